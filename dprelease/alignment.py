@@ -1,0 +1,90 @@
+"""The canonical order of rows, agreed without anybody showing an identifier.
+
+A subject's pseudonym is HMAC-SHA-256 of its identifier under a key that only the hospitals hold. Rows are ordered by
+pseudonym, whatever their order in the file, and the alignment digest is an HMAC over the ordered pseudonyms: equal
+digests mean the same patients in the same order. The coordinator compares digests and never has the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.errors import DataRefused, InvalidInput
+
+KEY_BYTES = 32
+
+
+def new_key() -> bytes:
+    """A fresh 32-byte alignment key from the operating system's entropy."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The canonical order of one table.
+
+    Attributes:
+        order: (n,) positions in the file, in canonical order.
+        digest: the alignment digest, hexadecimal.
+        rows: n.
+    """
+
+    order: npt.NDArray[np.intp]
+    digest: str
+    rows: int
+
+
+def pseudonym(key: bytes, subject: str, record: str = "") -> bytes:
+    """Keyed pseudonym of one row: 32 bytes of its subject, then 32 bytes of the record within the subject.
+
+    Identifiers are compared as text, in Unicode NFC, without white space at their ends; case and leading zeros count.
+    """
+
+    def keyed(label: bytes, text: str) -> bytes:
+        return hmac.digest(key, label + unicodedata.normalize("NFC", text.strip()).encode(), hashlib.sha256)
+
+    return keyed(b"subject\0", subject) + (keyed(b"record\0", record) if record else b"")
+
+
+def align(key: bytes, pseudonyms: Sequence[bytes], roster: str, rows_per_subject: int = 1) -> Alignment:
+    """Order rows by pseudonym and compute the alignment digest.
+
+    Args:
+        key: the hospitals' shared alignment key, 32 bytes.
+        pseudonyms: one `pseudonym` for each row of the file.
+        roster: the roster's name; two rosters never share a digest.
+        rows_per_subject: q, most rows that one subject may have.
+
+    Raises:
+        InvalidInput: the key has another length.
+        DataRefused: a row is a duplicate, or a subject has more than q rows. Counts only, no identifier.
+    """
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(f"an alignment key has {KEY_BYTES} bytes, not {len(key)}")
+    if not pseudonyms:
+        raise DataRefused("the source has no rows")
+    names = np.array(pseudonyms, dtype=object)
+    order = np.array(sorted(range(len(pseudonyms)), key=pseudonyms.__getitem__), dtype=np.intp)
+    ordered = names[order]
+    duplicates = int(np.sum(ordered[1:] == ordered[:-1]))
+    if duplicates:
+        raise DataRefused(
+            f"{duplicates} rows repeat an identifier; keep one row per subject, or declare rows_per_subject and a record column"
+        )
+    subjects = [name[:32] for name in ordered]
+    crowded = sum(subjects[i] == subjects[i + rows_per_subject] for i in range(len(subjects) - rows_per_subject))
+    if crowded:
+        raise DataRefused(
+            f"some subjects have more than rows_per_subject = {rows_per_subject} rows ({crowded} too many)"
+        )
+    header = f"dprelease/alignment/v1|{roster}|{len(ordered)}|".encode()
+    digest = hmac.new(key, header + b"".join(ordered), hashlib.sha256).hexdigest()
+    return Alignment(order, digest, len(ordered))

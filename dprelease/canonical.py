@@ -1,0 +1,103 @@
+"""Canonical bytes: one value, one byte string, one digest.
+
+JSON with sorted keys, no white space, ASCII only, floats as the shortest decimal that reads back to the same IEEE double
+(Python's `repr`), rationals as ``"p/q"`` strings. docs/format.md writes the rules down for other languages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from dprelease.errors import InvalidInput
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """The canonical JSON bytes of a value made of dicts, lists, strings, numbers and booleans.
+
+    Raises:
+        InvalidInput: a float is not finite.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+    except ValueError as error:
+        raise InvalidInput(f"a value has no canonical form: {error}") from error
+
+
+def sha256(data: bytes) -> str:
+    """SHA-256 of bytes, as 64 lower-case hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _rational_text(text: str) -> str:
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"{text!r} is not a rational number such as '1/10'") from error
+    if str(value) != text:
+        raise ValueError(f"{text!r} is not in lowest terms; write {str(value)!r}")
+    return text
+
+
+Rational = Annotated[str, AfterValidator(_rational_text)]
+"""A rational number as text in lowest terms, e.g. ``"1/10"`` or ``"3"``."""
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Value(BaseModel):
+    """A frozen value that has canonical bytes. Unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes of this value."""
+        return canonical_bytes(self.model_dump(mode="json"))
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical bytes, in hexadecimal."""
+        return sha256(self.to_bytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a value from its canonical bytes.
+
+        Raises:
+            InvalidInput: the bytes are not a valid value, or not in canonical form (so two digests could name one value).
+        """
+        try:
+            value = cls.model_validate_json(data)
+        except ValidationError as error:
+            raise InvalidInput(f"not a valid {cls.__name__}: {explain(error)}") from error
+        if value.to_bytes() != data:
+            raise InvalidInput(f"the bytes of this {cls.__name__} are not in canonical form")
+        return value
+
+
+def read_data(model: type[Model], data: Any, what: str) -> Model:
+    """A model from plain data such as parsed TOML: lists serve as tuples, otherwise nothing is converted.
+
+    Args:
+        model: the pydantic model to make.
+        data: dicts, lists, strings, numbers, booleans.
+        what: names the source in the error, e.g. a file's path.
+
+    Raises:
+        InvalidInput: the data do not describe the model; every offending field is named.
+    """
+    try:
+        return model.model_validate_json(json.dumps(data, default=str))
+    except ValidationError as error:
+        raise InvalidInput(f"{what}: {explain(error)}") from error
+
+
+def explain(error: ValidationError) -> str:
+    """One line that names each offending field and what is wrong with it."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in issue['loc']) or 'value'}: {issue['msg']}" for issue in error.errors()
+    )

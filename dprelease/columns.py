@@ -1,0 +1,133 @@
+"""What a party declares about its columns, in public, before any data are read.
+
+Bounds, levels and fill values come from a codebook, never from the data (privacy.md 3.2): a bound computed from the
+data is itself an unprotected query.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from dprelease.canonical import Value
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+"""A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
+
+OTHER = "other"
+"""The level that every categorical column has for values outside its declared levels."""
+
+
+class NumericColumn(Value):
+    """A number clipped to public bounds and scaled to [-1, 1].
+
+    Attributes:
+        lower: lower public bound, in `unit`.
+        upper: upper public bound, in `unit`; greater than `lower`.
+        unit: what the number counts, e.g. ``"years"``; may be empty.
+        fill: public value, within the bounds, that stands in for a missing or unreadable cell.
+    """
+
+    kind: Literal["numeric"] = "numeric"
+    name: Name
+    lower: float
+    upper: float
+    unit: str = ""
+    fill: float
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_defaults_to_the_midpoint(cls, data: object) -> object:
+        if isinstance(data, dict) and data.get("fill") is None and {"lower", "upper"} <= data.keys():
+            try:
+                return {**data, "fill": (float(data["lower"]) + float(data["upper"])) / 2}
+            except (TypeError, ValueError):
+                return data
+        return data
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> NumericColumn:
+        if not self.lower < self.upper:
+            raise ValueError(f"column {self.name!r}: lower ({self.lower}) must be less than upper ({self.upper})")
+        if not self.lower <= self.fill <= self.upper:
+            raise ValueError(f"column {self.name!r}: fill ({self.fill}) must lie within the bounds")
+        return self
+
+    @property
+    def midpoint(self) -> float:
+        """The value that is coded as 0, in `unit`."""
+        return (self.lower + self.upper) / 2
+
+    @property
+    def half_width(self) -> float:
+        """Half the public range, in `unit`; the value of one scaled unit."""
+        return (self.upper - self.lower) / 2
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Names of the released columns this one becomes."""
+        return (self.name,)
+
+    def contrast(self) -> int:
+        """Largest squared change of this column's scaled code when one row is replaced: (1 - (-1))^2."""
+        return 4
+
+
+class CategoricalColumn(Value):
+    """A category coded one-hot, 0 or 1, over its public levels and ``other``.
+
+    Attributes:
+        levels: public levels, in the order of their released columns; the first is the reference in fits.
+        fill: level that stands in for a missing cell; ``other`` unless declared.
+    """
+
+    kind: Literal["categorical"] = "categorical"
+    name: Name
+    levels: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
+    unit: str = ""
+    fill: str = OTHER
+
+    @field_validator("levels")
+    @classmethod
+    def _levels_are_distinct(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(levels)) != len(levels):
+            raise ValueError("levels must be distinct")
+        if OTHER in levels:
+            raise ValueError(f"the level {OTHER!r} is always there; do not declare it")
+        if any(level.strip() != level or not level for level in levels):
+            raise ValueError("levels must not be empty or have white space at their ends")
+        return levels
+
+    @model_validator(mode="after")
+    def _fill_is_a_level(self) -> CategoricalColumn:
+        if self.fill not in (*self.levels, OTHER):
+            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is neither a declared level nor {OTHER!r}")
+        return self
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Names of the released columns this one becomes: ``name=level`` for each level, ``other`` last."""
+        return tuple(f"{self.name}={level}" for level in (*self.levels, OTHER))
+
+    def contrast(self) -> int:
+        """Largest squared change of this column's scaled code when one row is replaced (privacy.md 3.3, B 13)."""
+        return 2
+
+
+Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
+"""A declared column of either kind."""
+
+
+def released_names(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """Names of all released columns, in order; d_j of them."""
+    return tuple(name for column in columns for name in column.released)
+
+
+def squared_sensitivity(columns: tuple[Column, ...]) -> int:
+    """Delta_j^2 of one scaled row: the largest squared L2 change when one patient's row is replaced.
+
+    The sum over columns is attained: a row may change every column at once, each by its full contrast.
+    Source: privacy.md 2.1 (sum of squared widths) and 3.3 (2 per one-hot group).
+    """
+    return sum(column.contrast() for column in columns)

@@ -1,0 +1,94 @@
+"""Every error this system raises on purpose.
+
+::
+
+    DpReleaseError
+    ├── InvalidInput        a file, option or value a person wrote cannot be used
+    ├── DataRefused         the hospital's own table cannot be used (rich, never leaves the hospital)
+    ├── SpecRefused         a proposal does not survive the party's own recomputation
+    ├── PolicyRefused       the proposal is sound, but outside the hospital's policy
+    ├── BudgetExceeded      the ledger has no room for the charge
+    ├── NotFound            no such release, party or file
+    ├── Conflict            the request does not fit the present state
+    ├── AccessDenied        the peer is known and may not do this
+    ├── Unauthenticated     the peer's certificate or invite is not valid
+    ├── VersionMismatch     the two sides speak different protocol versions
+    ├── IntegrityError      bytes disagree with their digest, signature, shape or spec
+    ├── PeerUnavailable     the other side cannot be reached; trying again is right
+    └── InternalError       anything unforeseen on the other side
+
+A message may be rich: it is shown on the machine where it was raised. What crosses a boundary is the constant sentence
+that `dprelease.wire.status` keeps for the class.
+"""
+
+from __future__ import annotations
+
+
+class DpReleaseError(Exception):
+    """Root of the tree. `message` says what is wrong and how to mend it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidInput(DpReleaseError):
+    """A file, option or value that a person wrote cannot be used."""
+
+
+class DataRefused(DpReleaseError):
+    """The hospital's own table cannot be used."""
+
+
+class SpecRefused(DpReleaseError):
+    """A proposal does not survive the party's own recomputation."""
+
+
+class PolicyRefused(DpReleaseError):
+    """The proposal is sound but outside the hospital's policy."""
+
+
+class BudgetExceeded(DpReleaseError):
+    """The ledger has no room for the charge.
+
+    Attributes:
+        needed: mu^2 asked for.
+        remaining: mu^2 left under the cap.
+    """
+
+    def __init__(self, message: str, *, needed: float = 0.0, remaining: float = 0.0) -> None:
+        super().__init__(message)
+        self.needed = needed
+        self.remaining = remaining
+
+
+class NotFound(DpReleaseError):
+    """No such release, party or file."""
+
+
+class Conflict(DpReleaseError):
+    """The request does not fit the present state."""
+
+
+class AccessDenied(DpReleaseError):
+    """The peer is known and may not do this."""
+
+
+class Unauthenticated(DpReleaseError):
+    """The peer's certificate or invite is not valid."""
+
+
+class VersionMismatch(DpReleaseError):
+    """The two sides speak different protocol versions."""
+
+
+class IntegrityError(DpReleaseError):
+    """Bytes disagree with their digest, signature, shape or spec."""
+
+
+class PeerUnavailable(DpReleaseError):
+    """The other side cannot be reached now."""
+
+
+class InternalError(DpReleaseError):
+    """Something unforeseen happened on the other side."""

@@ -1,0 +1,1 @@
+"""What learners fit on a release."""

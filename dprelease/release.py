@@ -1,0 +1,156 @@
+"""A release in a learner's hands: verified blocks, rescaled to equal variances, ready for an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.block import Block
+from dprelease.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.errors import InvalidInput
+from dprelease.mixing import BernoulliMixing
+from dprelease.public_stream import PublicStream
+from dprelease.spec import ReleaseSpec
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A release as the linear map A D + noise of the scaled rows D in [-1, 1].
+
+    Rows of A have weights such that every patient's column of A has norm 1 (mechanism ``mixed``: the anchor, when there
+    is one, has weight sqrt(rho), each mixing row sqrt((1-rho)/k)), so every entry of one column carries equal noise.
+
+    Attributes:
+        names: (p,) released column names.
+        values: (r, p) noisy A D; r = k, k + 1 or n.
+        ones: (r,) A 1, the constant column after the same map: public and exact.
+        noise_sd: (p,) standard deviation of each entry of a column.
+        rows: n, patients.
+        anchor: whether row 0 is the anchor.
+    """
+
+    names: tuple[str, ...]
+    values: Floats
+    ones: Floats
+    noise_sd: Floats
+    rows: int
+    anchor: bool
+
+    def index(self, names: tuple[str, ...]) -> list[int]:
+        """Positions of released columns.
+
+        Raises:
+            InvalidInput: a name is not released, with the names that are.
+        """
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
+            raise InvalidInput(f"not in this release: {', '.join(unknown)}; it has {', '.join(self.names)}")
+        return [self.names.index(name) for name in names]
+
+    def means(self) -> tuple[Floats, Floats]:
+        """Estimated column means and the standard deviation of their noise, scaled units, each (p,).
+
+        From the anchor row where there is one (error sd / (n sqrt(rho)) instead of sd / sqrt(n)), else by least squares
+        on the constant column.
+        """
+        if self.anchor:
+            return self.values[0] / self.ones[0], self.noise_sd / self.ones[0]
+        weight = float(self.ones @ self.ones)
+        return self.ones @ self.values / weight, self.noise_sd / np.sqrt(weight)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A verified release.
+
+    Attributes:
+        spec: the release spec.
+        blocks: party to block.
+        guarantee: the guarantee in words, recomputed on verification.
+    """
+
+    spec: ReleaseSpec
+    blocks: Mapping[str, Block]
+    guarantee: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """The release's identity."""
+        return self.spec.digest()
+
+    def column(self, released: str) -> Column:
+        """The declaration behind a released column name.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        for part in self.spec.parties:
+            for column in part.columns:
+                if released in column.released:
+                    return column
+        raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
+
+    def expand(self, names: tuple[str, ...], *, reference: bool) -> tuple[str, ...]:
+        """Released names for names of columns or of released columns.
+
+        Args:
+            names: what a person asked for; a categorical column's own name stands for its levels.
+            reference: leave out the first level of a categorical column, as a regression on an intercept needs.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        columns = {column.name: column for part in self.spec.parties for column in part.columns}
+        expanded: list[str] = []
+        for name in names:
+            column = columns.get(name)
+            if isinstance(column, CategoricalColumn):
+                expanded += column.released[1:] if reference else column.released
+            else:
+                self.column(name)
+                expanded.append(name)
+        return tuple(dict.fromkeys(expanded))
+
+    def original_units(self) -> tuple[Floats, Floats]:
+        """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""
+        midpoint, half_width = [], []
+        for part in self.spec.parties:
+            for column in part.columns:
+                for _ in column.released:
+                    numeric = isinstance(column, NumericColumn)
+                    midpoint.append(column.midpoint if numeric else 0.0)  # type: ignore[union-attr]
+                    half_width.append(column.half_width if numeric else 1.0)  # type: ignore[union-attr]
+        return np.array(midpoint), np.array(half_width)
+
+    def scaled(self) -> Scaled:
+        """The release in scaled units with equal variances along every column (second_reading.md 4)."""
+        spec = self.spec
+        grid = 2.0**-spec.grid_bits
+        values = np.hstack([self.blocks[part.party].values for part in spec.parties]).astype(np.float64) * grid
+        weight = float(Fraction(spec.anchor_weight))
+        mixing = np.sqrt((1 - weight) / spec.squared_norm())
+        row_weight = np.full(spec.block_rows(), mixing)
+        ones = np.ones(spec.rows)
+        if spec.mixing is not None:
+            stream = PublicStream(bytes.fromhex(spec.mixing.seed))
+            ones = BernoulliMixing(stream, spec.mixing.outputs, spec.rows).row_sums().astype(np.float64)
+        if weight:
+            row_weight[0] = np.sqrt(weight)
+            ones = np.concatenate([[float(spec.rows)], ones])
+        noise_sd = np.concatenate(
+            [np.full(len(part.released), spec.noise_of(part.party).scale * grid * mixing) for part in spec.parties]
+        )
+        return Scaled(
+            names=spec.released,
+            values=values * row_weight[:, None],
+            ones=ones * row_weight,
+            noise_sd=noise_sd,
+            rows=spec.rows,
+            anchor=bool(weight),
+        )

@@ -1,0 +1,172 @@
+"""The release spec: everything that the parties agree on, fixed before anything data-dependent is computed.
+
+A spec is immutable. Its SHA-256 over canonical bytes is the release's identity; every approval, block and manifest is
+bound to it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from dprelease.canonical import Rational, Value
+from dprelease.columns import Column, Name, released_names, squared_sensitivity
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
+
+Instant = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+"""A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
+
+NEIGHBOURS: Literal["replace-one"] = "replace-one"
+
+
+def instant(moment: datetime) -> str:
+    """A time as an `Instant`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(text: str) -> datetime:
+    """An `Instant` as a time in UTC."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+class Target(Value):
+    """The privacy target.
+
+    Attributes:
+        scope: ``joint`` bounds what all blocks together reveal about one patient; ``per-party`` bounds each block alone.
+        epsilon: > 0.
+        delta: in (0, 1).
+    """
+
+    scope: Literal["joint", "per-party"]
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class Mixing(Value):
+    """The public mixing matrix.
+
+    Attributes:
+        kind: ``bernoulli``, independent +-1.
+        outputs: k, mixing rows released.
+        seed: the 32-byte public seed, drawn after alignment was fixed.
+    """
+
+    kind: Literal["bernoulli"] = "bernoulli"
+    outputs: Annotated[int, Field(ge=1)]
+    seed: Digest
+
+
+class PartyColumns(Value):
+    """One party's part of the spec.
+
+    Attributes:
+        party: name in its certificate.
+        key: SHA-256 of its public key (SubjectPublicKeyInfo), as pinned by the other parties.
+        columns: declarations, in released order.
+    """
+
+    party: Name
+    key: Digest
+    columns: Annotated[tuple[Column, ...], Field(min_length=1)]
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Released column names; d_j of them."""
+        return released_names(self.columns)
+
+
+class PartyNoise(Value):
+    """One party's noise, in grid units.
+
+    Attributes:
+        party: name.
+        mu2: mu_j^2, the party's share of the guarantee.
+        anchor_scale: noise scale of the anchor row; None without an anchor.
+        scale: noise scale of every mixing row (or of every row, for mechanism ``rows``).
+    """
+
+    party: Name
+    mu2: Rational
+    anchor_scale: Annotated[float, Field(gt=0)] | None
+    scale: Annotated[float, Field(gt=0)]
+
+
+class ReleaseSpec(Value):
+    """What is released, from whom, under which guarantee. Field by field in docs/format.md."""
+
+    format: Literal[1] = 1
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    consortium: Name
+    roster: Name
+    rows: Annotated[int, Field(ge=1)]
+    rows_per_subject: Annotated[int, Field(ge=1)]
+    alignment: Digest
+    neighbours: Literal["replace-one"] = NEIGHBOURS
+    mechanism: Literal["mixed", "rows"]
+    mixing: Mixing | None
+    anchor_weight: Rational
+    grid_bits: Annotated[int, Field(ge=1, le=24)]
+    target: Target
+    parties: Annotated[tuple[PartyColumns, ...], Field(min_length=1)]
+    noise: tuple[PartyNoise, ...]
+    created: Instant
+    expires: Instant
+
+    @model_validator(mode="after")
+    def _shape_is_consistent(self) -> ReleaseSpec:
+        if (self.mechanism == "mixed") != (self.mixing is not None):
+            raise ValueError("mechanism 'mixed' needs mixing, mechanism 'rows' has none")
+        weight = Fraction(self.anchor_weight)
+        if not 0 <= weight < 1 or (weight and self.mechanism == "rows"):
+            raise ValueError("anchor_weight must lie in [0, 1), and be 0 for mechanism 'rows'")
+        names = [part.party for part in self.parties]
+        if len(set(names)) != len(names) or len({part.key for part in self.parties}) != len(names):
+            raise ValueError("parties and their keys must be distinct")
+        released = self.released
+        if len(set(released)) != len(released):
+            raise ValueError("released column names must be distinct across parties")
+        if [noise.party for noise in self.noise] != names:
+            raise ValueError("noise must name the same parties, in the same order")
+        if any((noise.anchor_scale is not None) != bool(weight) for noise in self.noise):
+            raise ValueError("an anchor scale is given exactly when anchor_weight is positive")
+        if self.mixing is not None and self.mixing.outputs > self.rows:
+            raise ValueError("more mixing rows than patients")
+        return self
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """All released column names, party after party; p of them."""
+        return tuple(name for part in self.parties for name in part.released)
+
+    def party(self, name: str) -> PartyColumns | None:
+        """The named party's part, or None."""
+        return next((part for part in self.parties if part.party == name), None)
+
+    def noise_of(self, name: str) -> PartyNoise:
+        """The named party's noise; the party must be in the spec."""
+        return next(noise for noise in self.noise if noise.party == name)
+
+    def block_rows(self) -> int:
+        """Rows of every block: the anchor (if any) and k mixing rows, or n rows."""
+        if self.mixing is None:
+            return self.rows
+        return self.mixing.outputs + (1 if Fraction(self.anchor_weight) else 0)
+
+    def squared_norm(self) -> int:
+        """c, the squared norm of a column of the integer matrix: k for bernoulli, 1 for rows."""
+        return 1 if self.mixing is None else self.mixing.outputs
+
+    def squared_sensitivity(self, party: str) -> int:
+        """(q Delta_int,j)^2, recomputed from the declared bounds: never taken from a number in the spec.
+
+        Replacing a patient changes up to q = rows_per_subject rows, each by at most Delta_j, hence q Delta_j.
+        """
+        part = self.party(party)
+        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+        return squared_sensitivity(part.columns) * self.rows_per_subject**2 << (2 * self.grid_bits)
