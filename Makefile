@@ -1,0 +1,49 @@
+# Two commands do all the set-up themselves: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+BUF    := .buf/node_modules/.bin/buf
+STUBS  := dprelease/wire/v1
+WORKERS ?= 2
+
+.PHONY: demo test test-slow lint types protos check-protos check clean
+
+demo: $(STAMP) ## one release from three institutions on loopback, verified and fitted
+	$(BIN)/python -m demo
+
+test: $(STAMP) ## every test but the slow ones
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" tests
+
+test-slow: $(STAMP) ## the heavier statistical suites
+	$(BIN)/python -m pytest -q -m slow tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+protos: $(STAMP) ## regenerate the stubs
+	rm -f $(STUBS)/*_pb2*
+	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. --grpc_python_out=. \
+		--plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc --mypy_grpc_out=quiet:. \
+		protos/dprelease/wire/v1/*.proto
+
+check-protos: $(STAMP) $(BUF) ## buf lint, and stubs equal to what the protos generate
+	cd protos && ../$(BUF) lint
+	BIN=$(BIN) sh protos/check_drift.sh
+
+check: lint types check-protos test
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(BUF): $(STAMP)
+	$(BIN)/npm install --silent --no-fund --no-audit --prefix .buf @bufbuild/buf@1.75.0
+
+clean:
+	rm -rf $(VENV) .buf demo-run .mypy_cache .ruff_cache .pytest_cache

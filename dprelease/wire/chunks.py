@@ -1,0 +1,40 @@
+"""Long byte strings in chunks of about 1 MiB, each with its offset and checksum."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from dprelease.errors import IntegrityError
+from dprelease.wire.v1 import release_pb2
+
+CHUNK_BYTES = 1 << 20
+MAX_CHUNK_BYTES = 2 << 20
+"""Largest chunk accepted; well under gRPC's default message limit of 4 MiB."""
+
+
+def read_chunks(path: Path, offset: int) -> Iterator[release_pb2.Chunk]:
+    """The chunks of a file from an offset to its end."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        while data := file.read(CHUNK_BYTES):
+            yield release_pb2.Chunk(offset=offset, data=data, crc32=zlib.crc32(data))
+            offset += len(data)
+
+
+def check_chunk(chunk: release_pb2.Chunk, offset: int, size: int) -> bytes:
+    """The bytes of a chunk that must continue at an offset within a string of known size.
+
+    Raises:
+        IntegrityError: empty, too long, not the next one, past the end, or damaged on the way.
+    """
+    if not 0 < len(chunk.data) <= MAX_CHUNK_BYTES:
+        raise IntegrityError(f"a chunk of {len(chunk.data)} bytes; 1 to {MAX_CHUNK_BYTES} are allowed")
+    if chunk.offset != offset:
+        raise IntegrityError(f"a chunk at {chunk.offset} where {offset} comes next")
+    if offset + len(chunk.data) > size:
+        raise IntegrityError(f"a chunk reaches past the {size} bytes that were announced")
+    if zlib.crc32(chunk.data) != chunk.crc32:
+        raise IntegrityError(f"the chunk at {offset} was damaged on the way")
+    return chunk.data

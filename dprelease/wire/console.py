@@ -1,0 +1,34 @@
+"""How a command ends: one clear sentence on standard error and the exit code of the status table."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import click
+
+from dprelease.errors import DpReleaseError
+from dprelease.wire.status import exit_code
+
+
+class Commands(click.Group):
+    """A command group whose commands may raise any `DpReleaseError`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of ours becomes a message and its exit code."""
+        try:
+            return super().invoke(ctx)
+        except DpReleaseError as error:
+            click.echo(f"error: {error.message}", err=True)
+            ctx.exit(exit_code(error))
+
+
+def log_to_stderr(*, verbose: bool) -> None:
+    """One line for each event, with time and level. No handler of ours logs a cell or an identifier."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("grpc").setLevel(logging.WARNING)

@@ -1,0 +1,136 @@
+"""One table: error class, gRPC status, public sentence, exit code. Used in both directions.
+
+A server turns a raised error into its row's status and constant sentence: no message, cell or path crosses the
+boundary. A client turns the status back into the same class. Whatever is not in the table becomes `InternalError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from dprelease import errors
+from dprelease.errors import DpReleaseError
+
+DOMAIN = "dprelease"
+
+
+@dataclass(frozen=True)
+class Status:
+    """A row of the table.
+
+    Attributes:
+        error: error class.
+        code: gRPC status.
+        sentence: what the other side is told, always the same.
+        exit_code: of a command that ends with this error.
+    """
+
+    error: type[DpReleaseError]
+    code: grpc.StatusCode
+    sentence: str
+    exit_code: int
+
+
+TABLE: tuple[Status, ...] = (
+    Status(errors.InvalidInput, grpc.StatusCode.INVALID_ARGUMENT, "The request is not valid.", 2),
+    Status(errors.DataRefused, grpc.StatusCode.FAILED_PRECONDITION, "The party cannot take part.", 10),
+    Status(errors.SpecRefused, grpc.StatusCode.INVALID_ARGUMENT, "The release spec does not check out.", 11),
+    Status(errors.PolicyRefused, grpc.StatusCode.FAILED_PRECONDITION, "The party declines this release.", 12),
+    Status(errors.BudgetExceeded, grpc.StatusCode.RESOURCE_EXHAUSTED, "The privacy budget does not allow this.", 13),
+    Status(errors.NotFound, grpc.StatusCode.NOT_FOUND, "There is no such thing here.", 14),
+    Status(errors.Conflict, grpc.StatusCode.FAILED_PRECONDITION, "The request does not fit the present state.", 15),
+    Status(errors.AccessDenied, grpc.StatusCode.PERMISSION_DENIED, "The certificate does not allow this call.", 16),
+    Status(errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, "The certificate or invite is not valid.", 17),
+    Status(errors.VersionMismatch, grpc.StatusCode.UNIMPLEMENTED, "The protocol versions do not match.", 18),
+    Status(errors.IntegrityError, grpc.StatusCode.DATA_LOSS, "The bytes do not match what was signed.", 19),
+    Status(errors.PeerUnavailable, grpc.StatusCode.UNAVAILABLE, "The service is not available now.", 20),
+    Status(errors.InternalError, grpc.StatusCode.INTERNAL, "Something went wrong on this side.", 21),
+)
+
+_BY_CLASS = {row.error: row for row in TABLE}
+_BY_NAME = {row.error.__name__: row for row in TABLE}
+
+
+def row_for(error: BaseException) -> Status:
+    """The table's row for an error; unforeseen errors get the row of `InternalError`."""
+    for kind in type(error).__mro__:
+        if kind in _BY_CLASS:
+            return _BY_CLASS[kind]
+    return _BY_CLASS[errors.InternalError]
+
+
+def to_wire(error: BaseException) -> grpc.Status:
+    """The status a server aborts with: code, constant sentence, and the class's name for the other side."""
+    row = row_for(error)
+    detail = any_pb2.Any()
+    detail.Pack(error_details_pb2.ErrorInfo(reason=row.error.__name__, domain=DOMAIN))
+    code: tuple[int, str] = row.code.value
+    return rpc_status.to_status(status_pb2.Status(code=code[0], message=row.sentence, details=[detail]))
+
+
+def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
+    """The error a client raises for a failed call.
+
+    Args:
+        error: what grpc raised.
+        peer: whom the call went to, for the message.
+    """
+    row = _row_from_details(error)
+    if row is not None:
+        return row.error(f"{peer}: {row.sentence}")
+    code = error.code()
+    if code == grpc.StatusCode.UNIMPLEMENTED:
+        return errors.VersionMismatch(f"{peer} does not know this call; check that both sides run the same version")
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
+        return errors.PeerUnavailable(f"{peer}: {diagnose(error.details() or '')}")
+    return errors.InternalError(f"{peer} answered {code.name}")
+
+
+def _row_from_details(error: grpc.RpcError) -> Status | None:
+    try:
+        status = rpc_status.from_call(cast(grpc.Call, error))
+    except ValueError:
+        return None
+    for detail in status.details if status is not None else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info) and info.domain == DOMAIN:
+            return _BY_NAME.get(info.reason)
+    return None
+
+
+_DIAGNOSES = (
+    ("WRONG_VERSION_NUMBER", "it does not speak TLS on this port; check the address, or a proxy that terminates TLS"),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "its certificate is not from the expected consortium, or has expired; check the clock",
+    ),
+    ("is not verified", "its certificate does not name this host; use the name it was made for"),
+    ("Peer name", "its certificate does not name this host; use the name it was made for"),
+    ("CERTIFICATE_REQUIRED", "it wants a client certificate; enrol first"),
+    ("tlsv1 alert", "it refused our certificate; it may have expired or been issued by another consortium"),
+    ("sslv3 alert", "it refused our certificate; it may have expired or been issued by another consortium"),
+    ("Ssl handshake failed", "the TLS handshake failed; check address, certificates and clock"),
+    ("Connection refused", "nothing listens there; check that it runs and that the port is right"),
+    ("DNS", "its host name is not known; check the address"),
+    ("Name or service", "its host name is not known; check the address"),
+    ("Deadline", "it did not answer in time"),
+)
+
+
+def diagnose(details: str) -> str:
+    """A transport error in words that a person can act on."""
+    for mark, words in _DIAGNOSES:
+        if mark.lower() in details.lower():
+            return words
+    return "it cannot be reached now" + (f" ({details})" if details else "")
+
+
+def exit_code(error: BaseException) -> int:
+    """Exit code of a command that ends with this error."""
+    return row_for(error).exit_code

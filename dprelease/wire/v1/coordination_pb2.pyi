@@ -1,0 +1,96 @@
+from dprelease.wire.v1 import release_pb2 as _release_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ReportCatalogueRequest(_message.Message):
+    __slots__ = ("catalogue",)
+    CATALOGUE_FIELD_NUMBER: _ClassVar[int]
+    catalogue: bytes
+    def __init__(self, catalogue: _Optional[bytes] = ...) -> None: ...
+
+class ReportCatalogueResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListReleasesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListReleasesResponse(_message.Message):
+    __slots__ = ("releases",)
+    RELEASES_FIELD_NUMBER: _ClassVar[int]
+    releases: _containers.RepeatedCompositeFieldContainer[_release_pb2.ReleaseRecord]
+    def __init__(self, releases: _Optional[_Iterable[_Union[_release_pb2.ReleaseRecord, _Mapping]]] = ...) -> None: ...
+
+class ApproveRequest(_message.Message):
+    __slots__ = ("signed_approval",)
+    SIGNED_APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    signed_approval: bytes
+    def __init__(self, signed_approval: _Optional[bytes] = ...) -> None: ...
+
+class ApproveResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeclineRequest(_message.Message):
+    __slots__ = ("spec_digest", "reason")
+    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    spec_digest: bytes
+    reason: str
+    def __init__(self, spec_digest: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DeclineResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetReleaseRequest(_message.Message):
+    __slots__ = ("spec_digest",)
+    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    spec_digest: bytes
+    def __init__(self, spec_digest: _Optional[bytes] = ...) -> None: ...
+
+class GetReleaseResponse(_message.Message):
+    __slots__ = ("release",)
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    release: _release_pb2.ReleaseRecord
+    def __init__(self, release: _Optional[_Union[_release_pb2.ReleaseRecord, _Mapping]] = ...) -> None: ...
+
+class ReportIntakeRequest(_message.Message):
+    __slots__ = ("spec_digest", "received")
+    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    spec_digest: bytes
+    received: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, spec_digest: _Optional[bytes] = ..., received: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ReportIntakeResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AuthorizePublicationRequest(_message.Message):
+    __slots__ = ("spec_digest",)
+    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    spec_digest: bytes
+    def __init__(self, spec_digest: _Optional[bytes] = ...) -> None: ...
+
+class AuthorizePublicationResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReportPublicationRequest(_message.Message):
+    __slots__ = ("spec_digest", "manifest_digest")
+    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    spec_digest: bytes
+    manifest_digest: bytes
+    def __init__(self, spec_digest: _Optional[bytes] = ..., manifest_digest: _Optional[bytes] = ...) -> None: ...
+
+class ReportPublicationResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
