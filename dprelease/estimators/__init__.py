@@ -1,1 +1,8 @@
-"""What learners fit on a release."""
+"""What learners fit on a release: one call for every method, or one class for each in the manner of scikit-learn."""
+
+from dprelease.estimators.fitting import fit
+from dprelease.estimators.methods import METHODS
+from dprelease.estimators.regressors import BGM, DGM, OLS, RMGM
+from dprelease.estimators.result import FitResult
+
+__all__ = ["BGM", "DGM", "METHODS", "OLS", "RMGM", "FitResult", "fit"]

@@ -39,7 +39,7 @@ def check_version(metadata: Sequence[tuple[str, str | bytes]]) -> None:
         raise VersionMismatch(f"the caller speaks protocol {found or 'unknown'}, this side {PROTOCOL_VERSION}")
 
 
-class Boundary(grpc.ServerInterceptor[Any, Any]):
+class Boundary(grpc.ServerInterceptor):  # type: ignore[type-arg] # not generic at run time
     """Checks the version and turns every error of a handler into its row of the status table."""
 
     def intercept_service(self, continuation: Any, details: Any) -> Any:

@@ -1,0 +1,101 @@
+"""From released rows to normal equations: the arrays that every method starts from, in scaled units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dprelease.release import Floats, Scaled
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """Second moments of l regressions that share their d features, per patient.
+
+    Attributes:
+        xx: (d, d) Gram matrix of the noisy features, the paper's (1/n) X^T X; the intercept, if any, regressed out.
+        xy: (d, l) the same for features and outcomes.
+        noise: (d,) what the privacy noise is expected to add to the diagonal of `xx`.
+    """
+
+    xx: Floats
+    xy: Floats
+    noise: Floats
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Released rows of one set of regressions: [v X Y] = A [1 D_x D_y] + [0 noise].
+
+    Attributes:
+        ones: (r,) v = A 1, exact.
+        x: (r, d) features.
+        y: (r, l) outcomes.
+        x_variance: (d,) noise variance of each entry of a feature.
+        y_variance: (l,) noise variance of each entry of an outcome.
+        patients: E|A e|^2 / (mean square of e) for a column e of one value per patient: n, or n (1 - rho) for mixing rows.
+        anchor: whether row 0 is the anchor.
+        mixed: whether A is a random mixing matrix rather than the identity.
+    """
+
+    ones: Floats
+    x: Floats
+    y: Floats
+    x_variance: Floats
+    y_variance: Floats
+    patients: float
+    anchor: bool
+    mixed: bool
+
+    @classmethod
+    def of(cls, scaled: Scaled, features: list[int], targets: list[int], *, mixed: bool) -> Rows:
+        """The rows of the given released columns."""
+        return cls(
+            ones=scaled.ones,
+            x=scaled.values[:, features],
+            y=scaled.values[:, targets],
+            x_variance=scaled.noise_sd[features] ** 2,
+            y_variance=scaled.noise_sd[targets] ** 2,
+            patients=float(scaled.rows),
+            anchor=scaled.anchor,
+            mixed=mixed,
+        )
+
+    def mixing_only(self) -> Rows:
+        """Without the anchor row. The anchor's v is sqrt(rho) n, which is where rho is read from."""
+        if not self.anchor:
+            return self
+        weight = (self.ones[0] / self.patients) ** 2
+        return replace(
+            self,
+            ones=self.ones[1:],
+            x=self.x[1:],
+            y=self.y[1:],
+            patients=self.patients * float(1 - weight),
+            anchor=False,
+        )
+
+    def normal_equations(self, *, intercept: bool) -> NormalEquations:
+        """Second moments per patient, O(r d (d + l)).
+
+        With an intercept, the public exact column v is regressed out of everything (utility.md 5); one degree of
+        freedom of the noise goes with it.
+        """
+        xx, xy = self.x.T @ self.x, self.x.T @ self.y
+        degrees = len(self.ones)
+        if intercept:
+            square = float(self.ones @ self.ones)
+            share = self.ones @ self.x / square
+            xx -= square * np.outer(share, share)
+            xy -= np.outer(share, self.ones @ self.y)
+            degrees -= 1
+        return NormalEquations(xx / self.patients, xy / self.patients, degrees * self.x_variance / self.patients)
+
+    def offsets(self, weights: Floats) -> Floats:
+        """The intercepts, (l,), that go with weights found after v was regressed out."""
+        return self.ones @ (self.y - self.x @ weights) / float(self.ones @ self.ones)
+
+    def residuals(self, weights: Floats, offsets: Floats) -> Floats:
+        """e = y - v b0 - x w, (r, l)."""
+        return self.y - np.outer(self.ones, offsets) - self.x @ weights

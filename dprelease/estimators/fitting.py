@@ -1,0 +1,100 @@
+"""Fit linear models on a release: any columns on any others, by any method, in one shape of call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators._design import Design, design
+from dprelease.estimators._linear import Solution
+from dprelease.estimators._rows import Rows
+from dprelease.estimators.methods import method_for
+from dprelease.estimators.quality import estimate, spent_parameters
+from dprelease.estimators.result import Diagnostics, FitResult
+from dprelease.release import Floats, Release, Scaled
+
+
+def fit(
+    release: Release,
+    targets: Sequence[str],
+    features: Sequence[str] | None = None,
+    method: str = "ols",
+    fit_intercept: bool | None = None,
+) -> FitResult:
+    """Regress targets on features.
+
+    All targets share one Gram matrix of the features and one factorisation of it (PRIMO, Algorithm 1):
+    O(r d^2 + d^3 + l d (d + r)) for r released rows, d features and l targets. Everything is post-processing of the
+    release, so no fit costs any privacy.
+
+    Args:
+        release: a verified release.
+        targets: names of columns or released columns; a categorical column stands for all its levels.
+        features: the same; a categorical column stands for its levels but the first. None: every other column.
+        method: ``ols``, ``bgm``, ``dgm`` or ``rmgm``; see `dprelease.estimators.methods`.
+        fit_intercept: None for the method's own default: yes for ``ols``, no for the paper's methods.
+
+    Raises:
+        InvalidInput: an unknown name or method, no feature, a feature out of a target's own column, a method that does
+            not read this mechanism, or (but for ``dgm``) features whose Gram matrix is singular.
+    """
+    chosen = method_for(method, release.spec.mechanism)
+    names = design(release, targets, features)
+    intercept = chosen.intercept if fit_intercept is None else fit_intercept
+    scaled = release.scaled()
+    rows = Rows.of(scaled, names.feature_index, names.target_index, mixed=release.spec.mechanism == "mixed")
+    mixing = rows.mixing_only()
+    used = rows if chosen.anchor else mixing
+    equations = used.normal_equations(intercept=intercept)
+    solution = chosen.weights(equations)
+    if chosen.definite and solution.singular:
+        raise InvalidInput(
+            f"the Gram matrix of {len(names.features)} features over {len(used.ones)} released rows is singular; "
+            "fit fewer features, and none that repeats others"
+        )
+    offsets = used.offsets(solution.weights) if intercept else np.zeros(len(names.targets))
+    constant, constant_noise_sd = _constant(scaled, names)
+    spent = spent_parameters(equations, solution, used, mixing.residuals(solution.weights, offsets))
+    # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
+    spent = spent + (1 if intercept and not used.anchor else 0)
+    quality = estimate(mixing, solution.weights, offsets, spent, constant, 0 if scaled.anchor else 1)
+    half_width = names.half_width[names.target_index]
+    coef, intercepts = names.original_model(solution.weights, offsets)
+    return FitResult(
+        method=method,
+        fit_intercept=intercept,
+        targets=names.targets,
+        features=names.features,
+        coef=coef,
+        intercept=intercepts,
+        lower=names.original(names.lower),
+        upper=names.original(np.ones(len(names.targets))),
+        constant=names.original(constant),
+        constant_noise_sd=half_width * constant_noise_sd,
+        quality=quality.in_units(half_width),
+        diagnostics=_diagnostics(solution),
+        guarantee=release.guarantee,
+        release=release.digest,
+    )
+
+
+def _constant(scaled: Scaled, names: Design) -> tuple[Floats, Floats]:
+    means, noise_sd = scaled.means()
+    return np.clip(means[names.target_index], names.lower, 1.0), noise_sd[names.target_index]
+
+
+def _diagnostics(solution: Solution) -> Diagnostics:
+    warnings = []
+    if solution.indefinite:
+        warnings.append(
+            f"The de-biased Hessian is not positive definite (smallest eigenvalue {solution.smallest_eigenvalue:.3g}): "
+            "the noise is too large for this method on this release, and the coefficients mean nothing."
+        )
+    return Diagnostics(
+        smallest_eigenvalue=solution.smallest_eigenvalue,
+        condition_number=solution.condition_number,
+        indefinite=solution.indefinite,
+        warnings=tuple(warnings),
+    )

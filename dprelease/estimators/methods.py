@@ -1,0 +1,90 @@
+"""The methods: normal equations in, weights out, and the closed table that names them.
+
+The paper is "Differentially Private Multi-Party Data Release for Linear Regression". It bounds every attribute by 1 in
+absolute value (Assumption 2); so does `Scaled`, whose columns are measured from the midpoint of their public range in
+units of its half-width (one-hot columns are 0 or 1). Its (1/n) X^T X is `NormalEquations.xx`, its noise variance
+4 d_max sigma^2 is each column's own `noise_sd` squared, and its X^rmgm = B X / sqrt(k) + R is the mixing rows of `Scaled`
+divided by sqrt(1 - rho).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators._linear import Solution, solve
+from dprelease.estimators._rows import NormalEquations
+
+RIDGE = 1e-5
+"""lambda of the paper's experiments, added to the per-patient Hessian (section 5.1)."""
+
+
+def least_squares(equations: NormalEquations) -> Solution:
+    """xx^-1 xy: methods ``ols`` and ``bgm``. The noise in xx shrinks the weights (section 5.1, baseline BGM-OLS)."""
+    return solve(equations.xx, equations.xy)
+
+
+def debiased(equations: NormalEquations) -> Solution:
+    """(xx - noise + lambda I)^-1 xy: method ``dgm``, Algorithm 1, lines 3 and 4 of the training algorithm.
+
+    The Hessian need not be positive definite; it is solved as it is (section 4.1, "Problem of small eigenvalues").
+    """
+    return solve(equations.xx - np.diag(equations.noise), equations.xy, RIDGE)
+
+
+def mixed_least_squares(equations: NormalEquations) -> Solution:
+    """(xx + lambda I)^-1 xy: method ``rmgm``, Algorithm 2, line 3 of the training algorithm."""
+    return solve(equations.xx, equations.xy, RIDGE)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table.
+
+    Attributes:
+        weights: normal equations to weights.
+        mechanism: the mechanism whose releases it reads; None for any.
+        intercept: whether an intercept is fitted unless the caller says otherwise.
+        anchor: whether the anchor row takes part in the fit.
+        definite: whether a singular Gram matrix is an error (else it is a diagnostic).
+    """
+
+    weights: Callable[[NormalEquations], Solution]
+    mechanism: Literal["mixed", "rows"] | None
+    intercept: bool
+    anchor: bool
+    definite: bool
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "ols": Method(least_squares, mechanism=None, intercept=True, anchor=True, definite=True),
+        "bgm": Method(least_squares, mechanism="rows", intercept=False, anchor=False, definite=True),
+        "dgm": Method(debiased, mechanism="rows", intercept=False, anchor=False, definite=False),
+        "rmgm": Method(mixed_least_squares, mechanism="mixed", intercept=False, anchor=False, definite=True),
+    }
+)
+"""Every method by name."""
+
+
+def method_for(name: str, mechanism: str) -> Method:
+    """The named method, for a release of the given mechanism.
+
+    Raises:
+        InvalidInput: no such method, or it does not read releases of this mechanism.
+    """
+    if name not in METHODS:
+        raise InvalidInput(f"no method {name!r}; choose one of {', '.join(METHODS)}")
+    method = METHODS[name]
+    if method.mechanism not in (None, mechanism):
+        fitting = [other for other, row in METHODS.items() if row.mechanism in (None, mechanism)]
+        raise InvalidInput(
+            f"method {name!r} reads releases of mechanism {method.mechanism!r}, and this one is {mechanism!r}; "
+            f"choose one of {', '.join(fitting)}"
+        )
+    return method

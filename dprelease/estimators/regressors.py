@@ -1,0 +1,124 @@
+"""One estimator class for each method, in the manner of scikit-learn, without depending on it.
+
+Parameters go to ``__init__`` and stay as given; what a fit finds ends in an underscore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy.typing as npt
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators.fitting import fit
+from dprelease.estimators.result import FitResult
+from dprelease.release import Floats, Release
+
+
+class _Regressor:
+    method: ClassVar[str]
+
+    def __init__(self, *, fit_intercept: bool) -> None:
+        self.fit_intercept = fit_intercept
+
+    def fit(self, release: Release, targets: Sequence[str], features: Sequence[str] | None = None) -> Self:
+        """Fit on a release; `dprelease.estimators.fit` says what targets and features may be.
+
+        Sets:
+            result_: the whole `FitResult`.
+            coef_: (l, d) in original units.
+            intercept_: (l,) in original units.
+            feature_names_in_: d released names.
+
+        Raises:
+            InvalidInput: as `dprelease.estimators.fit` does.
+        """
+        self.result_: FitResult = fit(release, targets, features, self.method, self.fit_intercept)
+        self.coef_: Floats = self.result_.coef
+        self.intercept_: Floats = self.result_.intercept
+        self.feature_names_in_: tuple[str, ...] = self.result_.features
+        return self
+
+    def predict(self, X: npt.ArrayLike, *, clip: bool = False) -> Floats:
+        """Predictions, (rows, l); see `FitResult.predict`.
+
+        Raises:
+            InvalidInput: not fitted yet, or X does not have one column for each feature.
+        """
+        if not hasattr(self, "result_"):
+            raise InvalidInput(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self.result_.predict(X, clip=clip)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of ``__init__``."""
+        return {"fit_intercept": self.fit_intercept}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(fit_intercept={self.fit_intercept})"
+
+
+class OLS(_Regressor):
+    """Least squares on the released rows as they are, of either mechanism.
+
+    The intercept is regressed on the public constant column `Scaled.ones`: G = [v P]^T [v P] (utility.md 5), anchor row
+    included. Noise in the features shrinks the coefficients.
+
+    Args:
+        fit_intercept: whether to fit an intercept.
+    """
+
+    method = "ols"
+
+    def __init__(self, *, fit_intercept: bool = True) -> None:
+        super().__init__(fit_intercept=fit_intercept)
+
+
+class BGM(_Regressor):
+    """BGM-OLS, the paper's biased baseline: least squares on the rows of a ``rows`` release (section 5.1).
+
+    A feature of mean square lambda keeps about lambda / (lambda + s^2) of its coefficient. The paper has no intercept and
+    attributes in [-1, 1]: as published, the model passes through the midpoints of the public ranges.
+
+    Args:
+        fit_intercept: whether to fit an intercept all the same.
+    """
+
+    method = "bgm"
+
+    def __init__(self, *, fit_intercept: bool = False) -> None:
+        super().__init__(fit_intercept=fit_intercept)
+
+
+class DGM(_Regressor):
+    """DGM-OLS: the noise taken off the Hessian of a ``rows`` release (Algorithm 1).
+
+    H = (1/n) X^T X - diag(s_1^2, ..., s_d^2) + lambda I with lambda = 1e-5; s_i is the column's own noise where the paper
+    has 2 sqrt(d_max) sigma for all. H is often indefinite: `result_.diagnostics` says so. As published, the model passes
+    through the midpoints of the public ranges.
+
+    Args:
+        fit_intercept: whether to fit an intercept all the same.
+    """
+
+    method = "dgm"
+
+    def __init__(self, *, fit_intercept: bool = False) -> None:
+        super().__init__(fit_intercept=fit_intercept)
+
+
+class RMGM(_Regressor):
+    """RMGM-OLS: least squares on the mixing rows of a ``mixed`` release (Algorithm 2).
+
+    The anchor row, which the paper does not have, is left out, and its weight undone: rows of `Scaled` over sqrt(1 - rho)
+    are the paper's B X / sqrt(k) + R. H = (1/n) X^T X + lambda I with lambda = 1e-5; without lambda the weight would
+    cancel. As published, the model passes through the midpoints of the public ranges.
+
+    Args:
+        fit_intercept: whether to fit an intercept all the same.
+    """
+
+    method = "rmgm"
+
+    def __init__(self, *, fit_intercept: bool = False) -> None:
+        super().__init__(fit_intercept=fit_intercept)

@@ -1,0 +1,124 @@
+"""What a fit gives back: the model, the constant predictor beside it, how far both can be trusted, and the guarantee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators.quality import Quality
+from dprelease.release import Floats
+
+VERSION = 1
+"""Version of the dictionary that `FitResult.to_json` makes."""
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Numerical health of a fit.
+
+    Attributes:
+        smallest_eigenvalue: of the per-patient Hessian that was inverted, scaled units.
+        condition_number: of that Hessian; infinite if it was singular.
+        indefinite: whether it was not positive definite (``dgm`` only).
+        warnings: sentences for whoever reads the fit.
+    """
+
+    smallest_eigenvalue: float
+    condition_number: float
+    indefinite: bool
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """A fitted model, in original units.
+
+    Attributes:
+        method: name in the table of methods.
+        fit_intercept: whether an intercept was fitted; without one the model passes through the midpoints of the
+            public ranges, and `intercept` only says so in original units.
+        targets: l released names.
+        features: d released names; a level of a category is an indicator, 0 or 1.
+        coef: (l, d) target's unit per feature's unit.
+        intercept: (l,) target's unit.
+        lower: (l,) lower ends of the targets' public ranges.
+        upper: (l,) upper ends.
+        constant: (l,) the constant predictor: the released mean, clipped to the public range.
+        constant_noise_sd: (l,) standard deviation of the privacy noise in the mean before clipping.
+        quality: estimated mean squared errors on the private rows, squared target's units.
+        diagnostics: numerical health.
+        guarantee: the release's privacy guarantee in words. Fitting is post-processing: it costs nothing more.
+        release: the release's digest.
+    """
+
+    method: str
+    fit_intercept: bool
+    targets: tuple[str, ...]
+    features: tuple[str, ...]
+    coef: Floats
+    intercept: Floats
+    lower: Floats
+    upper: Floats
+    constant: Floats
+    constant_noise_sd: Floats
+    quality: Quality
+    diagnostics: Diagnostics
+    guarantee: tuple[str, ...]
+    release: str
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """For each target, whether the model can be told from the constant predictor."""
+        return self.quality.verdicts()
+
+    def predict(self, X: npt.ArrayLike, *, clip: bool = False) -> Floats:
+        """Predictions, (rows, l), in the targets' units.
+
+        Args:
+            X: (rows, d) in the features' original units, in the order of `features`.
+            clip: bring predictions into the targets' public ranges.
+
+        Raises:
+            InvalidInput: X does not have one column for each feature.
+        """
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.features):
+            raise InvalidInput(f"X must have {len(self.features)} columns, in this order: {', '.join(self.features)}")
+        predicted: Floats = rows @ self.coef.T + self.intercept
+        return np.clip(predicted, self.lower, self.upper) if clip else predicted
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain data, the same for the same fit; a number that is not finite is None."""
+        quality = {name: _plain(value) for name, value in vars(self.quality).items()}
+        return {
+            "version": VERSION,
+            "release": self.release,
+            "guarantee": list(self.guarantee),
+            "method": self.method,
+            "fit_intercept": self.fit_intercept,
+            "targets": list(self.targets),
+            "features": list(self.features),
+            "coef": [_plain(row) for row in self.coef],
+            "intercept": _plain(self.intercept),
+            "range": {"lower": _plain(self.lower), "upper": _plain(self.upper)},
+            "constant": {"value": _plain(self.constant), "noise_sd": _plain(self.constant_noise_sd)},
+            "quality": quality | {"verdict": list(self.verdicts)},
+            "diagnostics": {
+                "smallest_eigenvalue": self.diagnostics.smallest_eigenvalue,
+                "condition_number": _finite(self.diagnostics.condition_number),
+                "indefinite": self.diagnostics.indefinite,
+                "warnings": list(self.diagnostics.warnings),
+            },
+        }
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None
+
+
+def _plain(values: Floats) -> list[float | None]:
+    return [_finite(value) for value in values]

@@ -1,0 +1,5 @@
+"""`python -m party_node` is `party-node`."""
+
+from party_node.cli import main
+
+main()

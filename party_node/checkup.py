@@ -1,0 +1,110 @@
+"""`party-node check`: is everything in order, seen from inside the hospital. Nothing found here leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from dprelease.certificates import read_certificate
+from dprelease.errors import DpReleaseError, InvalidInput
+from dprelease.wire.boundary import translated
+from dprelease.wire.transport import connect
+from party_node.desk import Desk
+from party_node.identity import key_check
+
+_EXPIRES_SOON_DAYS = 14
+_HEALTH_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        what: what was looked at.
+        ok: whether it is in order.
+        words: what was found, and how to mend it if it is not in order.
+    """
+
+    what: str
+    ok: bool
+    words: str
+
+    def to_json(self) -> dict[str, object]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
+    """Look at source, declarations, identifiers, keys, ledger, peers and connections.
+
+    Args:
+        desk: the party's state.
+        connectivity: also dial the coordinator and the hub.
+    """
+    settings = desk.settings
+    findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
+    findings += _source(desk)
+    findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
+    findings.append(_attempt("enrolment", lambda: _certificate(desk)))
+    findings.append(_attempt("ledger", lambda: _ledger(desk)))
+    pins = desk.identity.pins()
+    findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {', '.join(sorted(pins)) or 'none yet'}"))
+    if connectivity and findings[-3].ok:
+        enrolment = desk.enrolment
+        findings.append(_attempt("coordinator", lambda: _health(desk, enrolment.coordinator, "the coordinator")))
+        findings.append(_attempt("hub", lambda: _health(desk, enrolment.hub, "the hub")))
+    return findings
+
+
+def _attempt(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except DpReleaseError as error:
+        return Finding(what, False, error.message)
+
+
+def _source(desk: Desk) -> list[Finding]:
+    try:
+        table = desk.read()
+    except DpReleaseError as error:
+        return [Finding("source", False, error.message)]
+    rows = table.alignment.rows
+    findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
+    for name, found in table.findings.items():
+        words = f"{found.missing} missing, {found.unreadable} unreadable, {found.outside} outside bounds or levels"
+        # Half a column replaced is nearly always a wrong declaration, not a property of the patients.
+        suspicious = found.missing + found.unreadable + found.outside > rows / 2
+        hint = "; look at its declaration" if suspicious else ""
+        findings.append(Finding(f"column {name}", not suspicious, words + hint))
+    return findings
+
+
+def _alignment_key(desk: Desk) -> str:
+    return f"key check {key_check(desk.identity.alignment_key())}; it must be the same at every hospital"
+
+
+def _certificate(desk: Desk) -> str:
+    certificate = read_certificate(desk.enrolment.certificate)
+    days = (certificate.not_valid_after_utc - datetime.now(UTC)).days
+    if days < _EXPIRES_SOON_DAYS:
+        raise InvalidInput(f"the certificate expires in {days} days; ask the office for a new invite")
+    return f"consortium {desk.enrolment.consortium}, certificate valid for {days} more days"
+
+
+def _ledger(desk: Desk) -> str:
+    head = desk.ledger.verify()
+    left = float(desk.ledger.balance(desk.settings.roster).remaining)
+    return f"chain whole, last hash {head[:16]}, mu^2 left {left:.6g}"
+
+
+def _health(desk: Desk, address: str, name: str) -> str:
+    with connect(address, desk.identity.credentials()) as channel, translated(name):
+        stub = health_pb2_grpc.HealthStub(channel)
+        answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=_HEALTH_SECONDS)
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        raise InvalidInput(f"{name} answers but cannot serve now; tell the consortium's office")
+    return f"{address} answers"

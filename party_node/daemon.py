@@ -1,0 +1,219 @@
+"""The daemon: dial out, ask what is pending, take each release one step further, start again after any trouble.
+
+Every step is safe to repeat: what was done is read from ledger, journal and vault, never remembered. One release that
+is stuck never holds up another.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dprelease.approval import check_all_approved
+from dprelease.errors import (
+    AccessDenied,
+    BudgetExceeded,
+    Conflict,
+    DataRefused,
+    DpReleaseError,
+    PeerUnavailable,
+    PolicyRefused,
+    SpecRefused,
+    Unauthenticated,
+    VersionMismatch,
+)
+from dprelease.noise import NoiseSource
+from dprelease.privatize import privatize
+from dprelease.wire.retry import Backoff
+from dprelease.wire.status import row_for
+from party_node.desk import Desk
+from party_node.journal import FINAL, Record, Status
+from party_node.outbound import Coordinator, Offer, upload
+
+log = logging.getLogger(__name__)
+
+_OVER = {"PUBLISHED", "REJECTED", "FAILED", "CANCELLED", "EXPIRED"}
+_GO = {"APPROVED", "RUNNING"}
+
+
+class Daemon:
+    """One hospital's daemon.
+
+    Args:
+        desk: the party's state.
+        noise: secret noise; `SecureNoise` outside tests.
+    """
+
+    def __init__(self, desk: Desk, noise: NoiseSource) -> None:
+        self._desk = desk
+        self._noise = noise
+        self._source_seen: tuple[int, int] | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
+
+        Raises:
+            Conflict: another daemon runs on the same state folder.
+            NotFound: not enrolled, no alignment key, or the roster was never opened.
+            DataRefused: the source cannot be used at start.
+        """
+        settings = self._desk.settings
+        with _only_one(settings.state / "daemon.lock"):
+            self._desk.ledger.balance(settings.roster)
+            enrolment = self._desk.enrolment
+            self._desk.make_catalogue()
+            waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
+            pause = waits.waits()
+            log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
+            while not stop.is_set():
+                try:
+                    with Coordinator.dial(enrolment.coordinator, self._desk.identity.credentials()) as coordinator:
+                        self._source_seen = None
+                        while not stop.is_set():
+                            self.cycle(coordinator)
+                            pause = waits.waits()
+                            stop.wait(settings.daemon.poll_seconds)
+                except (PeerUnavailable, Unauthenticated, AccessDenied, VersionMismatch) as error:
+                    seconds = next(pause)
+                    log.warning("%s; next attempt in %.0f s", error.message, seconds)
+                    stop.wait(seconds)
+            log.info("%s stops", settings.name)
+
+    def cycle(self, coordinator: Coordinator) -> None:
+        """One round: report the table if it changed, then take every release one step further."""
+        self._report(coordinator)
+        for offer in coordinator.offers():
+            release = offer.spec.digest()
+            try:
+                self._step(coordinator, offer)
+            except PeerUnavailable as error:
+                log.warning("release %s waits: %s", release[:12], error.message)
+                self._desk.journal.annotate(release, error.message)
+            except DpReleaseError as error:
+                log.error("release %s is held: %s", release[:12], error.message)
+                self._desk.journal.annotate(release, error.message)
+
+    def _report(self, coordinator: Coordinator) -> None:
+        try:
+            found = self._desk.settings.source.path.stat()
+            seen = (found.st_mtime_ns, found.st_size)
+            if seen != self._source_seen:
+                coordinator.report(self._desk.make_catalogue())
+                self._source_seen = seen
+        except (OSError, DataRefused) as error:
+            log.error("the source cannot be used: %s", error)
+
+    def _step(self, coordinator: Coordinator, offer: Offer) -> None:
+        desk = self._desk
+        record = desk.journal.get(offer.spec.digest())
+        if record is None:
+            if offer.state != "PROPOSED":
+                return
+            record = desk.journal.offer(offer.spec, Status.WAITING, "new")
+        if offer.state in _OVER:
+            self._end(record, offer)
+            return
+        if record.status == Status.WAITING:
+            record = self._consider(coordinator, record)
+        if record.status == Status.DECLINED and offer.state == "PROPOSED":
+            coordinator.decline(record.release, record.note)
+        if record.status == Status.ACCEPTED:
+            record = self._approve(coordinator, record)
+        if record.status == Status.APPROVED:
+            if offer.state == "PROPOSED" and record.approval not in offer.approvals and record.approval is not None:
+                coordinator.approve(record.approval)
+            elif offer.state in _GO:
+                record = self._seal(coordinator, record, offer)
+        if record.status == Status.SEALED and offer.state in _GO:
+            self._deliver(record)
+
+    def _consider(self, coordinator: Coordinator, record: Record) -> Record:
+        """Decide by policy, or say what a person has to do."""
+        try:
+            assessment = self._desk.assess(record.spec)
+        except (SpecRefused, PolicyRefused, BudgetExceeded) as error:
+            log.warning("release %s is declined: %s", record.release[:12], error.message)
+            return self._refuse(coordinator, record, error)
+        if assessment.automatic:
+            self._desk.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
+        else:
+            note = "; ".join((*assessment.blockers, *assessment.beyond_auto))
+            if note != record.note:
+                log.info(
+                    "release %s waits for a person: party-node review show %s", record.release[:12], record.release[:12]
+                )
+                self._desk.journal.annotate(record.release, note)
+        return self._desk.journal.find(record.release)
+
+    def _refuse(self, coordinator: Coordinator, record: Record, error: DpReleaseError) -> Record:
+        # Across the boundary goes the constant sentence; what exactly was wrong stays here.
+        sentence = row_for(error).sentence
+        coordinator.decline(record.release, sentence)
+        self._desk.give_up(record, Status.DECLINED, sentence)
+        return self._desk.journal.find(record.release)
+
+    def _approve(self, coordinator: Coordinator, record: Record) -> Record:
+        try:
+            approval = self._desk.sign(record)
+        except (BudgetExceeded, DataRefused, SpecRefused, PolicyRefused) as error:
+            log.error("release %s is declined: %s", record.release[:12], error.message)
+            return self._refuse(coordinator, record, error)
+        coordinator.approve(approval)
+        log.info("release %s: approved", record.release[:12])
+        return self._desk.journal.find(record.release)
+
+    def _seal(self, coordinator: Coordinator, record: Record, offer: Offer) -> Record:
+        """All parties approved: check that, then compute, seal and charge. No noise exists before this."""
+        desk = self._desk
+        roster = desk.settings.roster
+        check_all_approved(offer.signed_approvals(), record.spec, desk.enrolment.root, desk.pins())
+        if desk.vault.find(record.release) is None:
+            try:
+                bounded = desk.bounded(record.spec)
+                if bounded.digest() != record.codes:
+                    raise DataRefused("the columns changed after they were approved")
+            except DataRefused as error:
+                log.error("release %s is withdrawn: %s", record.release[:12], error.message)
+                return self._refuse(coordinator, record, error)
+            if desk.ledger.stage(roster, record.release) != "reserve":
+                raise Conflict("nothing is reserved for this release; no noise is drawn for it")
+            block = privatize(bounded, record.spec, desk.settings.name, self._noise)
+            desk.vault.seal(block, desk.identity.key())
+        desk.ledger.charge(roster, record.release)
+        desk.journal.move(record.release, {Status.APPROVED}, Status.SEALED, "sealed and charged")
+        log.info("release %s: sealed and charged", record.release[:12])
+        return desk.journal.find(record.release)
+
+    def _deliver(self, record: Record) -> None:
+        """Send the sealed bytes; the ledger notes it first. The same bytes again as often as needed."""
+        desk = self._desk
+        sealed = desk.vault.find(record.release)
+        if sealed is None:
+            raise Conflict("the sealed block is gone; it cannot be made again")
+        desk.ledger.send(desk.settings.roster, record.release)
+        path = desk.vault.path(record.release)
+        upload(desk.enrolment.hub, desk.identity.credentials(), sealed, path, desk.settings.daemon.stall_seconds)
+        desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
+        log.info("release %s: delivered", record.release[:12])
+
+    def _end(self, record: Record, offer: Offer) -> None:
+        if record.status in FINAL:
+            return
+        note = "published" if offer.state == "PUBLISHED" else f"{offer.state.lower()}: {offer.explanation}"
+        self._desk.give_up(record, Status.ENDED, note)
+        log.info("release %s is over: %s", record.release[:12], note)
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(f"another party-node runs on {path.parent}; stop it first") from error
+        yield

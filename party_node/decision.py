@@ -1,0 +1,151 @@
+"""May we take part? Every check of a proposal, from the spec's bytes, our own declarations, policy and ledger alone.
+
+Nothing the coordinator says is trusted: sensitivities and shares are recomputed from declared bounds. No cell is read
+and no noise exists yet, so a decision cannot be a selection on a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+
+from dprelease.accounting import Guarantee, check_spec
+from dprelease.catalogue import Catalogue
+from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
+from dprelease.spec import ReleaseSpec, moment
+from party_node.ledger import Balance
+from party_node.settings import Limits, Policy
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What taking part would mean.
+
+    Attributes:
+        spec: the proposal.
+        party: our name.
+        guarantee: recomputed.
+        cost: our mu_j^2.
+        balance: our budget now.
+        blockers: what a person here has to do before the release can be approved, e.g. pin a key.
+        beyond_auto: why the release needs a person, empty when policy approves it.
+    """
+
+    spec: ReleaseSpec
+    party: str
+    guarantee: Guarantee
+    cost: Fraction
+    balance: Balance
+    blockers: tuple[str, ...]
+    beyond_auto: tuple[str, ...]
+
+    @property
+    def automatic(self) -> bool:
+        """Whether policy approves this without a person."""
+        return not self.blockers and not self.beyond_auto
+
+
+def assess(
+    spec: ReleaseSpec,
+    own: Catalogue,
+    fingerprint: str,
+    pins: dict[str, str],
+    consortium: str,
+    policy: Policy,
+    balance: Balance,
+    now: datetime,
+) -> Assessment:
+    """Check a proposal.
+
+    Args:
+        spec: the proposal.
+        own: our catalogue: name, roster, rows, alignment, declarations.
+        fingerprint: of our own key.
+        pins: fingerprints of the peers' keys.
+        consortium: the one we enrolled in.
+        policy: limits in numbers.
+        balance: our budget for the roster.
+        now: the time.
+
+    Raises:
+        SpecRefused: the proposal disagrees with our own recomputation or our own table's public facts.
+        PolicyRefused: it is sound, but outside our limits.
+        BudgetExceeded: our ledger has no room for it.
+    """
+    result = check_spec(spec)
+    _check_own_part(spec, own, fingerprint, consortium, now)
+    cost = result.party(own.party).mu2
+    refused = _outside(policy.limits, spec, own.party, result, balance)
+    if spec.target.delta * spec.rows >= 1 and not policy.allow_large_delta:
+        refused.append(f"delta = {spec.target.delta:g} is not below 1/n = {1 / spec.rows:.3g}")
+    if refused:
+        raise PolicyRefused("outside this hospital's limits: " + "; ".join(refused))
+    if cost > balance.remaining:
+        raise BudgetExceeded(
+            f"it costs mu^2 = {float(cost):.6g}; {float(balance.remaining):.6g} is left",
+            needed=float(cost),
+            remaining=float(balance.remaining),
+        )
+    blockers = _unpinned(spec, own.party, pins)
+    auto = ["approval by a person is this hospital's policy"]
+    if policy.auto_approve is not None:
+        auto = _outside(policy.auto_approve, spec, own.party, result, balance)
+    return Assessment(spec, own.party, result, cost, balance, tuple(blockers), tuple(auto))
+
+
+def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consortium: str, now: datetime) -> None:
+    part = spec.party(own.party)
+    if part is None:
+        raise SpecRefused(f"{own.party} is not a party of this release")
+    if spec.consortium != consortium:
+        raise SpecRefused(f"the release belongs to consortium {spec.consortium}, we enrolled in {consortium}")
+    if part.key != fingerprint:
+        raise SpecRefused("the release names another key as ours")
+    facts = ("roster", "rows", "rows_per_subject", "alignment")
+    for fact in facts:
+        if getattr(spec, fact) != getattr(own, fact):
+            raise SpecRefused(f"the release says {fact} = {getattr(spec, fact)}, our table has {getattr(own, fact)}")
+    for column in part.columns:
+        if own.column(column.name) != column:
+            raise SpecRefused(f"column {column.name} is not declared here as the release says")
+    if moment(spec.expires) <= now:
+        raise SpecRefused("the release has expired")
+
+
+def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, balance: Balance) -> list[str]:
+    """Every limit that the proposal exceeds, in words."""
+    others = {part.party for part in spec.parties} - {party}
+    own = spec.party(party)
+    ours = {column.name for column in own.columns} if own is not None else set()
+    total = balance.epsilon(spec.target.delta, result.party(party).mu2)
+    found = []
+    if limits.parties is not None and not others <= set(limits.parties):
+        found.append(f"parties {', '.join(sorted(others - set(limits.parties)))} are not among those allowed")
+    if limits.columns is not None and not ours <= set(limits.columns):
+        found.append(f"columns {', '.join(sorted(ours - set(limits.columns)))} are not among those allowed")
+    if limits.mechanisms is not None and spec.mechanism not in limits.mechanisms:
+        found.append(f"mechanism {spec.mechanism} is not among those allowed")
+    if limits.max_epsilon is not None and result.joint_epsilon > limits.max_epsilon * (1 + 1e-9):
+        found.append(f"joint epsilon = {result.joint_epsilon:.6g} exceeds {limits.max_epsilon:g}")
+    if limits.max_delta is not None and spec.target.delta > limits.max_delta:
+        found.append(f"delta = {spec.target.delta:g} exceeds {limits.max_delta:g}")
+    if limits.max_total_epsilon is not None and total > limits.max_total_epsilon * (1 + 1e-9):
+        found.append(f"total epsilon = {total:.6g} would exceed {limits.max_total_epsilon:g}")
+    if limits.min_rows is not None and spec.rows < limits.min_rows:
+        found.append(f"{spec.rows} patients are fewer than {limits.min_rows}")
+    return found
+
+
+def _unpinned(spec: ReleaseSpec, party: str, pins: dict[str, str]) -> list[str]:
+    found = []
+    for part in spec.parties:
+        if part.party == party:
+            continue
+        if part.party not in pins:
+            found.append(
+                f"compare the key of {part.party} with its IT department, then: party-node peers pin {part.party} {part.key}"
+            )
+        elif pins[part.party] != part.key:
+            found.append(f"the release names another key for {part.party} than the one pinned here; telephone them")
+    return found

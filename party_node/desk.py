@@ -1,0 +1,156 @@
+"""The hospital's desk: everything a decision needs, opened from one settings file. CLI and daemon both sit here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cached_property
+
+from dprelease.approval import approve, commit, new_salt
+from dprelease.bounding import BoundedRows
+from dprelease.catalogue import Catalogue
+from dprelease.errors import Conflict, DataRefused, NotFound
+from dprelease.spec import ReleaseSpec
+from party_node.decision import Assessment, assess
+from party_node.durable import write_durably
+from party_node.identity import Enrolment, Identity
+from party_node.journal import Journal, Record, Status
+from party_node.ledger import Ledger
+from party_node.sealing import Vault
+from party_node.settings import PartySettings
+from party_node.source import Table, read_table
+
+_CATALOGUE_GRID_BITS = 8  # a catalogue needs order and count only; any grid will do
+
+
+class Desk:
+    """The party's state, opened.
+
+    Args:
+        settings: party.toml.
+    """
+
+    def __init__(self, settings: PartySettings) -> None:
+        self.settings = settings
+        self.identity = Identity(settings.state)
+        self.ledger = Ledger(settings.state / "ledger.sqlite")
+        self.journal = Journal(settings.state / "journal.sqlite")
+        self.vault = Vault(settings.state / "sealed")
+        self._catalogue = settings.state / "catalogue.json"
+
+    @cached_property
+    def enrolment(self) -> Enrolment:
+        """What enrolment gave us; raises `NotFound` before it."""
+        return self.identity.enrolment()
+
+    def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
+        """The whole table, bounded on a grid and in canonical order."""
+        return read_table(self.settings, self.identity.alignment_key(), self.settings.declarations(), grid_bits)
+
+    def make_catalogue(self) -> Catalogue:
+        """The catalogue of the table as it is now; kept for `catalogue`."""
+        alignment = self.read().alignment
+        catalogue = Catalogue(
+            party=self.settings.name,
+            roster=self.settings.roster,
+            rows=alignment.rows,
+            rows_per_subject=self.settings.rows_per_subject,
+            alignment=alignment.digest,
+            columns=self.settings.declarations(),
+        )
+        write_durably(self._catalogue, catalogue.to_bytes())
+        return catalogue
+
+    def catalogue(self) -> Catalogue:
+        """The catalogue as last made; reads no patient's row.
+
+        Raises:
+            NotFound: the daemon never ran.
+        """
+        if not self._catalogue.exists():
+            raise NotFound("there is no catalogue yet; start the daemon once: party-node run")
+        return Catalogue.from_bytes(self._catalogue.read_bytes())
+
+    def pins(self) -> dict[str, str]:
+        """Keys of all parties that we know: the pinned peers, and our own."""
+        return {**self.identity.pins(), self.settings.name: self.identity.fingerprint()}
+
+    def assess(self, spec: ReleaseSpec) -> Assessment:
+        """Check a proposal; see `decision.assess`."""
+        return assess(
+            spec,
+            self.catalogue(),
+            self.identity.fingerprint(),
+            self.identity.pins(),
+            self.enrolment.consortium,
+            self.settings.policy,
+            self.ledger.balance(self.settings.roster),
+            datetime.now(UTC),
+        )
+
+    def accept(self, record: Record) -> Assessment:
+        """A person's yes: the daemon signs next time it looks.
+
+        Raises:
+            Conflict: the release does not wait for a decision, or something must be done here first.
+            SpecRefused, PolicyRefused, BudgetExceeded: it can no longer be approved.
+        """
+        assessment = self.assess(record.spec)
+        if assessment.blockers:
+            raise Conflict("first: " + "; ".join(assessment.blockers))
+        self.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved here")
+        return assessment
+
+    def bounded(self, spec: ReleaseSpec) -> BoundedRows:
+        """Our columns of a spec, on its grid, in canonical order.
+
+        Raises:
+            DataRefused: the table is no longer the one that the spec describes.
+        """
+        part = spec.party(self.settings.name)
+        if part is None:
+            raise DataRefused("this release has no columns of ours")
+        table = read_table(self.settings, self.identity.alignment_key(), part.columns, spec.grid_bits)
+        if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
+            raise DataRefused("the source no longer holds the patients that the release was proposed for")
+        return table.bounded
+
+    def sign(self, record: Record) -> bytes:
+        """Reserve, record the digest of our columns, and sign consent; the same approval again if it exists.
+
+        Raises:
+            BudgetExceeded: the ledger has no room.
+            DataRefused: the table is not the one that the spec describes.
+        """
+        if record.approval is not None:
+            return record.approval
+        spec = record.spec
+        codes, salt = record.codes, record.salt
+        if codes is None or salt is None:
+            codes, salt = self.bounded(spec).digest(), new_salt()
+            self.journal.commit(record.release, codes, salt)
+        cost = self.assess(spec).cost if not self.ledger.stage(self.settings.roster, record.release) else None
+        if cost is not None:
+            detail: dict[str, str | float] = {
+                "title": spec.title,
+                "epsilon": spec.target.epsilon,
+                "delta": spec.target.delta,
+            }
+            self.ledger.reserve(self.settings.roster, record.release, cost, detail)
+        approval = approve(
+            spec,
+            self.settings.name,
+            commit(salt, codes),
+            self.identity.key(),
+            self.enrolment.certificate,
+            datetime.now(UTC),
+        ).to_bytes()
+        self.journal.sign(record.release, approval)
+        return approval
+
+    def give_up(self, record: Record, status: Status, note: str) -> None:
+        """End a release here; budget comes back and the block is destroyed unless its first byte has left."""
+        if self.ledger.stage(self.settings.roster, record.release) in {"reserve", "charge"}:
+            self.ledger.free(self.settings.roster, record.release)
+        if self.ledger.stage(self.settings.roster, record.release) != "send":
+            self.vault.discard(record.release)
+        self.journal.move(record.release, set(Status), status, note)

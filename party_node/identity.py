@@ -1,0 +1,225 @@
+"""Who we are: keys made on site, the certificate from enrolment, the alignment key, and the peers we pinned."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+from dprelease.alignment import KEY_BYTES, new_key
+from dprelease.canonical import Rational, Value
+from dprelease.certificates import check_certificate, signing_request
+from dprelease.columns import Name
+from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.invite import Invite
+from dprelease.signing import (
+    PrivateKey,
+    key_fingerprint,
+    load_private_key,
+    new_private_key,
+    private_key_pem,
+    write_private,
+)
+from dprelease.spec import moment
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
+from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
+from party_node.durable import write_durably
+
+
+class Enrolment(Value):
+    """What enrolment gave us.
+
+    Attributes:
+        party: our name.
+        consortium: the consortium's name.
+        coordinator: host:port.
+        hub: host:port of the hub's listener for parties.
+        certificate: ours, PEM.
+        root: the consortium's, PEM.
+        cap_mu2: our cap on mu^2 for every roster.
+    """
+
+    party: Name
+    consortium: Name
+    coordinator: str
+    hub: str
+    certificate: str
+    root: str
+    cap_mu2: Rational
+
+
+class Identity:
+    """Keys and pins in the party's state folder.
+
+    Args:
+        state: the folder.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._key = state / "identity" / "key.pem"
+        self._enrolment = state / "identity" / "enrolment.json"
+        self._alignment = state / "identity" / "alignment.key"
+        self._peers = state / "identity" / "peers.json"
+
+    def key(self) -> PrivateKey:
+        """Our private key for TLS and signing; made on first use, never sent anywhere."""
+        if not self._key.exists():
+            write_private(self._key, private_key_pem(new_private_key()))
+        return load_private_key(self._key)
+
+    def fingerprint(self) -> str:
+        """Our public key's fingerprint, for the other hospitals to pin."""
+        return key_fingerprint(self.key().public_key())
+
+    def enrolment(self) -> Enrolment:
+        """What enrolment gave us.
+
+        Raises:
+            NotFound: not enrolled yet.
+        """
+        if not self._enrolment.exists():
+            raise NotFound(
+                "this party is not enrolled; ask the consortium's office for an invite: party-node enroll TOKEN"
+            )
+        return Enrolment.from_bytes(self._enrolment.read_bytes())
+
+    def credentials(self) -> Credentials:
+        """For mutual TLS, as ourselves."""
+        enrolment = self.enrolment()
+        return Credentials(enrolment.root.encode(), enrolment.certificate.encode(), private_key_pem(self.key()))
+
+    def enrol(self, invite: Invite, name: str) -> Enrolment:
+        """Trade an invite for a certificate, over TLS pinned to the root that the invite carries.
+
+        Args:
+            invite: from the consortium's office.
+            name: our name in party.toml.
+
+        Raises:
+            InvalidInput: the invite is for another party, or has lapsed.
+            Unauthenticated: the coordinator does not accept it.
+            PeerUnavailable: the coordinator cannot be reached.
+        """
+        if invite.party != name:
+            raise InvalidInput(f"the invite is for {invite.party}, but party.toml says name = {name!r}")
+        now = datetime.now(UTC)
+        if moment(invite.expires) <= now:
+            raise InvalidInput("this invite has lapsed; ask the consortium's office for a new one")
+        if self._enrolment.exists() and Fraction(self.enrolment().cap_mu2) != Fraction(invite.cap_mu2):
+            raise Conflict("the invite names another cap than the one fixed when this party enrolled")
+        request = signing_request(name, self.key()).decode()
+        with connect(invite.address, Credentials(invite.root.encode())) as channel, translated("the coordinator"):
+            answer = enrolment_pb2_grpc.EnrolmentServiceStub(channel).Enrol(
+                enrolment_pb2.EnrolRequest(secret=invite.secret, signing_request=request),
+                timeout=CALL_SECONDS,
+                metadata=VERSION,
+            )
+        granted = check_certificate(answer.certificate, invite.root, now, "party")
+        if granted.name != name or granted.fingerprint != self.fingerprint():
+            raise InvalidInput("the coordinator answered with a certificate for somebody else")
+        enrolment = Enrolment(
+            party=name,
+            consortium=invite.consortium,
+            coordinator=answer.coordinator,
+            hub=answer.hub,
+            certificate=answer.certificate,
+            root=invite.root,
+            cap_mu2=invite.cap_mu2,
+        )
+        write_durably(self._enrolment, enrolment.to_bytes())
+        return enrolment
+
+    def alignment_key(self) -> bytes:
+        """The key that the hospitals share.
+
+        Raises:
+            NotFound: there is none yet.
+        """
+        if not self._alignment.exists():
+            raise NotFound(
+                "there is no alignment key: one hospital runs `party-node alignment-key new`, the others "
+                "`party-node alignment-key import`"
+            )
+        return self._alignment.read_bytes()
+
+    def new_alignment_key(self) -> bytes:
+        """Make the key at the first hospital.
+
+        Raises:
+            InvalidInput: there is one already.
+        """
+        key = new_key()
+        write_private(self._alignment, key)
+        return key
+
+    def import_alignment_key(self, text: str) -> bytes:
+        """Take over the key that another hospital made.
+
+        Raises:
+            InvalidInput: the text is not a key, or was mistyped, or there is a key already.
+        """
+        key = alignment_key_from_text(text)
+        write_private(self._alignment, key)
+        return key
+
+    def pins(self) -> dict[str, str]:
+        """Party to key fingerprint, as compared between people."""
+        return dict(json.loads(self._peers.read_text())) if self._peers.exists() else {}
+
+    def pin(self, party: str, fingerprint: str) -> None:
+        """Pin a peer's key.
+
+        Raises:
+            InvalidInput: the fingerprint is not 64 hexadecimal digits.
+            Conflict: another key is pinned for the party; forget that one first.
+        """
+        digits = "".join(fingerprint.split()).replace(":", "").lower()
+        if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
+            raise InvalidInput("a key fingerprint is 64 hexadecimal digits, as `party-node fingerprint` prints them")
+        pins = self.pins()
+        if pins.get(party, digits) != digits:
+            raise Conflict(f"another key is pinned for {party}; if it really changed: party-node peers forget {party}")
+        write_durably(self._peers, json.dumps({**pins, party: digits}, sort_keys=True).encode())
+
+    def forget(self, party: str) -> None:
+        """Remove a pin.
+
+        Raises:
+            NotFound: the party is not pinned.
+        """
+        pins = self.pins()
+        if pins.pop(party, None) is None:
+            raise NotFound(f"no key is pinned for {party}")
+        write_durably(self._peers, json.dumps(pins, sort_keys=True).encode())
+
+
+def key_check(key: bytes) -> str:
+    """Eight digits by which two hospitals see that they hold the same alignment key."""
+    return hashlib.sha256(b"alignment-key-check" + key).hexdigest()[:8]
+
+
+def alignment_key_text(key: bytes) -> str:
+    """An alignment key for people to hand over: base32 in groups of four, four check characters at the end."""
+    text = base64.b32encode(key + hashlib.sha256(b"alignment-key" + key).digest()[:3]).decode().rstrip("=")
+    return "-".join(text[i : i + 4] for i in range(0, len(text), 4))
+
+
+def alignment_key_from_text(text: str) -> bytes:
+    """Read `alignment_key_text`.
+
+    Raises:
+        InvalidInput: the text is not a key, or was mistyped.
+    """
+    letters = "".join(text.split()).replace("-", "").upper()
+    try:
+        data = base64.b32decode(letters + "=" * (-len(letters) % 8))
+    except ValueError as error:
+        raise InvalidInput("this is not an alignment key; copy it whole") from error
+    key, check = data[:KEY_BYTES], data[KEY_BYTES:]
+    if len(data) != KEY_BYTES + 3 or check != hashlib.sha256(b"alignment-key" + key).digest()[:3]:
+        raise InvalidInput("this alignment key was mistyped or is not whole; its check characters do not fit")
+    return key

@@ -1,0 +1,175 @@
+"""What the hospital knows of every release it was offered: its own record, which no coordinator can change.
+
+SQLite beside the ledger. The daemon and the `review` command meet here: a person's decision is a row that the daemon
+acts on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.spec import ReleaseSpec, instant
+
+
+class Status(StrEnum):
+    """Where a release stands here."""
+
+    WAITING = "waiting"  # for a person
+    ACCEPTED = "accepted"  # decided; the approval is not signed yet
+    APPROVED = "approved"  # signed; waits for the others
+    DECLINED = "declined"
+    SEALED = "sealed"  # the block is frozen on disk
+    DELIVERED = "delivered"  # the hub holds it
+    ENDED = "ended"  # over, published or not
+
+
+FINAL = frozenset({Status.DECLINED, Status.ENDED})
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS releases (
+    release TEXT PRIMARY KEY, spec BLOB NOT NULL, status TEXT NOT NULL, note TEXT NOT NULL, seen TEXT NOT NULL,
+    changed TEXT NOT NULL, codes TEXT, salt BLOB, approval BLOB
+)
+"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One release.
+
+    Attributes:
+        release: spec digest.
+        spec: the spec itself.
+        status: where it stands here.
+        note: why, in words; local.
+        seen: first offered at.
+        changed: last change at.
+        codes: digest of the quantised, ordered columns, recorded at approval.
+        salt: of the commitment to it; secret.
+        approval: canonical bytes of our signed approval.
+    """
+
+    release: str
+    spec: ReleaseSpec
+    status: Status
+    note: str
+    seen: str
+    changed: str
+    codes: str | None
+    salt: bytes | None
+    approval: bytes | None
+
+
+class Journal:
+    """The party's own record of releases.
+
+    Args:
+        path: SQLite file; made if absent.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._transaction() as db:
+            db.execute(_SCHEMA)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous=FULL")
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+    def records(self) -> list[Record]:
+        """All releases, oldest first."""
+        with self._transaction() as db:
+            return [_record(row) for row in db.execute("SELECT * FROM releases ORDER BY seen, release")]
+
+    def find(self, prefix: str) -> Record:
+        """The release whose digest begins so.
+
+        Raises:
+            NotFound: there is none.
+            InvalidInput: there are several.
+        """
+        found = [record for record in self.records() if record.release.startswith(prefix.lower())]
+        if not found:
+            raise NotFound(f"no release {prefix} was offered here; see: party-node review list")
+        if len(found) > 1:
+            raise InvalidInput(f"{prefix} fits {len(found)} releases; give more digits")
+        return found[0]
+
+    def get(self, release: str) -> Record | None:
+        """A release by its whole digest, or None."""
+        return next((record for record in self.records() if record.release == release), None)
+
+    def offer(self, spec: ReleaseSpec, status: Status, note: str) -> Record:
+        """Note a release that was offered for the first time; offering it again changes nothing."""
+        now = instant(datetime.now(UTC))
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO releases VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+                (spec.digest(), spec.to_bytes(), status, note, now, now),
+            )
+        return self.find(spec.digest())
+
+    def move(self, release: str, before: set[Status], status: Status, note: str = "") -> None:
+        """Move a release on.
+
+        Raises:
+            Conflict: it does not stand where the caller believes.
+        """
+        with self._transaction() as db:
+            row = db.execute("SELECT status FROM releases WHERE release = ?", (release,)).fetchone()
+            if row is None or row[0] not in before:
+                raise Conflict(
+                    f"release {release[:12]} is {row[0] if row else 'unknown'} here; it cannot become {status}"
+                )
+            db.execute(
+                "UPDATE releases SET status = ?, note = ?, changed = ? WHERE release = ?",
+                (status, note, instant(datetime.now(UTC)), release),
+            )
+
+    def annotate(self, release: str, note: str) -> None:
+        """Say in words why a release is not moving."""
+        with self._transaction() as db:
+            db.execute("UPDATE releases SET note = ? WHERE release = ?", (note, release))
+
+    def commit(self, release: str, codes: str, salt: bytes) -> None:
+        """Record the digest of the columns that an approval covers, once.
+
+        Raises:
+            Conflict: another digest was recorded before.
+        """
+        with self._transaction() as db:
+            row = db.execute("SELECT codes FROM releases WHERE release = ?", (release,)).fetchone()
+            if row is None or row[0] not in (None, codes):
+                raise Conflict(f"release {release[:12]} was approved over other data")
+            if row[0] is None:
+                db.execute("UPDATE releases SET codes = ?, salt = ? WHERE release = ?", (codes, salt, release))
+
+    def sign(self, release: str, approval: bytes) -> None:
+        """Keep our signed approval and move the release to `APPROVED`."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE releases SET approval = ?, status = ?, changed = ? WHERE release = ? AND status = ?",
+                (approval, Status.APPROVED, instant(datetime.now(UTC)), release, Status.ACCEPTED),
+            )
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    release, spec, status, *rest = row
+    return Record(release, ReleaseSpec.from_bytes(spec), Status(status), *rest)

@@ -1,0 +1,263 @@
+"""The hospital's privacy budget: append-only, hash-chained, on its own disk.
+
+One account for each roster (set of patients), with a cap on mu^2 that is fixed at enrolment: all parties' caps sum to
+at most the consortium's, so a joint cap over time holds although nobody sees another's ledger (second_reading.md 7).
+mu^2 adds under composition, exactly, in rationals.
+
+A release moves through ``reserve -> charge -> send``; ``free`` ends it before the first byte and gives the budget back,
+after ``send`` nothing does. SQLite with synchronous=FULL: an entry that was returned from survives a power cut. One
+engine and one file on purpose: triggers refuse any change to an entry, and the chain shows any that happened elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+from dprelease.canonical import canonical_bytes, sha256
+from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, NotFound
+from dprelease.gaussian import epsilon_of
+from dprelease.spec import instant
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY, roster TEXT NOT NULL, kind TEXT NOT NULL, release TEXT NOT NULL,
+    mu2 TEXT NOT NULL, detail TEXT NOT NULL, at TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE
+);
+CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+_GENESIS = "0" * 64
+_COLUMNS = "number, roster, kind, release, mu2, detail, at, previous, hash"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger.
+
+    Attributes:
+        number: 1, 2, 3, ...
+        roster: whose budget.
+        kind: ``open``, ``reserve``, ``charge``, ``send`` or ``free``.
+        release: spec digest; empty for ``open``.
+        mu2: exact mu^2 as a rational; the cap for ``open``.
+        detail: JSON for people: title, epsilon, delta.
+        at: when.
+        previous: hash of the entry before.
+        hash: SHA-256 over all of the above.
+    """
+
+    number: int
+    roster: str
+    kind: str
+    release: str
+    mu2: str
+    detail: str
+    at: str
+    previous: str
+    hash: str
+
+    def expected_hash(self) -> str:
+        """The hash that the fields call for."""
+        fields = [self.number, self.roster, self.kind, self.release, self.mu2, self.detail, self.at, self.previous]
+        return sha256(canonical_bytes(fields))
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A roster's budget.
+
+    Attributes:
+        cap: mu^2 that may ever be spent.
+        charged: mu^2 charged.
+        reserved: mu^2 promised to approved releases and not yet charged.
+    """
+
+    cap: Fraction
+    charged: Fraction
+    reserved: Fraction
+
+    @property
+    def remaining(self) -> Fraction:
+        """mu^2 left."""
+        return self.cap - self.charged - self.reserved
+
+    def epsilon(self, delta: float, extra: Fraction = Fraction(0)) -> float:
+        """epsilon at `delta` of what is charged and reserved, and `extra` mu^2 more."""
+        return epsilon_of(math.sqrt(self.charged + self.reserved + extra), delta)
+
+
+class Ledger:
+    """The ledger of one hospital. Any number of processes may use the file at once.
+
+    Args:
+        path: SQLite file; made if absent.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._transaction() as db:
+            db.executescript(_SCHEMA)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous=FULL")
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            if db.in_transaction:
+                db.execute("COMMIT")
+
+    def entries(self, roster: str | None = None) -> list[Entry]:
+        """All entries, oldest first, or those of one roster."""
+        with self._transaction() as db:
+            return [entry for entry in _read(db) if roster in (None, entry.roster)]
+
+    def open(self, roster: str, cap: Fraction, detail: str = "") -> None:
+        """Open a roster's account with its cap; opening it again with the same cap changes nothing.
+
+        Raises:
+            Conflict: the roster was opened with another cap; caps are fixed at enrolment.
+        """
+        with self._transaction() as db:
+            opened = [entry for entry in _read(db) if entry.roster == roster and entry.kind == "open"]
+            if not opened:
+                _append(db, roster, "open", "", cap, {"cap": detail})
+            elif Fraction(opened[0].mu2) != cap:
+                raise Conflict(f"the budget of roster {roster} was fixed at mu^2 = {opened[0].mu2}; it cannot change")
+
+    def balance(self, roster: str) -> Balance:
+        """A roster's budget.
+
+        Raises:
+            NotFound: the roster was never opened.
+        """
+        with self._transaction() as db:
+            return _balance(_read(db), roster)
+
+    def stage(self, roster: str, release: str) -> str:
+        """The last thing that happened to a release: ``reserve``, ``charge``, ``send``, ``free``, or empty."""
+        with self._transaction() as db:
+            return _stage(_read(db), roster, release)
+
+    def reserve(self, roster: str, release: str, mu2: Fraction, detail: dict[str, str | float]) -> None:
+        """Promise budget to a release; doing so again changes nothing.
+
+        Raises:
+            BudgetExceeded: the cap does not allow it.
+            Conflict: the release was freed before; it needs a new proposal.
+        """
+        with self._transaction() as db:
+            entries = _read(db)
+            stage = _stage(entries, roster, release)
+            if stage == "free":
+                raise Conflict("this release was given up here; a new attempt needs a new proposal")
+            if stage:
+                return
+            balance = _balance(entries, roster)
+            if mu2 > balance.remaining:
+                raise BudgetExceeded(
+                    f"release {release[:12]} needs mu^2 = {float(mu2):.6g}; roster {roster} has "
+                    f"{float(balance.remaining):.6g} of {float(balance.cap):.6g} left",
+                    needed=float(mu2),
+                    remaining=float(balance.remaining),
+                )
+            _append(db, roster, "reserve", release, mu2, detail)
+
+    def charge(self, roster: str, release: str) -> None:
+        """Turn the reservation into a charge; doing so again changes nothing.
+
+        Raises:
+            Conflict: nothing is reserved.
+        """
+        self._advance(roster, release, "charge", {"reserve"}, {"charge", "send"})
+
+    def send(self, roster: str, release: str) -> None:
+        """Note, before the first byte leaves, that from here on the charge stands; again changes nothing.
+
+        Raises:
+            Conflict: the release is not charged. No charge, no bytes.
+        """
+        self._advance(roster, release, "send", {"charge"}, {"send"})
+
+    def free(self, roster: str, release: str) -> None:
+        """Give back what a release holds, before its first byte; again changes nothing.
+
+        Raises:
+            Conflict: bytes have left, or nothing was reserved. No refund after bytes.
+        """
+        self._advance(roster, release, "free", {"reserve", "charge"}, {"free"})
+
+    def _advance(self, roster: str, release: str, kind: str, after: set[str], already: set[str]) -> None:
+        with self._transaction() as db:
+            entries = _read(db)
+            stage = _stage(entries, roster, release)
+            if stage in already:
+                return
+            if stage not in after:
+                raise Conflict(f"the ledger cannot {kind} release {release[:12]} after {stage or 'nothing'}")
+            reserved = next(
+                entry for entry in entries if (entry.roster, entry.release, entry.kind) == (roster, release, "reserve")
+            )
+            _append(db, roster, kind, release, Fraction(reserved.mu2), {})
+
+    def verify(self) -> str:
+        """Check the chain from the first entry to the last; return the last hash, to be noted elsewhere.
+
+        Raises:
+            IntegrityError: with the first entry that was altered, lost or inserted.
+        """
+        previous, entries = _GENESIS, self.entries()
+        for number, entry in enumerate(entries, start=1):
+            if entry.number != number or entry.previous != previous or entry.hash != entry.expected_hash():
+                raise IntegrityError(f"the ledger's chain is broken at entry {number}: restore it from a backup")
+            previous = entry.hash
+        return previous
+
+
+def _read(db: sqlite3.Connection) -> list[Entry]:
+    return [Entry(*row) for row in db.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number")]  # noqa: S608
+
+
+def _append(
+    db: sqlite3.Connection, roster: str, kind: str, release: str, mu2: Fraction, detail: dict[str, str | float]
+) -> None:
+    last = db.execute("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1").fetchone() or (0, _GENESIS)
+    at = instant(datetime.now(UTC))
+    entry = Entry(last[0] + 1, roster, kind, release, str(mu2), json.dumps(detail, sort_keys=True), at, last[1], "")
+    fields = [*vars(entry).values()][:-1]
+    db.execute(
+        f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        [*fields, entry.expected_hash()],
+    )
+
+
+def _stage(entries: list[Entry], roster: str, release: str) -> str:
+    kinds = [entry.kind for entry in entries if entry.roster == roster and entry.release == release]
+    return kinds[-1] if kinds else ""
+
+
+def _balance(entries: list[Entry], roster: str) -> Balance:
+    own = [entry for entry in entries if entry.roster == roster]
+    cap = next((Fraction(entry.mu2) for entry in own if entry.kind == "open"), None)
+    if cap is None:
+        raise NotFound(f"the ledger has no roster {roster}; enrol first")
+    last = {entry.release: entry for entry in own if entry.kind != "open"}
+    charged = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind in {"charge", "send"}), Fraction(0))
+    reserved = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind == "reserve"), Fraction(0))
+    return Balance(cap, charged, reserved)

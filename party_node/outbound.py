@@ -1,0 +1,158 @@
+"""Every call that leaves the hospital: to the coordinator and to the hub. The party dials out; nothing listens here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import grpc
+
+from dprelease.approval import SignedApproval
+from dprelease.block import SealedBlock
+from dprelease.catalogue import Catalogue
+from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.spec import ReleaseSpec
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.chunks import read_chunks
+from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
+from dprelease.wire.v1 import (
+    coordination_pb2,
+    coordination_pb2_grpc,
+    intake_pb2,
+    intake_pb2_grpc,
+    release_pb2,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A release as the coordinator tells it.
+
+    Attributes:
+        spec: the spec, from canonical bytes.
+        state: the coordinator's state, e.g. ``PROPOSED``.
+        approvals: signed approvals passed on, unchecked.
+        explanation: whom it waits for, or why it ended.
+    """
+
+    spec: ReleaseSpec
+    state: str
+    approvals: tuple[bytes, ...]
+    explanation: str
+
+    def signed_approvals(self) -> tuple[SignedApproval, ...]:
+        """The approvals, parsed.
+
+        Raises:
+            InvalidInput: one is malformed.
+        """
+        return tuple(SignedApproval.from_bytes(data) for data in self.approvals)
+
+
+class Coordinator:
+    """Calls to the coordinator over one channel.
+
+    Args:
+        channel: from `dial_coordinator`.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+
+    @classmethod
+    @contextmanager
+    def dial(cls, address: str, credentials: Credentials) -> Iterator[Self]:
+        """A connection for as long as the context lasts."""
+        with connect(address, credentials) as channel:
+            yield cls(channel)
+
+    def report(self, catalogue: Catalogue) -> None:
+        """Declare our columns, row count and alignment digest."""
+        with translated("the coordinator"):
+            self._stub.ReportCatalogue(
+                coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()),
+                timeout=CALL_SECONDS,
+                metadata=VERSION,
+            )
+
+    def offers(self) -> list[Offer]:
+        """The releases we take part in, that are not over or ended lately. One that cannot be read is left out."""
+        with translated("the coordinator"):
+            answer = self._stub.ListReleases(
+                coordination_pb2.ListReleasesRequest(), timeout=CALL_SECONDS, metadata=VERSION
+            )
+        offers = []
+        for record in answer.releases:
+            state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_")
+            try:
+                spec = ReleaseSpec.from_bytes(record.spec)
+            except InvalidInput as error:
+                log.warning("a release cannot be read and is left alone: %s", error.message)
+                continue
+            offers.append(Offer(spec, state, tuple(record.approvals), record.explanation))
+        return offers
+
+    def approve(self, approval: bytes) -> None:
+        """Hand in our signed approval."""
+        with translated("the coordinator"):
+            self._stub.Approve(
+                coordination_pb2.ApproveRequest(signed_approval=approval), timeout=CALL_SECONDS, metadata=VERSION
+            )
+
+    def decline(self, release: str, reason: str) -> None:
+        """Decline, or withdraw before our block was sent."""
+        with translated("the coordinator"):
+            self._stub.Decline(
+                coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=reason),
+                timeout=CALL_SECONDS,
+                metadata=VERSION,
+            )
+
+
+def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
+    """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
+
+    Args:
+        address: host:port of the hub's listener for parties.
+        credentials: ours.
+        sealed: the block's identity.
+        path: its bytes.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        PeerUnavailable: the hub is away, or the stream stood still; try again.
+        IntegrityError: the hub claims other bytes than ours.
+        Conflict, AccessDenied, ...: as the hub answers.
+    """
+    with connect(address, credentials) as channel, translated("the hub"):
+        stub = intake_pb2_grpc.IntakeServiceStub(channel)
+        opened = stub.OpenBlock(
+            intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()), timeout=CALL_SECONDS, metadata=VERSION
+        )
+        if opened.offset >= sealed.size:
+            return
+        calls: list[grpc.Future[intake_pb2.SendBlockResponse]] = []
+        with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:
+
+            def requests() -> Iterator[intake_pb2.SendBlockRequest]:
+                digest = bytes.fromhex(sealed.spec)
+                for chunk in read_chunks(path, opened.offset):
+                    deadline.moved()
+                    yield intake_pb2.SendBlockRequest(spec_digest=digest, chunk=chunk)
+                    digest = b""
+
+            call = stub.SendBlock.future(requests(), metadata=VERSION)
+            calls.append(call)
+            try:
+                answer = call.result()
+            except grpc.FutureCancelledError as error:
+                raise PeerUnavailable(f"the hub: the upload stood still for {stall_seconds:g} s") from error
+        if answer.digest != bytes.fromhex(sealed.sha256):
+            raise IntegrityError("the hub acknowledged other bytes than those that were sent")

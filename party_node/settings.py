@@ -1,0 +1,141 @@
+"""party.toml: what a hospital's IT department decides. Sample: deploy/party.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, field_validator, model_validator
+
+from dprelease.columns import Column, Name
+from dprelease.settings import LocalPath, Settings
+
+_COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+
+
+class SourceSettings(Settings):
+    """Where the rows are.
+
+    Attributes:
+        path: CSV (plain or .gz) or Parquet file.
+        format: how to read it; by the file's ending unless given.
+        subject: column with the subject identifier.
+        record: column that tells apart several rows of one subject; needed when rows_per_subject > 1.
+        delimiter: of a CSV file.
+        missing: texts that mean a missing cell.
+    """
+
+    path: LocalPath
+    format: Literal["csv", "parquet"] | None = None
+    subject: str
+    record: str | None = None
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    missing: tuple[str, ...] = MISSING
+
+
+class Limits(Settings):
+    """Limits in numbers on one proposal. A field left out does not limit.
+
+    Attributes:
+        parties: the only parties that may take part, ourselves aside.
+        columns: the only columns of ours that may be released.
+        mechanisms: the only mechanisms.
+        max_epsilon: of the joint guarantee.
+        max_delta: of the guarantee.
+        max_total_epsilon: of everything charged and reserved for the roster including this, at the release's delta.
+        min_rows: least number of patients.
+    """
+
+    parties: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    mechanisms: tuple[Literal["mixed", "rows"], ...] | None = None
+    max_epsilon: Annotated[float, Field(gt=0)] | None = None
+    max_delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    max_total_epsilon: Annotated[float, Field(gt=0)] | None = None
+    min_rows: Annotated[int, Field(ge=1)] | None = None
+
+
+class Policy(Settings):
+    """What the hospital agrees to.
+
+    Attributes:
+        limits: proposals outside are declined, whoever is in favour.
+        auto_approve: proposals inside are approved without a person; left out, a person approves every release.
+        allow_large_delta: accept delta >= 1/n, which permits publishing a patient's row outright.
+    """
+
+    limits: Limits = Limits()
+    auto_approve: Limits | None = None
+    allow_large_delta: bool = False
+
+
+class DaemonSettings(Settings):
+    """Manners of the daemon.
+
+    Attributes:
+        poll_seconds: how often to ask what is pending.
+        stall_seconds: how long an upload may stand still before it is tried again.
+        longest_wait_seconds: upper end of the wait between attempts to reconnect.
+    """
+
+    poll_seconds: Annotated[float, Field(gt=0)] = 5.0
+    stall_seconds: Annotated[float, Field(gt=0)] = 60.0
+    longest_wait_seconds: Annotated[float, Field(gt=0)] = 60.0
+
+
+class PartySettings(Settings):
+    """All of party.toml.
+
+    Attributes:
+        name: the party's name, as in its invite.
+        roster: name of this set of patients; the budget is kept under it.
+        rows_per_subject: q, most rows of one patient; mu is multiplied by it.
+        state: folder of keys, ledger, journal and sealed blocks.
+        source: where the rows are.
+        columns: declarations by released name; ``from`` names the source's column when it differs.
+        policy: what the hospital agrees to.
+        daemon: manners of the daemon.
+    """
+
+    name: Name
+    roster: Name
+    rows_per_subject: Annotated[int, Field(ge=1)] = 1
+    state: LocalPath = Field(default=Path("state"), validate_default=True)
+    source: SourceSettings
+    columns: dict[str, dict[str, Any]]
+    policy: Policy = Policy()
+    daemon: DaemonSettings = DaemonSettings()
+
+    @field_validator("columns")
+    @classmethod
+    def _columns_are_declarations(cls, columns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        if not columns:
+            raise ValueError("declare at least one column, e.g. [columns.age]")
+        for name, declaration in columns.items():
+            _declare(name, declaration)
+        return columns
+
+    @model_validator(mode="after")
+    def _records_are_told_apart(self) -> PartySettings:
+        if self.rows_per_subject > 1 and self.source.record is None:
+            raise ValueError(
+                "rows_per_subject above 1 needs source.record, the column that tells a subject's rows apart"
+            )
+        return self
+
+    def declarations(self) -> tuple[Column, ...]:
+        """Declared columns, in the order of the file."""
+        return tuple(_declare(name, declaration) for name, declaration in self.columns.items())
+
+    def source_name(self, column: str) -> str:
+        """The source's name for a declared column."""
+        return str(self.columns[column].get("from", column))
+
+
+def _declare(name: str, declaration: dict[str, Any]) -> Column:
+    fields = {key: value for key, value in declaration.items() if key != "from"}
+    if isinstance(fields.get("levels"), list):
+        fields["levels"] = tuple(fields["levels"])
+    return _COLUMN.validate_python({"name": name, **fields})
