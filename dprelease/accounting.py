@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dprelease.calibration import party_noise, spent
-from dprelease.errors import SpecRefused
+from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.gaussian import epsilon_of, mu_of
 from dprelease.spec import ReleaseSpec
 
@@ -90,6 +90,13 @@ def check_spec(spec: ReleaseSpec) -> Guarantee:
     Raises:
         SpecRefused: with the first number that disagrees.
     """
+    try:
+        return _recompute(spec)
+    except (OverflowError, ZeroDivisionError, ValueError, InvalidInput) as error:
+        raise SpecRefused("a number in the spec is too large or too small to compute with") from error
+
+
+def _recompute(spec: ReleaseSpec) -> Guarantee:
     weight = Fraction(spec.anchor_weight)
     for noise in spec.noise:
         sensitivity2 = spec.squared_sensitivity(noise.party)

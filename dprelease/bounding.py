@@ -41,6 +41,8 @@ class BoundedRows:
         expected = len(released_names(self.columns))
         if self.codes.dtype != np.int32 or self.codes.ndim != 2 or self.codes.shape[1] != expected:
             raise InvalidInput(f"codes must be an int32 array of {expected} columns")
+        if not _within(self.codes, self.columns, 1 << self.grid_bits):
+            raise InvalidInput("codes lie beyond the grid that the columns' bounds call for")
 
     @property
     def squared_sensitivity(self) -> int:
@@ -51,6 +53,21 @@ class BoundedRows:
         """SHA-256 of the ordered codes; recorded at approval, compared before any noise is drawn."""
         header = f"dprelease/codes/v1|{self.grid_bits}|{self.codes.shape}".encode()
         return hashlib.sha256(header + np.ascontiguousarray(self.codes, dtype="<i4").tobytes()).hexdigest()
+
+
+def _within(codes: Codes, columns: tuple[Column, ...], unit: int) -> bool:
+    """Whether every code is one that its column's declaration allows: what the sensitivity rests on."""
+    position = 0
+    for column in columns:
+        group = codes[:, position : position + len(column.released)]
+        position += len(column.released)
+        if isinstance(column, NumericColumn):
+            fits = bool(np.all((group >= -unit) & (group <= unit)))
+        else:
+            fits = bool(np.all((group == 0) | (group == unit)) and np.all(np.count_nonzero(group, axis=1) == 1))
+        if not fits:
+            return False
+    return True
 
 
 def bound(raw: Mapping[str, RawColumn], columns: tuple[Column, ...], grid_bits: int) -> Codes:

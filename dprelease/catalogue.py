@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from dprelease.canonical import Value
-from dprelease.columns import Column, Name, released_names
+from dprelease.columns import Column, Name, distinct_names
 from dprelease.spec import Digest
 
 
@@ -33,8 +33,7 @@ class Catalogue(Value):
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Catalogue:
-        names = released_names(self.columns)
-        if len(set(names)) != len(names):
+        if not distinct_names(self.columns):
             raise ValueError("column names must be distinct")
         return self
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
@@ -19,6 +19,10 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.signing import PrivateKey, PublicKey, key_fingerprint
 
 Role = Literal["party", "coordinator", "hub"]
+
+
+# cryptography parses a certificate's fields when they are asked for, so a damaged one may fail at any of them.
+_UNREADABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion)
 
 
 @dataclass(frozen=True)
@@ -89,19 +93,18 @@ def check_certificate(pem: bytes | str, root_pem: bytes | str, at: datetime, rol
     Raises:
         IntegrityError: wrong issuer, outside its validity, an authority itself, or another role.
     """
-    certificate, root = read_certificate(pem), read_certificate(root_pem)
     try:
+        certificate, root = read_certificate(pem), read_certificate(root_pem)
         certificate.verify_directly_issued_by(root)
-    except (ValueError, TypeError, InvalidSignature) as error:
-        raise IntegrityError("a certificate was not issued by the pinned consortium root") from error
-    if not certificate.not_valid_before_utc <= at <= certificate.not_valid_after_utc:
-        raise IntegrityError(f"a certificate was not valid at {at:%Y-%m-%d %H:%M:%S} UTC")
-    if _is_authority(certificate):
-        raise IntegrityError("a certificate authority stands where a role's certificate belongs")
-    try:
+        if not certificate.not_valid_before_utc <= at <= certificate.not_valid_after_utc:
+            raise IntegrityError(f"a certificate was not valid at {at:%Y-%m-%d %H:%M:%S} UTC")
+        if _is_authority(certificate):
+            raise IntegrityError("a certificate authority stands where a role's certificate belongs")
         identity = read_identity(pem)
     except InvalidInput as error:
         raise IntegrityError(error.message) from error
+    except _UNREADABLE as error:
+        raise IntegrityError("a certificate is damaged or was not issued by the pinned consortium root") from error
     if identity.role != role:
         raise IntegrityError(f"{identity.name} holds a {identity.role} certificate where a {role} is needed")
     return identity

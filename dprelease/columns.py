@@ -6,6 +6,7 @@ data is itself an unprotected query.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -50,6 +51,8 @@ class NumericColumn(Value):
     def _bounds_are_in_order(self) -> NumericColumn:
         if not self.lower < self.upper:
             raise ValueError(f"column {self.name!r}: lower ({self.lower}) must be less than upper ({self.upper})")
+        if not 0 < self.half_width < math.inf:
+            raise ValueError(f"column {self.name!r}: the bounds are too close or too far apart to scale by")
         if not self.lower <= self.fill <= self.upper:
             raise ValueError(f"column {self.name!r}: fill ({self.fill}) must lie within the bounds")
         return self
@@ -122,6 +125,12 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 def released_names(columns: tuple[Column, ...]) -> tuple[str, ...]:
     """Names of all released columns, in order; d_j of them."""
     return tuple(name for column in columns for name in column.released)
+
+
+def distinct_names(columns: tuple[Column, ...]) -> bool:
+    """Whether every name, of a column or of a released column, stands for one thing only."""
+    names = [name for column in columns for name in {column.name, *column.released}]
+    return len(set(names)) == len(names)
 
 
 def squared_sensitivity(columns: tuple[Column, ...]) -> int:

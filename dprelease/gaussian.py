@@ -15,6 +15,7 @@ On the integer grid the released law differs from the one bounded here by a fact
 from __future__ import annotations
 
 import math
+import sys
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
@@ -32,6 +33,14 @@ def log_delta(epsilon: float, mu: float) -> float:
     if second >= first:
         return -math.inf
     return first + math.log(-math.expm1(second - first))
+
+
+def _log_delta_above(epsilon: float, mu: float) -> float:
+    """An upper bound of `log_delta` that allows for the rounding of its two nearly equal terms."""
+    first = float(log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    slack = 64 * sys.float_info.epsilon * (abs(first) + abs(second) + epsilon)
+    return first + slack + math.log(-math.expm1(min(second - first, 0.0) - slack))
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -57,12 +66,12 @@ def mu_of(epsilon: float, delta: float) -> float:
     check_target(epsilon, delta)
     target = math.log(delta)
     high = 1.0
-    while log_delta(epsilon, high) < target:
+    while _log_delta_above(epsilon, high) < target:
         high *= 2
     low = high
-    while log_delta(epsilon, low) >= target:
+    while _log_delta_above(epsilon, low) >= target:
         low /= 2
-    root = float(brentq(lambda mu: log_delta(epsilon, mu) - target, low, high, xtol=1e-300, rtol=1e-14))
+    root = float(brentq(lambda mu: _log_delta_above(epsilon, mu) - target, low, high, xtol=1e-300, rtol=1e-14))
     return root * (1 - MARGIN)
 
 
@@ -84,9 +93,9 @@ def epsilon_of(mu: float, delta: float) -> float:
         return 0.0
     target = math.log(delta)
     high = 1.0
-    while log_delta(high, mu) > target:
+    while _log_delta_above(high, mu) > target:
         high *= 2
-    root = float(brentq(lambda epsilon: log_delta(epsilon, mu) - target, 0.0, high, xtol=1e-300, rtol=1e-14))
+    root = float(brentq(lambda epsilon: _log_delta_above(epsilon, mu) - target, 0.0, high, xtol=1e-300, rtol=1e-14))
     return root * (1 + MARGIN)
 
 
@@ -94,9 +103,9 @@ def check_target(epsilon: float, delta: float) -> None:
     """Refuse a privacy target that means nothing.
 
     Raises:
-        InvalidInput: epsilon is not positive and finite, or delta is not in (0, 1).
+        InvalidInput: epsilon is not between 1e-12 and 1e6, or delta is not between 1e-300 and 1.
     """
-    if not 0 < epsilon < math.inf:
-        raise InvalidInput(f"epsilon must be positive and finite, not {epsilon}")
-    if not 0 < delta < 1:
-        raise InvalidInput(f"delta must lie strictly between 0 and 1, not {delta}")
+    if not 1e-12 <= epsilon <= 1e6:
+        raise InvalidInput(f"epsilon must be positive, between 1e-12 and 1e6, not {epsilon}")
+    if not 1e-300 <= delta < 1:
+        raise InvalidInput(f"delta must lie strictly between 0 and 1, and be at least 1e-300, not {delta}")

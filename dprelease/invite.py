@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from fractions import Fraction
 from typing import Literal
 
@@ -58,6 +57,6 @@ class Invite(Value):
         text = "".join(token.split())
         try:
             data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise InvalidInput("this is not an invite token; copy it whole") from error
         return cls.from_bytes(data)

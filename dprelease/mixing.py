@@ -82,6 +82,8 @@ class BernoulliMixing:
                 raise InvalidInput("n times the largest code reaches 2^53: use a coarser grid")
             if total is None:
                 total = np.zeros((self.outputs, rows.shape[1]), np.int64)
+            if rows.shape[1:] != total.shape[1:]:
+                raise InvalidInput("the chunks have different numbers of columns")
             if done + len(rows) > self.rows:
                 raise InvalidInput(f"more than the {self.rows} rows that B was made for")
             total += self._product(done, rows)

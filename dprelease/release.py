@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +63,8 @@ class Scaled:
         if self.anchor:
             return self.values[0] / self.ones[0], self.noise_sd / self.ones[0]
         weight = float(self.ones @ self.ones)
+        if weight == 0:  # two or fewer mixing rows may cancel; then the release says nothing about means
+            return np.zeros(len(self.names)), np.full(len(self.names), np.inf)
         return self.ones @ self.values / weight, self.noise_sd / np.sqrt(weight)
 
 
@@ -84,17 +87,20 @@ class Release:
         """The release's identity."""
         return self.spec.digest()
 
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        """Released name to the declaration behind it."""
+        return {name: column for part in self.spec.parties for column in part.columns for name in column.released}
+
     def column(self, released: str) -> Column:
         """The declaration behind a released column name.
 
         Raises:
             InvalidInput: no such column.
         """
-        for part in self.spec.parties:
-            for column in part.columns:
-                if released in column.released:
-                    return column
-        raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
+        if released not in self._columns:
+            raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
+        return self._columns[released]
 
     def expand(self, names: tuple[str, ...], *, reference: bool) -> tuple[str, ...]:
         """Released names for names of columns or of released columns.
@@ -106,7 +112,7 @@ class Release:
         Raises:
             InvalidInput: no such column.
         """
-        columns = {column.name: column for part in self.spec.parties for column in part.columns}
+        columns = {column.name: column for column in self._columns.values()}
         expanded: list[str] = []
         for name in names:
             column = columns.get(name)

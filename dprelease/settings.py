@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -47,8 +46,6 @@ def read_settings(path: Path, model: type[Model]) -> Model:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from error
     try:
-        # By way of JSON, so that strict values take TOML's arrays as tuples.
-        text = json.dumps(data, default=str)
-        return model.model_validate_json(text, context={"base": path.resolve().parent})
+        return model.model_validate(data, context={"base": path.resolve().parent})
     except ValidationError as error:
         raise InvalidInput(f"{path}: {explain(error)}") from error

@@ -48,8 +48,8 @@ def load_private_key(path: Path) -> PrivateKey:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"cannot read the private key {path}: {error}") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InvalidInput(f"{path} does not hold an elliptic-curve key")
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise InvalidInput(f"{path} does not hold a key on the curve P-256")
     return key
 
 

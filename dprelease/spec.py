@@ -10,15 +10,24 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dprelease.canonical import Rational, Value
-from dprelease.columns import Column, Name, released_names, squared_sensitivity
+from dprelease.columns import Column, Name, distinct_names, released_names, squared_sensitivity
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
 
-Instant = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+_INSTANT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def _on_a_clock(text: str) -> str:
+    if instant(moment(text)) != text:
+        raise ValueError("a time is written as 2026-01-31T12:00:00Z")
+    return text
+
+
+Instant = Annotated[str, AfterValidator(_on_a_clock)]
 """A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
 
 NEIGHBOURS: Literal["replace-one"] = "replace-one"
@@ -26,12 +35,12 @@ NEIGHBOURS: Literal["replace-one"] = "replace-one"
 
 def instant(moment: datetime) -> str:
     """A time as an `Instant`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).strftime(_INSTANT)
 
 
 def moment(text: str) -> datetime:
     """An `Instant` as a time in UTC."""
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)
 
 
 class Target(Value):
@@ -128,9 +137,8 @@ class ReleaseSpec(Value):
         names = [part.party for part in self.parties]
         if len(set(names)) != len(names) or len({part.key for part in self.parties}) != len(names):
             raise ValueError("parties and their keys must be distinct")
-        released = self.released
-        if len(set(released)) != len(released):
-            raise ValueError("released column names must be distinct across parties")
+        if not distinct_names(tuple(column for part in self.parties for column in part.columns)):
+            raise ValueError("column names must be distinct across parties")
         if [noise.party for noise in self.noise] != names:
             raise ValueError("noise must name the same parties, in the same order")
         if any((noise.anchor_scale is not None) != bool(weight) for noise in self.noise):

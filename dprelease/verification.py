@@ -14,7 +14,7 @@ from dprelease.block import block_size, read_block
 from dprelease.canonical import sha256
 from dprelease.certificates import check_certificate, read_certificate
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
-from dprelease.manifest import BlockEntry, Manifest, verify_block, verify_manifest
+from dprelease.manifest import TRUST, BlockEntry, Manifest, verify_block, verify_manifest
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec, moment
 
@@ -43,6 +43,8 @@ def check_manifest(data: bytes, signature: str, root_pem: str) -> Manifest:
         raise IntegrityError(f"the spec does not give the guarantee it claims: {error.message}") from error
     if manifest.guarantee != words:
         raise IntegrityError("the guarantee printed in the manifest is not the one its spec gives")
+    if manifest.trust != TRUST:
+        raise IntegrityError("the trust statement printed in the manifest is not the one that holds")
     check_all_approved(manifest.approvals, manifest.spec, root_pem)
     for entry in manifest.blocks:
         check_entry(entry, manifest.spec, root_pem, manifest.published)

@@ -9,7 +9,7 @@ import numpy as np
 from dprelease.release import Floats
 
 SINGULAR = 1e-12
-"""Ratio of the smallest to the largest |eigenvalue| at or below which a matrix counts as singular."""
+"""A direction counts as null when its curvature is at most this part of what its columns would have there one by one."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ class Solution:
 def solve(matrix: Floats, right: Floats, ridge: float = 0.0) -> Solution:
     """Solve (matrix + ridge I) W = right by one symmetric eigendecomposition, O(d^3 + l d^2).
 
-    An eigendecomposition serves definite and indefinite matrices alike, and shows the small eigenvalues that a
-    factorisation would hide. Columns arrive in units of their public half-widths, so the matrix needs no further
-    scaling. Directions that are numerically null after the ridge get weight zero: `Solution.singular` tells, and the
-    caller decides whether that is an error.
+    An eigendecomposition serves definite and indefinite matrices alike, and shows the small eigenvalues that other
+    factorisations hide. A direction z (|z| = 1) with eigenvalue c is null when |c| <= `SINGULAR` sum_i z_i^2 |a_ii|, a
+    comparison in which the scale of the columns cancels: a column that fills a small part of its public range is
+    small, not singular. Directions that are null even after the ridge get weight zero. `Solution.singular` tells of
+    null directions, and the caller decides whether they are an error.
 
     Args:
         matrix: (d, d) symmetric.
@@ -50,16 +51,17 @@ def solve(matrix: Floats, right: Floats, ridge: float = 0.0) -> Solution:
         ridge: added to every diagonal entry.
     """
     values, vectors = np.linalg.eigh(matrix)
-    sizes = np.abs(values)
     inverted = values + ridge
-    strengths = np.abs(inverted)
-    usable = strengths > SINGULAR * strengths.max()
+    threshold = SINGULAR * (np.abs(np.diag(matrix)) @ vectors**2)
+    null = np.abs(values) <= threshold
+    usable = np.abs(inverted) > threshold
     reciprocal = np.divide(1.0, inverted, out=np.zeros_like(inverted), where=usable)
     inverse = (vectors * reciprocal) @ vectors.T
+    sizes = np.abs(inverted)
     return Solution(
         weights=inverse @ right,
         inverse=inverse,
         smallest_eigenvalue=float(inverted.min()),
-        condition_number=float(strengths.max() / strengths.min()) if strengths.min() else float("inf"),
-        singular=bool(sizes.min() <= SINGULAR * sizes.max()),
+        condition_number=float(sizes.max() / sizes.min()) if sizes.min() else float("inf"),
+        singular=bool(null.any()),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dprelease.errors import InvalidInput
 from dprelease.release import Floats, Scaled
 
 
@@ -79,18 +80,24 @@ class Rows:
     def normal_equations(self, *, intercept: bool) -> NormalEquations:
         """Second moments per patient, O(r d (d + l)).
 
-        With an intercept, the public exact column v is regressed out of everything (utility.md 5); one degree of
-        freedom of the noise goes with it.
+        With an intercept, the public exact column v is regressed out of the features (utility.md 5), row by row, because
+        the anchor's entry of v is so large that a difference of moments would lose digits. One degree of freedom of the
+        noise goes with it.
+
+        Raises:
+            InvalidInput: v is zero throughout, as it may be on one or two mixing rows, so that no intercept can be fitted.
         """
-        xx, xy = self.x.T @ self.x, self.x.T @ self.y
-        degrees = len(self.ones)
+        x, degrees = self.x, len(self.ones)
         if intercept:
-            square = float(self.ones @ self.ones)
-            share = self.ones @ self.x / square
-            xx -= square * np.outer(share, share)
-            xy -= np.outer(share, self.ones @ self.y)
+            if not self.ones.any():
+                raise InvalidInput("the constant column of these mixing rows is zero; fit without an intercept")
+            x = x - np.outer(self.ones, self.ones @ x / float(self.ones @ self.ones))
             degrees -= 1
-        return NormalEquations(xx / self.patients, xy / self.patients, degrees * self.x_variance / self.patients)
+        return NormalEquations(
+            xx=x.T @ x / self.patients,
+            xy=x.T @ self.y / self.patients,
+            noise=degrees * self.x_variance / self.patients,
+        )
 
     def offsets(self, weights: Floats) -> Floats:
         """The intercepts, (l,), that go with weights found after v was regressed out."""

@@ -18,14 +18,16 @@ a.b - r q_ab. The difference between model and constant predictor is judged by i
 the noise of the outcome.
 
 The fit was not fixed: it used the same noise, so (1) is optimistic. For least squares on r rows that are Gaussian with
-covariance Sigma, of which `spent` parameters are fitted, E|e|^2 = (r - spent) tau^2 while r u^T Sigma u has mean
-r tau^2 (r - 1)/(r - spent - 1). Hence the `optimism`, to be added to (1),
+covariance Sigma, of which `spent` parameters are fitted, E|e|^2 = (r - spent) tau^2, tau^2 being the variance of an
+entry of the best residual, while r u^T Sigma u has mean r tau^2 (r - 1)/(r - spent - 1). Hence the `optimism`, to be
+added to (1),
 
     optimism = |e|^2 / N [ r (r - 1) / ((r - spent)(r - spent - 1)) - 1 ]                                       (3)
 
 which mixing rows follow closely (sums of n signed rows are nearly Gaussian) and which errs on the safe side for ``rows``.
-A method that inverts another Hessian H than xx spends, to first order, tr(H^-1 xx) + g^T H^-1 g / (rows' tau^2) with
-g = xy - xx w the gradient it leaves: d for least squares, many times d for a de-biased Hessian near zero.
+A method that inverts another Hessian H than xx spends, to first order, tr(H^-1 xx) + (N/r) g^T H^-1 g / tau^2 with
+g = xy - xx w the gradient it leaves: d for least squares, many times d for a de-biased Hessian near zero. Without (3) a
+hundred features on three hundred rows of pure noise would pass for a good model.
 """
 
 from __future__ import annotations

@@ -24,6 +24,11 @@ class Commands(click.Group):
             ctx.exit(exit_code(error))
 
 
+def plain(text: str) -> str:
+    """Text that a peer wrote, safe for a terminal and a log: one line, nothing that moves the cursor or changes colour."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def log_to_stderr(*, verbose: bool) -> None:
     """One line for each event, with time and level. No handler of ours logs a cell or an identifier."""
     logging.basicConfig(

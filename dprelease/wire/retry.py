@@ -27,7 +27,7 @@ class Backoff:
         Args:
             uniform: source of jitter; it spreads reconnects and is no secret.
         """
-        upper = self.first_seconds
+        upper = min(self.longest_seconds, self.first_seconds)
         while True:
             yield uniform(upper / 2, upper)
             upper = min(self.longest_seconds, upper * self.factor)

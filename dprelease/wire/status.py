@@ -104,21 +104,26 @@ def _row_from_details(error: grpc.RpcError) -> Status | None:
     return None
 
 
+_STRANGER = "its certificate is not from the expected consortium, or has expired; check the clock"
+_MISNAMED = "its certificate does not name this host; use the name it was made for"
+_REFUSES_US = "it refused our certificate; it may have expired or been issued by another consortium"
+_UNKNOWN_HOST = "its host name is not known; check the address"
 _DIAGNOSES = (
     ("WRONG_VERSION_NUMBER", "it does not speak TLS on this port; check the address, or a proxy that terminates TLS"),
-    (
-        "CERTIFICATE_VERIFY_FAILED",
-        "its certificate is not from the expected consortium, or has expired; check the clock",
-    ),
-    ("is not verified", "its certificate does not name this host; use the name it was made for"),
-    ("Peer name", "its certificate does not name this host; use the name it was made for"),
+    ("CERTIFICATE_VERIFY_FAILED", _STRANGER),
+    ("certificate signature failure", _STRANGER),
+    ("Hostname Verification", _MISNAMED),
+    ("Peer name", _MISNAMED),
     ("CERTIFICATE_REQUIRED", "it wants a client certificate; enrol first"),
-    ("tlsv1 alert", "it refused our certificate; it may have expired or been issued by another consortium"),
-    ("sslv3 alert", "it refused our certificate; it may have expired or been issued by another consortium"),
-    ("Ssl handshake failed", "the TLS handshake failed; check address, certificates and clock"),
+    ("tlsv1 alert", _REFUSES_US),
+    ("sslv3 alert", _REFUSES_US),
+    # With TLS 1.3 a server that refuses our certificate says so only by closing the connection.
+    ("Socket closed", f"it closed the connection; if that does not pass, {_REFUSES_US}"),
+    ("handshake failed", "the TLS handshake failed; check address, certificates and clock"),
     ("Connection refused", "nothing listens there; check that it runs and that the port is right"),
-    ("DNS", "its host name is not known; check the address"),
-    ("Name or service", "its host name is not known; check the address"),
+    ("DNS", _UNKNOWN_HOST),
+    ("hostname lookup", _UNKNOWN_HOST),
+    ("Name or service", _UNKNOWN_HOST),
     ("Deadline", "it did not answer in time"),
 )
 

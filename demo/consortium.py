@@ -1,0 +1,208 @@
+"""A consortium on loopback: every role an operating-system process, driven by the commands that people type.
+
+The demo narrates it; the end-to-end tests drive it and kill its parts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dprelease.errors import DpReleaseError
+
+MODULES = {"coordinator": "coordinator", "learner": "learner", "party-node": "party_node"}
+HOST = "localhost"
+READY_SECONDS = 60.0
+
+
+class CommandFailed(DpReleaseError):
+    """A command ended with an error.
+
+    Attributes:
+        code: its exit code.
+        stderr: what it said.
+    """
+
+    def __init__(self, command: Sequence[str], code: int, stderr: str) -> None:
+        super().__init__(f"`{' '.join(command)}` ended with {code}: {stderr.strip()}")
+        self.code = code
+        self.stderr = stderr
+
+
+class Consortium:
+    """The processes and folders of one consortium.
+
+    Args:
+        folder: where everything is kept; one folder for each role.
+        narrate: called with each command line as a person would type it.
+    """
+
+    def __init__(self, folder: Path, narrate: Callable[[str], None] = lambda line: None) -> None:
+        self.folder = folder
+        self.ports = dict(zip(("coordinator", "enrolment", "hub", "public"), free_ports(4), strict=True))
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, tuple[str, ...]] = {}
+        self._narrate = narrate
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def office(self) -> Path:
+        """The coordinator's folder."""
+        return self.folder / "office"
+
+    @property
+    def hub(self) -> Path:
+        """The hub's folder, made by `coordinator init`."""
+        return self.office / "hub"
+
+    def hospital(self, name: str) -> Path:
+        """A party's folder; its party.toml lies there."""
+        return self.folder / name
+
+    def run(self, command: str, *arguments: str, home: Path | None = None, narrated: bool = True) -> str:
+        """Run one command to its end and return what it printed.
+
+        Args:
+            command: ``coordinator``, ``learner`` or ``party-node``.
+            arguments: as typed.
+            home: folder it runs in.
+            narrated: whether to show the command line.
+
+        Raises:
+            CommandFailed: with its exit code and message.
+        """
+        if narrated:
+            self._narrate(" ".join((command, *(_short(argument) for argument in arguments))))
+        line = [sys.executable, "-m", MODULES[command], *arguments]
+        wide = {**os.environ, "COLUMNS": "116"}
+        done = subprocess.run(line, cwd=home or self.folder, env=wide, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CommandFailed((command, *map(_short, arguments)), done.returncode, done.stderr)
+        return done.stdout
+
+    def start(self, name: str, command: str, *arguments: str, home: Path) -> None:
+        """Start a role and wait until its log says that it is ready.
+
+        Raises:
+            CommandFailed: it ended, or is not ready in time.
+        """
+        self._narrate(" ".join((command, *arguments, "&")))
+        self._commands[name] = (command, *arguments, str(home))
+        log = self.log(name)
+        position = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as file:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", MODULES[command], *arguments], cwd=home, stdout=file, stderr=file
+            )
+        wait_for(lambda: self._is_ready(name, position), READY_SECONDS, f"{name} to be ready; see {log}")
+
+    def _is_ready(self, name: str, position: int) -> bool:
+        text = self.log(name).read_bytes()[position:].decode(errors="replace")
+        code = self.processes[name].poll()
+        if code is not None:
+            raise CommandFailed((name,), code, text)
+        return "ready" in text
+
+    def restart(self, name: str) -> None:
+        """Start a role again as it was started before."""
+        command, *arguments, home = self._commands[name]
+        self.start(name, command, *arguments, home=Path(home))
+
+    def kill(self, name: str) -> None:
+        """kill -9."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def log(self, name: str) -> Path:
+        """A role's log file."""
+        return self.folder / f"{name}.log"
+
+    def stop(self) -> None:
+        """SIGTERM to every role, and wait."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+    def found(self, epsilon: float, delta: float, name: str = "demo") -> str:
+        """`coordinator init`, then start coordinator and hub; returns what init printed."""
+        ports = self.ports
+        printed = self.run(
+            *("coordinator", "init", "--home", str(self.office), "--consortium", name),
+            *("--host", HOST, "--listen-host", "127.0.0.1", "--epsilon", f"{epsilon:g}", "--delta", f"{delta:g}"),
+            *("--port", str(ports["coordinator"]), "--enrol-port", str(ports["enrolment"])),
+            *("--hub-port", str(ports["hub"]), "--hub-public-port", str(ports["public"])),
+        )
+        self.start("coordinator", "coordinator", "serve", home=self.office)
+        self.start("hub", "learner", "serve", "--config", "hub.toml", home=self.hub)
+        return printed
+
+    def enrol(self, names: Sequence[str]) -> None:
+        """Invite and enrol every party, share the alignment key, pin every peer's key. party.toml must lie ready."""
+        for name in names:
+            token = self.run("coordinator", "invite", name, "--share", f"1/{len(names)}", home=self.office).strip()
+            self.run("party-node", "enroll", token.split()[-1], home=self.hospital(name))
+        key = self.run("party-node", "alignment-key", "new", home=self.hospital(names[0])).strip()
+        for name in names[1:]:
+            self.run("party-node", "alignment-key", "import", key, home=self.hospital(name))
+        prints = {name: self.run("party-node", "fingerprint", home=self.hospital(name)).strip() for name in names}
+        for name in names:
+            for peer in names:
+                if peer != name:
+                    self.run("party-node", "peers", "pin", peer, prints[peer], home=self.hospital(name))
+
+    def open_hospitals(self, names: Sequence[str]) -> None:
+        """Start every party's daemon."""
+        for name in names:
+            self.start(name, "party-node", "run", home=self.hospital(name))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [opened.getsockname()[1] for opened in sockets]
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        CommandFailed: it does not within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise CommandFailed(("wait",), os.EX_TEMPFAIL, f"waited {seconds:g} s for {what}")
+        time.sleep(0.05)
+
+
+def _short(argument: str) -> str:
+    return argument if len(argument) <= 70 else f"{argument[:12]}...{argument[-6:]}"

@@ -1,0 +1,198 @@
+"""What every method promises, whatever it computes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dprelease.block import Block
+from dprelease.canonical import canonical_bytes
+from dprelease.estimators import FitResult, fit
+from dprelease.estimators.methods import RIDGE
+from dprelease.release import Release
+from tests.dprelease.estimators.conftest import (
+    CASES,
+    DOSE_WEIGHTS,
+    FEATURES,
+    SCORE_OFFSET,
+    SCORE_WEIGHTS,
+    every_case,
+    every_case_but_dgm,
+    exact_codes,
+    released,
+    with_and_without_intercept,
+)
+from tests.support.noise import SeededNoise
+
+
+def scaled_model(result: FitResult) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions at the midpoints and the change for one half-width of each feature, in half-widths of the target."""
+    half = {"age": 60.0, "glucose": 14.0, "score": 50.0, "dose": 4.0}
+    middle = {"age": 60.0, "glucose": 16.0, "score": 50.0, "dose": -1.0}
+    y_half = np.array([half.get(name, 1.0) for name in result.targets])
+    y_middle = np.array([middle.get(name, 0.0) for name in result.targets])
+    origin = np.array([[middle.get(name, 0.0) for name in result.features]])
+    step = np.diag([half.get(name, 1.0) for name in result.features])
+    offsets = (result.predict(origin)[0] - y_middle) / y_half
+    return (result.predict(origin + step) - result.predict(origin)) / y_half, offsets
+
+
+@every_case
+def test_names_shapes_and_privacy_statement(noisy: Release, method: str):
+    result = fit(noisy, ["score", "sex"], ["glucose", "age"], method)
+    assert result.method == method
+    assert result.targets == ("score", "sex=female", "sex=male", "sex=other")
+    assert result.features == ("glucose", "age")
+    assert result.coef.shape == (4, 2)
+    for value in (result.intercept, result.constant, result.constant_noise_sd, *vars(result.quality).values()):
+        assert value.shape == (4,)
+    assert len(result.verdicts) == 4
+    assert result.predict(np.zeros((7, 2))).shape == (7, 4)
+    assert result.guarantee == noisy.guarantee
+    assert result.release == noisy.digest
+
+
+@every_case
+def test_one_feature_is_enough(noisy: Release, method: str):
+    result = fit(noisy, ["score"], ["age"], method)
+    assert result.coef.shape == (1, 1)
+    assert np.isfinite(result.coef).all()
+
+
+@every_case
+@with_and_without_intercept
+def test_a_result_is_plain_data_with_a_version_and_the_same_every_time(
+    noisy: Release, method: str, fit_intercept: bool
+):
+    first, second = (fit(noisy, ["score"], None, method, fit_intercept).to_json() for _ in range(2))
+    assert canonical_bytes(first) == canonical_bytes(second)
+    assert json.loads(json.dumps(first)) == first
+    assert first["version"] == 1
+    assert first["fit_intercept"] is fit_intercept
+    assert first["guarantee"] == list(noisy.guarantee)
+    assert first["quality"]["verdict"]
+
+
+@every_case_but_dgm
+def test_without_noise_known_coefficients_come_back(exact: Release, method: str):
+    """Exact labels are linear in the features after any public linear map. For dgm see test_methods.py."""
+    result = fit(exact, ["dose"], FEATURES, method)
+    weights, offsets = scaled_model(result)
+    # The ridge moves weights by lambda |H^-1 w| <= lambda |w| / (smallest eigenvalue); the rest is rounding.
+    allowed = RIDGE * np.linalg.norm(DOSE_WEIGHTS) / result.diagnostics.smallest_eigenvalue if method == "rmgm" else 0.0
+    assert np.linalg.norm(weights[:, 0] - DOSE_WEIGHTS) <= allowed + 1e-11
+    np.testing.assert_allclose(offsets, 0, atol=1e-11)
+
+
+@every_case_but_dgm
+def test_without_noise_an_intercept_comes_back_where_it_is_fitted(exact: Release, method: str):
+    result = fit(exact, ["score"], FEATURES, method, fit_intercept=True)
+    weights, offsets = scaled_model(result)
+    allowed = (
+        RIDGE * np.linalg.norm(SCORE_WEIGHTS) / result.diagnostics.smallest_eigenvalue if method == "rmgm" else 0.0
+    )
+    assert np.linalg.norm(weights[:, 0] - SCORE_WEIGHTS) <= allowed + 1e-11
+    # One mixing row more or less in v moves the offset by at most |v^T X / v^T v| <= 2 times the weights' error here.
+    np.testing.assert_allclose(offsets, SCORE_OFFSET, atol=4 * allowed + 1e-11)
+
+
+@every_case
+@with_and_without_intercept
+def test_predictions_are_the_scaled_model_in_original_units(noisy: Release, method: str, fit_intercept: bool):
+    """Least squares on the scaled rows, written out by another route, and mapped to original units by hand."""
+    scaled = noisy.scaled()
+    x = scaled.values[:, scaled.index(("age", "glucose"))]
+    y = scaled.values[:, scaled.index(("score",))]
+    ones = scaled.ones[:, None]
+    if method == "rmgm":
+        x, y, ones = x[1:], y[1:], ones[1:]
+    mixing_weight = 1 - (scaled.ones[0] / scaled.rows) ** 2 if method == "rmgm" else 1.0
+    full = np.hstack([ones, x]) if fit_intercept else x
+    penalty = np.array([0.0] * fit_intercept + [1.0, 1.0])
+    gram = full.T @ full
+    if method == "dgm":
+        degrees = len(x) - fit_intercept
+        gram -= np.diag(penalty * degrees * scaled.noise_sd[0] ** 2)
+    if method in ("dgm", "rmgm"):
+        gram += np.diag(penalty * RIDGE * scaled.rows * mixing_weight)
+    model = np.linalg.solve(gram, full.T @ y)[:, 0]
+    offset, weights = (model[0], model[1:]) if fit_intercept else (0.0, model)
+
+    ages, glucose = np.array([30.0, 60.0, 90.0]), np.array([4.0, 20.0, 29.0])
+    expected = 50 + 50 * (offset + weights[0] * (ages - 60) / 60 + weights[1] * (glucose - 16) / 14)
+    result = fit(noisy, ["score"], ["age", "glucose"], method, fit_intercept)
+    np.testing.assert_allclose(result.predict(np.column_stack([ages, glucose]))[:, 0], expected, rtol=1e-9)
+
+
+@every_case
+@with_and_without_intercept
+def test_permuting_features_permutes_coefficients(noisy: Release, method: str, fit_intercept: bool):
+    names = ["age", "sex=male", "glucose", "dose"]
+    order = [2, 0, 3, 1]
+    straight = fit(noisy, ["score"], names, method, fit_intercept)
+    permuted = fit(noisy, ["score"], [names[index] for index in order], method, fit_intercept)
+    np.testing.assert_allclose(permuted.coef, straight.coef[:, order], rtol=1e-8)
+    np.testing.assert_allclose(permuted.intercept, straight.intercept, rtol=1e-8)
+    np.testing.assert_allclose(permuted.quality.mse, straight.quality.mse, rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", [method for method, mechanism in CASES if mechanism == "rows"])
+def test_permuting_patients_changes_nothing(noisy_rows: Release, method: str):
+    order = np.random.default_rng(5).permutation(noisy_rows.spec.rows)
+    blocks = {name: Block(block.header, block.values[order]) for name, block in noisy_rows.blocks.items()}
+    shuffled = Release(noisy_rows.spec, blocks, noisy_rows.guarantee)
+    straight, permuted = (fit(release, ["score"], FEATURES, method) for release in (noisy_rows, shuffled))
+    np.testing.assert_allclose(permuted.coef, straight.coef, rtol=1e-8)
+    np.testing.assert_allclose(permuted.quality.mse, straight.quality.mse, rtol=1e-8)
+    np.testing.assert_allclose(permuted.constant, straight.constant, rtol=1e-10)
+
+
+@every_case
+@with_and_without_intercept
+def test_targets_together_are_targets_one_by_one(noisy: Release, method: str, fit_intercept: bool):
+    targets = ["score", "dose", "sex=male"]
+    together = fit(noisy, targets, ["age", "glucose"], method, fit_intercept)
+    for index, target in enumerate(targets):
+        alone = fit(noisy, [target], ["age", "glucose"], method, fit_intercept)
+        np.testing.assert_allclose(together.coef[index], alone.coef[0], rtol=1e-10)
+        np.testing.assert_allclose(together.intercept[index], alone.intercept[0], rtol=1e-10)
+        for name, value in vars(together.quality).items():
+            np.testing.assert_allclose(value[index], vars(alone.quality)[name][0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_the_constant_predictor_is_the_released_mean_in_original_units(noisy: Release):
+    scaled = noisy.scaled()
+    means, noise_sd = scaled.means()
+    result = fit(noisy, ["score", "sex=male"], ["age"])
+    expected = np.array([50 + 50 * means[scaled.names.index("score")], means[scaled.names.index("sex=male")]])
+    np.testing.assert_allclose(result.constant, expected, rtol=1e-12)
+    np.testing.assert_allclose(result.constant_noise_sd, [50, 1] * noise_sd[:2], rtol=1e-12)
+
+
+def test_the_constant_predictor_stays_within_the_public_range():
+    release = released(exact_codes(20), outputs=4, noise=SeededNoise(4), noise_sd=400.0)
+    result = fit(release, ["age", "sex", "score"], ["dose"])
+    means = release.scaled().means()[0][[0, 1, 2, 3, 5]]
+    np.testing.assert_array_equal(
+        result.constant,
+        np.clip([60 + 60 * means[0], *means[1:4], 50 + 50 * means[4]], [0, 0, 0, 0, 0], [120, 1, 1, 1, 100]),
+    )
+    assert ((result.constant == result.lower) | (result.constant == result.upper)).any()
+
+
+@every_case
+def test_predictions_can_be_clipped_into_the_public_range(noisy: Release, method: str):
+    result = fit(noisy, ["score", "sex=male"], ["age"], method)
+    far = np.array([[-1e6], [1e6]])
+    assert np.abs(result.predict(far)).max() > 100
+    clipped = result.predict(far, clip=True)
+    assert (clipped == np.clip(result.predict(far), [0, 0], [100, 1])).all()
+
+
+@every_case
+def test_the_default_intercept_is_the_methods_own(noisy: Release, method: str):
+    result = fit(noisy, ["score"], ["age"], method)
+    assert result.fit_intercept is (method == "ols")

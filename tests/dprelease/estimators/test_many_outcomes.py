@@ -1,0 +1,100 @@
+"""Thousands of outcomes share one Gram matrix and one factorisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import dprelease.estimators._linear as linear
+from dprelease.estimators import METHODS, fit, methods
+from dprelease.estimators._rows import NormalEquations, Rows
+from dprelease.release import Release
+from tests.dprelease.estimators.conftest import UNIT, released
+from tests.support.noise import SeededNoise
+from tests.support.specs import numeric
+
+D, L, ROWS = 50, 2000, 150
+PARTIES = {
+    "north": tuple(numeric(f"x{index}", 0.0, 2.0) for index in range(D)),
+    "south": tuple(numeric(f"y{index}", -10.0, 10.0) for index in range(L)),
+}
+OUTCOMES = [f"y{index}" for index in range(L)]
+FEATURES = [f"x{index}" for index in range(D)]
+
+
+CASES = [
+    (method, mechanism)
+    for method, row in METHODS.items()
+    for mechanism in ("mixed", "rows")
+    if row.mechanism in (None, mechanism)
+]
+
+
+@pytest.fixture(scope="module")
+def releases() -> dict[str, Release]:
+    """One release of each mechanism."""
+    generator = np.random.default_rng(7)
+    codes = {
+        "north": generator.integers(-UNIT, UNIT + 1, (ROWS, D)),
+        "south": generator.integers(-UNIT, UNIT + 1, (ROWS, L)),
+    }
+    return {
+        mechanism: released(codes, PARTIES, mechanism=mechanism, outputs=120, noise=SeededNoise(8), noise_sd=0.3)
+        for mechanism in ("mixed", "rows")
+    }
+
+
+@pytest.fixture
+def factorisations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
+    """Shapes of the right-hand sides that `solve` saw; every decomposition numpy offers must come from there."""
+    seen: list[tuple[int, ...]] = []
+    decompositions: list[str] = []
+    solve = linear.solve
+
+    def counted(matrix, right, ridge=0.0):
+        seen.append(right.shape)
+        return solve(matrix, right, ridge)
+
+    for name in ("eigh", "eigvalsh", "eig", "svd", "qr", "cholesky", "inv", "pinv", "solve", "lstsq"):
+        original = getattr(np.linalg, name)
+
+        def recorded(*args, _original=original, _name=name, **kwargs):
+            decompositions.append(_name)
+            return _original(*args, **kwargs)
+
+        monkeypatch.setattr(np.linalg, name, recorded)
+    monkeypatch.setattr(methods, "solve", counted)
+    yield seen
+    assert decompositions == ["eigh"] * len(seen)
+
+
+@pytest.mark.parametrize(("method", "mechanism"), CASES)
+def test_two_thousand_outcomes_are_one_factorisation(
+    releases: dict[str, Release], method: str, mechanism: str, factorisations: list[tuple[int, ...]]
+):
+    result = fit(releases[mechanism], OUTCOMES, FEATURES, method)
+    assert factorisations == [(D, L)]
+    assert result.coef.shape == (L, D)
+    assert result.quality.mse.shape == (L,)
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_together_and_one_by_one_agree(releases: dict[str, Release], mechanism: str):
+    wide = releases[mechanism]
+    scaled = wide.scaled()
+    rows = Rows.of(scaled, list(range(D)), list(range(D, D + L)), mixed=mechanism == "mixed")
+    together = fit(wide, OUTCOMES, FEATURES)
+    equations = rows.normal_equations(intercept=True)
+    weights = np.hstack(
+        [
+            METHODS["ols"].weights(NormalEquations(equations.xx, equations.xy[:, [index]], equations.noise)).weights
+            for index in range(L)
+        ]
+    )
+    np.testing.assert_allclose(together.coef, 10.0 * weights.T, rtol=1e-8, atol=1e-10)
+    for index in (0, 999, 1999):
+        alone = fit(wide, [OUTCOMES[index]], FEATURES)
+        np.testing.assert_allclose(alone.coef[0], together.coef[index], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(alone.intercept[0], together.intercept[index], rtol=1e-8)

@@ -1,0 +1,129 @@
+"""One value, one byte string, one digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from dprelease.canonical import Rational, Value, canonical_bytes, read_data, sha256
+from dprelease.errors import InvalidInput
+
+
+class Inner(Value):
+    words: tuple[str, ...]
+
+
+class Example(Value):
+    name: str
+    number: float
+    count: int
+    rational: Rational
+    inner: Inner | None = None
+
+
+def example(**changes: object) -> Example:
+    return Example.model_validate({"name": "n", "number": 0.1, "count": 3, "rational": "1/10", **changes})
+
+
+def test_canonical_bytes_written_out() -> None:
+    value = example(name="é", number=1, inner=Inner(words=("b", "a")))
+    assert value.to_bytes() == (
+        b'{"count":3,"inner":{"words":["b","a"]},"name":"\\u00e9","number":1.0,"rational":"1/10"}'
+    )
+    assert value.digest() == hashlib.sha256(value.to_bytes()).hexdigest() == sha256(value.to_bytes())
+
+
+@given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**70), 2**70), st.fractions())
+def test_reading_gives_back_the_value(name: str, number: float, count: int, rational: Fraction) -> None:
+    value = example(name=name, number=number, count=count, rational=str(rational))
+    again = Example.from_bytes(value.to_bytes())
+    assert again == value
+    assert again.to_bytes() == value.to_bytes()
+    assert math.copysign(1, again.number) == math.copysign(1, number)
+
+
+CANONICAL = example().to_bytes()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CANONICAL + b"\n",
+        b" " + CANONICAL,
+        CANONICAL.replace(b":3", b": 3"),
+        CANONICAL.replace(b"0.1,", b"0.10,"),
+        CANONICAL.replace(b"0.1,", b"1e-1,"),
+        CANONICAL.replace(b'"n"', b'"\\u006e"'),
+        CANONICAL.replace(b'{"count":3,', b'{"count":2,"count":3,'),
+        CANONICAL.replace(b'"count":3,', b"").replace(b"}", b',"count":3}'),
+        CANONICAL.replace(b',"inner":null', b""),
+    ],
+)
+def test_another_spelling_of_the_same_value_is_refused(data: bytes) -> None:
+    assert data != CANONICAL
+    assert json.loads(data) is not None
+    with pytest.raises(InvalidInput, match="not in canonical form"):
+        Example.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        (b"", "value"),
+        (b"{}", "name"),
+        (b"\xff\xfe", "value"),
+        (CANONICAL.replace(b":3", b':"3"'), "count"),
+        (CANONICAL.replace(b":3", b":3.5"), "count"),
+        (CANONICAL.replace(b"0.1", b"NaN"), "number"),
+        (CANONICAL.replace(b"0.1", b"1e999"), "number"),
+        (CANONICAL.replace(b"{", b'{"extra":1,'), "extra"),
+    ],
+)
+def test_bytes_that_are_no_value_are_refused_by_field(data: bytes, named: str) -> None:
+    with pytest.raises(InvalidInput, match=f"not a valid Example: .*{named}"):
+        Example.from_bytes(data)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_floats_without_a_canonical_form_are_refused(number: float) -> None:
+    with pytest.raises(InvalidInput, match="no canonical form"):
+        canonical_bytes({"number": number})
+
+
+@pytest.mark.parametrize("text", ["2/20", "0.1", "1/0", "+1", " 1", "1/2\n", "1_0", "01", "-0", "a", "", "١"])
+def test_rationals_have_one_spelling(text: str) -> None:
+    with pytest.raises(ValueError, match="rational"):
+        example(rational=text)
+
+
+def test_exponents_are_refused_before_they_are_computed() -> None:
+    # Computing 1e999999999 would keep whoever reads a hostile spec busy for hours.
+    with pytest.raises(ValueError, match="is not a rational number"):
+        example(rational="1e3000000")
+
+
+def test_values_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        example().name = "other"
+
+
+class Settings(BaseModel):
+    names: tuple[str, ...]
+    limit: float
+
+
+def test_plain_data_become_a_model() -> None:
+    assert read_data(Settings, {"names": ["a"], "limit": 1.5}, "settings.toml").names == ("a",)
+
+
+def test_plain_data_that_do_not_fit_are_refused_with_every_field() -> None:
+    with pytest.raises(InvalidInput, match=r"settings\.toml: names\.0: .*; limit: ") as refused:
+        read_data(Settings, {"names": [1]}, "settings.toml")
+    assert "Field required" in refused.value.message

@@ -1,0 +1,129 @@
+"""Certificates: judged against a pinned root, at a moment, for a role."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from dprelease.certificates import (
+    certificate_fingerprint,
+    check_certificate,
+    read_certificate,
+    read_identity,
+    signing_request,
+)
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.signing import key_fingerprint, new_private_key
+from tests.support.specs import NOW, Member, certify
+
+ROOT = certify("trial", None, authority=True)
+NORTH = certify("north", "party", by=ROOT)
+
+
+def test_a_good_certificate_names_its_holder() -> None:
+    identity = check_certificate(NORTH.certificate, ROOT.certificate, NOW, "party")
+    assert (identity.name, identity.role) == ("north", "party")
+    assert identity.fingerprint == NORTH.fingerprint
+    assert int(identity.serial, 16) == read_certificate(NORTH.certificate).serial_number
+    assert read_identity(NORTH.certificate.encode()) == identity
+
+
+@pytest.mark.parametrize("offset", [timedelta(days=-1), timedelta(days=90)])
+def test_validity_includes_its_ends(offset: timedelta) -> None:
+    check_certificate(NORTH.certificate, ROOT.certificate, NOW + offset, "party")
+
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("offset", [-timedelta(days=1) - SECOND, timedelta(days=90) + SECOND, timedelta(days=9000)])
+def test_outside_its_validity_a_certificate_is_refused(offset: timedelta) -> None:
+    with pytest.raises(IntegrityError, match="not valid at"):
+        check_certificate(NORTH.certificate, ROOT.certificate, NOW + offset, "party")
+
+
+@pytest.mark.parametrize("role", ["hub", "coordinator"])
+def test_another_role_is_refused(role: str) -> None:
+    with pytest.raises(IntegrityError, match=f"holds a {role} certificate where a party"):
+        check_certificate(certify("x", role, by=ROOT).certificate, ROOT.certificate, NOW, "party")
+
+
+def _same_name_other_key() -> Member:
+    return certify("trial", None, authority=True)
+
+
+@pytest.mark.parametrize(
+    "issuer", [_same_name_other_key(), certify("elsewhere", None, authority=True), None], ids=["twin", "other", "self"]
+)
+def test_another_issuer_is_refused(issuer: Member | None) -> None:
+    forged = certify("north", "party", by=issuer)
+    with pytest.raises(IntegrityError, match="not issued by the pinned consortium root"):
+        check_certificate(forged.certificate, ROOT.certificate, NOW, "party")
+
+
+def test_a_party_cannot_issue_certificates() -> None:
+    forged = certify("south", "party", by=NORTH)
+    with pytest.raises(IntegrityError, match="not issued by"):
+        check_certificate(forged.certificate, ROOT.certificate, NOW, "party")
+
+
+@pytest.mark.parametrize("member", [ROOT, certify("north", "party", by=ROOT, authority=True)], ids=["root", "under it"])
+def test_an_authority_is_no_party(member: Member) -> None:
+    with pytest.raises(IntegrityError, match="authority stands where"):
+        check_certificate(member.certificate, ROOT.certificate, NOW, "party")
+
+
+@pytest.mark.parametrize("role", [None, "admin", "Party"])
+def test_a_certificate_without_a_known_role_is_refused(role: str | None) -> None:
+    strange = certify("north", role, by=ROOT).certificate
+    with pytest.raises(IntegrityError, match="one holder and one role"):
+        check_certificate(strange, ROOT.certificate, NOW, "party")
+    with pytest.raises(InvalidInput, match="one holder and one role"):
+        read_identity(strange)
+
+
+def test_a_key_on_another_curve_is_refused() -> None:
+    other = certify("north", "party", by=ROOT, key=ec.generate_private_key(ec.SECP384R1()))
+    with pytest.raises(IntegrityError, match="not on P-256"):
+        check_certificate(other.certificate, ROOT.certificate, NOW, "party")
+
+
+def test_text_that_is_no_certificate() -> None:
+    with pytest.raises(InvalidInput, match="not a PEM certificate"):
+        read_certificate("hello")
+    with pytest.raises(IntegrityError):
+        check_certificate("hello", ROOT.certificate, NOW, "party")
+
+
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")  # cryptography's remark on some of the damaged ones
+def test_any_bit_of_the_signed_part_matters() -> None:
+    certificate = read_certificate(NORTH.certificate)
+    whole, signed = certificate.public_bytes(serialization.Encoding.DER), certificate.tbs_certificate_bytes
+    start = 8 * whole.index(signed)
+    for bit in range(start, start + 8 * len(signed)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        pem = f"-----BEGIN CERTIFICATE-----\n{base64.encodebytes(damaged).decode()}-----END CERTIFICATE-----\n"
+        with pytest.raises(IntegrityError):
+            check_certificate(pem, ROOT.certificate, NOW, "party")
+
+
+def test_fingerprint_is_of_the_whole_certificate() -> None:
+    expected = read_certificate(ROOT.certificate).fingerprint(hashes.SHA256()).hex()
+    assert certificate_fingerprint(ROOT.certificate) == expected
+    assert certificate_fingerprint(certify("trial", None, authority=True, key=ROOT.key).certificate) != expected
+
+
+def test_a_signing_request_names_its_key() -> None:
+    key = new_private_key()
+    request = x509.load_pem_x509_csr(signing_request("north", key))
+    assert request.is_signature_valid
+    assert request.subject.rfc4514_string() == "CN=north"
+    public = request.public_key()
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    assert key_fingerprint(public) == key_fingerprint(key.public_key())

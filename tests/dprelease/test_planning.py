@@ -1,0 +1,73 @@
+"""k and rho depend on public numbers only, by the published rules."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from dprelease.accounting import check_spec
+from dprelease.columns import Column
+from dprelease.gaussian import mu_of
+from dprelease.planning import MixingPlan, plan_mixing
+from dprelease.spec import Target
+from tests.support.specs import build_spec, categorical, numeric
+
+PARTIES: dict[str, tuple[Column, ...]] = {
+    "a": tuple(numeric(f"x{i}") for i in range(3)),
+    "b": (numeric("y"), categorical("sex", "f", "m")),
+}
+P = 7  # three numbers; one number and three levels
+
+
+def target(scope: str = "joint", epsilon: float = 1.0) -> Target:
+    return Target.model_validate({"scope": scope, "epsilon": epsilon, "delta": 1e-5})
+
+
+@pytest.mark.parametrize("subject_rows", [1, 2])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("rows", [50, 1000, 30_000])
+def test_rules_written_out(rows: int, epsilon: float, subject_rows: int) -> None:
+    plan = plan_mixing(rows, PARTIES, target(epsilon=epsilon), subject_rows)
+    s2 = (4 * 3 + 4 + 2) * subject_rows**2 / mu_of(epsilon, 1e-5) ** 2
+    nu = rows / s2
+    wanted = math.ceil(math.sqrt((0.1 * nu) ** 2 + P * nu))
+    assert plan.noise_variance == pytest.approx(s2, rel=1e-12)
+    assert plan.outputs == min(rows, max(3 * P, wanted))
+    assert float(plan.anchor_weight) == pytest.approx(min(0.3, max(0.02, 300 * s2 / rows**2)), abs=5e-4)
+    assert (plan.rows, plan.columns) == (rows, P)
+
+
+def test_a_per_party_target_averages_the_parties_own_noise_over_columns() -> None:
+    plan = plan_mixing(1000, PARTIES, target("per-party"))
+    assert plan.noise_variance == pytest.approx((3 * 12 + 4 * 6) / P / mu_of(1.0, 1e-5) ** 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 20, 10**7])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
+def test_plans_can_always_be_released(rows: int, epsilon: float) -> None:
+    plan = plan_mixing(rows, PARTIES, target(epsilon=epsilon))
+    assert 1 <= plan.outputs <= rows
+    assert Fraction(1, 50) <= plan.anchor_weight <= Fraction(3, 10)
+    check_spec(
+        build_spec(
+            PARTIES,
+            rows=rows,
+            outputs=plan.outputs,
+            anchor_weight=str(plan.anchor_weight),
+            epsilon=epsilon,
+            grid_bits=14,
+        )
+    )
+
+
+def test_more_budget_asks_for_more_rows_and_a_lighter_anchor() -> None:
+    plans = [plan_mixing(2000, PARTIES, target(epsilon=epsilon)) for epsilon in (0.5, 1.0, 2.0, 8.0)]
+    assert [plan.outputs for plan in plans] == sorted(plan.outputs for plan in plans)
+    assert [plan.anchor_weight for plan in plans] == sorted((plan.anchor_weight for plan in plans), reverse=True)
+
+
+def test_the_inputs_are_shown() -> None:
+    line = MixingPlan(40, Fraction(1, 50), 1000, 7, 250.5).explain()
+    assert line == "k = 40, rho = 1/50 from n = 1000, p = 7, mean noise variance = 250.5 (scaled units squared)"

@@ -1,0 +1,177 @@
+"""A release in a learner's hands: the weighted linear map of the scaled rows, with equal noise along every column."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dprelease.errors import InvalidInput
+from dprelease.mixing import BernoulliMixing
+from dprelease.noise import NoiseSource
+from dprelease.privatize import privatize
+from dprelease.public_stream import PublicStream
+from dprelease.release import Release, Scaled
+from dprelease.spec import ReleaseSpec
+from tests.support.noise import SeededNoise, ZeroNoise
+from tests.support.specs import SEED, build_spec, categorical, numeric, random_rows
+
+SPECS = {
+    "anchored": build_spec(),
+    "light anchor": build_spec(anchor_weight="1/50", grid_bits=16),
+    "plain": build_spec(anchor_weight="0"),
+    "rows": build_spec(mechanism="rows"),
+}
+
+
+def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
+    blocks = {
+        part.party: privatize(random_rows(spec, part.party, seed), spec, part.party, noise)
+        for seed, part in enumerate(spec.parties)
+    }
+    return Release(spec, blocks, ("words",))
+
+
+def data(spec: ReleaseSpec) -> npt.NDArray[np.float64]:
+    """D: the scaled rows of all parties, (n, p)."""
+    codes = [random_rows(spec, part.party, seed).codes for seed, part in enumerate(spec.parties)]
+    return np.hstack(codes) / 2.0**spec.grid_bits
+
+
+def weights(spec: ReleaseSpec) -> npt.NDArray[np.float64]:
+    """A, (r, n), from its definition."""
+    if spec.mixing is None:
+        return np.eye(spec.rows)
+    rho, k = float(Fraction(spec.anchor_weight)), spec.mixing.outputs
+    signs = BernoulliMixing(PublicStream(SEED), k, spec.rows).signs(0, spec.rows)
+    mixed = math.sqrt((1 - rho) / k) * signs
+    return np.vstack([np.full(spec.rows, math.sqrt(rho)), mixed]) if rho else mixed
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_without_noise_a_release_is_the_weighted_map_of_the_rows(name: str) -> None:
+    spec = SPECS[name]
+    scaled = released(spec, ZeroNoise()).scaled()
+    assert scaled.names == spec.released
+    assert (scaled.rows, scaled.anchor) == (40, name.endswith("anchor") or name == "anchored")
+    np.testing.assert_allclose(scaled.values, weights(spec) @ data(spec), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(scaled.ones, weights(spec) @ np.ones(40), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_every_patient_has_weight_one(name: str) -> None:
+    np.testing.assert_allclose((weights(SPECS[name]) ** 2).sum(axis=0), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_noise_has_the_declared_scale_after_weighting(name: str) -> None:
+    spec = SPECS[name]
+    scaled = released(spec, ZeroNoise()).scaled()
+    expected = []
+    for part in spec.parties:
+        noise = spec.noise_of(part.party)
+        rho = float(Fraction(spec.anchor_weight))
+        mixing_sd = noise.scale * math.sqrt((1 - rho) / spec.squared_norm()) / 2**spec.grid_bits
+        if noise.anchor_scale is not None:
+            assert noise.anchor_scale * math.sqrt(rho) / 2**spec.grid_bits == pytest.approx(mixing_sd, rel=1e-12)
+        expected += [mixing_sd] * len(part.released)
+    np.testing.assert_allclose(scaled.noise_sd, expected, rtol=1e-12)
+
+
+def test_parties_under_a_joint_target_share_one_published_noise() -> None:
+    columns = [numeric(f"x{i}") for i in range(6)]
+    parties = {"a": tuple(columns[:3]), "b": tuple(columns[3:5]), "c": tuple(columns[5:])}
+    spec = build_spec(parties, grid_bits=20)
+    np.testing.assert_allclose(released(spec, ZeroNoise()).scaled().noise_sd, 18.27628785, rtol=1e-9)
+
+
+def test_noise_in_original_units_of_columns_between_zero_and_one() -> None:
+    spec = build_spec({"a": tuple(numeric(f"x{i}", 0.0, 1.0) for i in range(3))}, mechanism="rows", grid_bits=20)
+    release = released(spec, ZeroNoise())
+    _, half_width = release.original_units()
+    np.testing.assert_allclose(release.scaled().noise_sd * half_width, 6.461643536, rtol=1e-9)
+
+
+def test_anchor_and_mixing_rows_carry_equal_variance() -> None:
+    spec = build_spec(outputs=3)
+    quiet = released(spec, ZeroNoise()).scaled().values
+    noise, repeats = SeededNoise(11), 3000
+    errors = np.array([released(spec, noise).scaled().values - quiet for _ in range(repeats)])
+    sd = released(spec, ZeroNoise()).scaled().noise_sd
+    ratio = (errors**2).mean(axis=(0, 2)) / sd[0] ** 2  # both parties' columns carry the same noise here
+    draws = repeats * errors.shape[2]
+    # A mean of `draws` squared normals of variance 1 has standard error sqrt(2 / draws) = 0.0115.
+    assert ratio.shape == (4,)
+    assert np.abs(ratio - 1).max() < 5 * math.sqrt(2 / draws)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_means_without_noise(name: str) -> None:
+    spec = SPECS[name]
+    scaled = released(spec, ZeroNoise()).scaled()
+    means, sd = scaled.means()
+    if scaled.anchor or spec.mixing is None:
+        np.testing.assert_allclose(means, data(spec).mean(axis=0), rtol=1e-12, atol=1e-12)
+    size = spec.rows * math.sqrt(float(Fraction(spec.anchor_weight)))
+    expected = scaled.noise_sd / (size if scaled.anchor else np.linalg.norm(scaled.ones))
+    np.testing.assert_allclose(sd, expected, rtol=1e-12)
+
+
+def test_means_of_constant_columns_are_exact_even_from_mixing_rows_alone() -> None:
+    scaled = released(SPECS["plain"], ZeroNoise()).scaled()
+    constant = Scaled(("c",), 0.25 * scaled.ones[:, None], scaled.ones, np.ones(1), scaled.rows, anchor=False)
+    assert constant.means()[0] == pytest.approx(0.25, rel=1e-12)
+
+
+def test_mixing_rows_that_cancel_say_nothing_about_means() -> None:
+    empty = Scaled(("c",), np.ones((2, 1)), np.zeros(2), np.ones(1), 40, anchor=False)
+    means, sd = empty.means()
+    assert np.isfinite(means).all()
+    assert np.isinf(sd).all()
+
+
+def test_means_err_by_the_stated_standard_deviation() -> None:
+    spec = build_spec(mechanism="rows", rows=200)
+    noise, repeats = SeededNoise(12), 1500
+    true = data(spec).mean(axis=0)
+    errors = []
+    for _ in range(repeats):
+        means, sd = released(spec, noise).scaled().means()
+        errors.append((means - true) / sd)
+    variance = np.mean(np.square(errors), axis=0)
+    # A mean of `repeats` squared standard normals has standard error sqrt(2 / repeats).
+    assert np.abs(variance - 1).max() < 5 * math.sqrt(2 / repeats)
+
+
+RELEASE = released(SPECS["anchored"], ZeroNoise())
+
+
+def test_the_release_is_known_by_its_spec() -> None:
+    assert RELEASE.digest == SPECS["anchored"].digest()
+
+
+def test_names_are_found_or_refused_with_those_there_are() -> None:
+    scaled = RELEASE.scaled()
+    assert scaled.index(("glucose", "age")) == [4, 0]
+    for look in (lambda: scaled.index(("age", "weight")), lambda: RELEASE.column("weight")):
+        with pytest.raises(InvalidInput, match="not in this release: weight; it has age, sex=female"):
+            look()
+
+
+def test_columns_stand_for_their_levels() -> None:
+    levels = ("sex=female", "sex=male", "sex=other")
+    assert RELEASE.expand(("age", "sex"), reference=False) == ("age", *levels)
+    assert RELEASE.expand(("sex", "age"), reference=True) == (*levels[1:], "age")
+    assert RELEASE.expand(("sex=male", "sex", "sex=male"), reference=True) == ("sex=male", "sex=other")
+    assert RELEASE.column("sex=male") == categorical("sex", "female", "male")
+    with pytest.raises(InvalidInput, match="weight"):
+        RELEASE.expand(("age", "weight"), reference=True)
+
+
+def test_original_units() -> None:
+    midpoint, half_width = RELEASE.original_units()
+    assert midpoint.tolist() == [60.0, 0.0, 0.0, 0.0, 16.0]
+    assert half_width.tolist() == [60.0, 1.0, 1.0, 1.0, 14.0]

@@ -1,0 +1,147 @@
+"""The release spec: what it refuses, what it derives, and its identity."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from pydantic import ValidationError
+
+from dprelease.errors import InvalidInput
+from dprelease.spec import Mixing, ReleaseSpec, Target, instant, moment
+from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
+
+SPEC = build_spec()
+
+
+def changed(**changes: object) -> ReleaseSpec:
+    return ReleaseSpec.model_validate({**dict(SPEC), **changes})
+
+
+def test_bytes_give_back_the_spec() -> None:
+    assert ReleaseSpec.from_bytes(SPEC.to_bytes()) == SPEC
+    assert SPEC.digest() == build_spec().digest()
+
+
+def test_what_follows_from_a_mixed_spec() -> None:
+    assert SPEC.released == ("age", "sex=female", "sex=male", "sex=other", "glucose")
+    assert SPEC.block_rows() == 9
+    assert SPEC.squared_norm() == 8
+    assert build_spec(anchor_weight="0").block_rows() == 8
+    assert SPEC.party("north") == SPEC.parties[0]
+    assert SPEC.party("west") is None
+    assert SPEC.noise_of("south") == SPEC.noise[1]
+
+
+def test_what_follows_from_a_spec_of_rows() -> None:
+    spec = build_spec(mechanism="rows")
+    assert (spec.mixing, spec.block_rows(), spec.squared_norm()) == (None, 40, 1)
+
+
+@pytest.mark.parametrize("subject_rows", [1, 2, 5])
+def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> None:
+    spec = build_spec(rows_per_subject=subject_rows, grid_bits=10)
+    assert spec.squared_sensitivity("north") == (4 + 2) * subject_rows**2 * 1024**2
+    assert spec.squared_sensitivity("south") == 4 * subject_rows**2 * 1024**2
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"mixing": None, "anchor_weight": "0"}, "needs mixing"),
+        ({"mechanism": "rows"}, "has none"),
+        ({"anchor_weight": "1"}, "anchor_weight must lie"),
+        ({"anchor_weight": "-1/10"}, "anchor_weight must lie"),
+        ({"anchor_weight": "0"}, "anchor scale is given exactly"),
+        ({"noise": build_spec(anchor_weight="0").noise}, "anchor scale is given exactly"),
+        ({"noise": SPEC.noise[:1]}, "same parties"),
+        ({"noise": SPEC.noise[::-1]}, "same parties"),
+        ({"parties": SPEC.parties[::-1]}, "same parties"),
+        ({"parties": SPEC.parties[:1] * 2, "noise": SPEC.noise[:1] * 2}, "must be distinct"),
+        ({"parties": (), "noise": ()}, "parties"),
+        ({"mixing": Mixing(outputs=41, seed="0" * 64)}, "more mixing rows than patients"),
+        ({"rows": 7}, "more mixing rows than patients"),
+        ({"rows": 0}, "rows"),
+        ({"rows_per_subject": 0}, "rows_per_subject"),
+        ({"grid_bits": 0}, "grid_bits"),
+        ({"grid_bits": 25}, "grid_bits"),
+        ({"title": ""}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"neighbours": "add-remove"}, "neighbours"),
+        ({"mechanism": "moments"}, "mechanism"),
+        ({"format": 2}, "format"),
+        ({"alignment": "ab"}, "alignment"),
+        ({"alignment": "A" * 64}, "alignment"),
+        ({"created": "2026-03-01 12:00:00"}, "created"),
+        ({"created": "2026-03-01T12:00:00+00:00"}, "created"),
+        ({"expires": "2026-03-01T12:00:00.5Z"}, "expires"),
+        ({"expires": "2026-13-45T99:99:99Z"}, "expires"),
+        ({"created": "٢026-03-01T12:00:00Z"}, "created"),
+        ({"comment": "hello"}, "comment"),
+    ],
+)
+def test_specs_without_sense_are_refused(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        changed(**changes)
+
+
+def test_two_parties_may_not_share_a_key() -> None:
+    parts = tuple(part.model_copy(update={"key": "0" * 64}) for part in SPEC.parties)
+    with pytest.raises(ValidationError, match="must be distinct"):
+        changed(parties=parts)
+
+
+@pytest.mark.parametrize("columns", [(numeric("age"),), (categorical("sex", "female"),), (numeric("sex"),)])
+def test_two_parties_may_not_use_the_same_name(columns: tuple[object, ...]) -> None:
+    with pytest.raises(ValidationError, match="must be distinct across parties"):
+        build_spec({**TWO_PARTIES, "west": columns})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": -1.0},
+        {"epsilon": float("inf")},
+        {"epsilon": "1"},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"scope": "central"},
+    ],
+)
+def test_targets_without_sense_are_refused(target: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Target.model_validate({"scope": "joint", "epsilon": 1.0, "delta": 1e-5, **target})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"title": "another"},
+        {"rows": 41},
+        {"outputs": 9},
+        {"epsilon": 1.1},
+        {"delta": 1e-6},
+        {"scope": "per-party"},
+        {"grid_bits": 11},
+        {"rows_per_subject": 2},
+        {"seed": bytes(32)},
+        {"anchor_weight": "1/5"},
+        {"mechanism": "rows"},
+        {"keys": {"north": "1" * 64, "south": "2" * 64}},
+        {"parties": dict(reversed(TWO_PARTIES.items()))},
+    ],
+)
+def test_any_difference_is_another_release(other: dict[str, object]) -> None:
+    assert build_spec(**other).digest() != SPEC.digest()  # type: ignore[arg-type]
+
+
+def test_bytes_of_another_thing_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="not a valid ReleaseSpec"):
+        ReleaseSpec.from_bytes(SPEC.target.to_bytes())
+
+
+def test_times_are_utc_to_the_second() -> None:
+    noon = datetime(2026, 3, 1, 12, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=-5)))
+    assert instant(noon) == "2026-03-01T17:00:00Z"
+    assert moment(instant(noon)) == datetime(2026, 3, 1, 17, tzinfo=UTC)

@@ -1,0 +1,184 @@
+"""Offline verification: an honest release passes; departures in the hub's part of the chain are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from dprelease.accounting import guarantee
+from dprelease.block import read_block
+from dprelease.errors import IntegrityError
+from dprelease.manifest import sign_manifest
+from dprelease.signing import BLOCK, sign
+from dprelease.spec import instant
+from tests.dprelease.departures import HONEST, NORTH, TRIAL, Departures, by_hub, verified
+from tests.support.noise import SeededNoise
+from tests.support.specs import NOW, TWO_PARTIES, Consortium, Published, build_spec, certify, new_consortium, publish
+
+REFUSED = Departures()
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+@pytest.mark.parametrize("scope", ["joint", "per-party"])
+def test_an_honest_release_verifies(mechanism: str, scope: str) -> None:
+    spec = build_spec(keys=TRIAL.keys, mechanism=mechanism, scope=scope)
+    published = publish(TRIAL, spec, SeededNoise(2))
+    release = verified(published)
+    assert release.spec == spec
+    assert release.guarantee == guarantee(spec).words()
+    for party, data in published.blocks.items():
+        assert np.array_equal(release.blocks[party].values, read_block(data, spec, party).values)
+
+
+# The hub's signature and certificate.
+
+
+@REFUSED.because("kind dprelease/manifest/v1 is not valid")
+def a_manifest_nobody_signed() -> Published:
+    return replace(HONEST, signature="")
+
+
+@REFUSED.because("kind dprelease/manifest/v1 is not valid")
+def a_manifest_signed_by_a_party() -> Published:
+    return by_hub(lambda data: None, key=NORTH.key)
+
+
+@REFUSED.because("kind dprelease/manifest/v1 is not valid")
+def a_signature_made_for_another_purpose() -> Published:
+    return replace(HONEST, signature=sign(TRIAL.hub.key, BLOCK, HONEST.manifest))
+
+
+@REFUSED.because("kind dprelease/manifest/v1 is not valid")
+def a_title_changed_without_the_hub() -> Published:
+    return replace(HONEST, manifest=HONEST.manifest.replace(b'"0.1.0"', b'"0.1.1"'))
+
+
+@REFUSED.because("not issued by the pinned consortium root")
+def another_consortium() -> Published:
+    return replace(HONEST, root=new_consortium().root.certificate)
+
+
+@REFUSED.because("not a PEM certificate")
+def a_root_that_is_no_certificate() -> Published:
+    return replace(HONEST, root="hello")
+
+
+@REFUSED.because("holds a party certificate where a hub")
+def a_party_posing_as_the_hub() -> Published:
+    return by_hub(lambda data: data.update(hub_certificate=NORTH.certificate), key=NORTH.key)
+
+
+@REFUSED.because("not issued by the pinned consortium root")
+def a_hub_that_vouches_for_itself() -> Published:
+    own = certify("hub", "hub")
+    return by_hub(lambda data: data.update(hub_certificate=own.certificate), key=own.key)
+
+
+@REFUSED.because("authority stands where")
+def the_root_posing_as_the_hub() -> Published:
+    return by_hub(lambda data: data.update(hub_certificate=TRIAL.root.certificate), key=TRIAL.root.key)
+
+
+@REFUSED.because("not valid at")
+def a_hub_expired_at_publication() -> Published:
+    old = certify("hub", "hub", by=TRIAL.root, end=NOW - timedelta(seconds=1))
+    return by_hub(lambda data: data.update(hub_certificate=old.certificate), key=old.key)
+
+
+@REFUSED.because("not valid at")
+def a_hub_not_yet_valid_at_publication() -> Published:
+    early = certify("hub", "hub", by=TRIAL.root, start=NOW + timedelta(seconds=1))
+    return by_hub(lambda data: data.update(hub_certificate=early.certificate), key=early.key)
+
+
+@REFUSED.because("not valid at")
+def a_publication_moved_beyond_every_certificate() -> Published:
+    return by_hub(lambda data: data.update(published=instant(NOW + timedelta(days=91))))
+
+
+@REFUSED.because("certificate")
+def a_hub_without_a_certificate() -> Published:
+    return by_hub(lambda data: data.update(hub_certificate="hello"))
+
+
+# The manifest's form and words.
+
+
+@REFUSED.because("not in canonical form")
+def a_manifest_with_a_space() -> Published:
+    manifest = HONEST.manifest.replace(b",", b", ", 1)
+    return replace(HONEST, manifest=manifest, signature=sign_manifest(TRIAL.hub.key, manifest))
+
+
+@REFUSED.because("not in canonical form")
+def a_manifest_with_two_titles() -> Published:
+    manifest = HONEST.manifest.replace(b'"title":', b'"title":"shown","title":', 1)
+    return replace(HONEST, manifest=manifest, signature=sign_manifest(TRIAL.hub.key, manifest))
+
+
+@REFUSED.because("not a valid Manifest")
+def a_manifest_that_is_not_json() -> Published:
+    return replace(HONEST, manifest=b"\xff" + HONEST.manifest)
+
+
+@REFUSED.because("not a valid Manifest: comment")
+def a_manifest_with_a_field_of_its_own() -> Published:
+    return by_hub(lambda data: data.update(comment="trust me"))
+
+
+@REFUSED.because("not a valid Manifest: format")
+def a_manifest_of_another_format() -> Published:
+    return by_hub(lambda data: data.update(format=2))
+
+
+@REFUSED.because("not a valid Manifest: published")
+def a_publication_on_no_day() -> Published:
+    return by_hub(lambda data: data.update(published="2026-02-31T12:00:00Z"))
+
+
+@REFUSED.because("guarantee printed in the manifest")
+def a_better_guarantee_in_words() -> Published:
+    return by_hub(lambda data: data["guarantee"].__setitem__(0, data["guarantee"][0].replace("(1, ", "(0.1, ")))
+
+
+@REFUSED.because("guarantee printed in the manifest")
+def a_guarantee_without_its_small_print() -> Published:
+    return by_hub(lambda data: data["guarantee"].pop())
+
+
+@REFUSED.because("trust")
+def a_trust_statement_that_promises_more() -> Published:
+    return by_hub(lambda data: data.update(trust=["Nobody needs to be trusted for anything."]))
+
+
+@pytest.mark.parametrize("departure", REFUSED)
+def test_a_departure_from_the_honest_release_is_refused(departure: str) -> None:
+    make, sentence = REFUSED[departure]
+    with pytest.raises(IntegrityError, match=sentence):
+        verified(make())
+
+
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")  # cryptography's remark on a damaged certificate
+@pytest.mark.parametrize("part", range(200))
+def test_one_bit_of_the_manifest(part: int) -> None:
+    flipped = bytearray(HONEST.manifest)
+    position = part * len(flipped) // 200
+    flipped[position] ^= 1 << position % 8
+    with pytest.raises(IntegrityError):
+        verified(replace(HONEST, manifest=bytes(flipped)))
+
+
+def test_certificates_are_judged_at_publication_and_not_today() -> None:
+    # Everything here expired long ago; what was valid when it was signed stays verifiable.
+    start = NOW - timedelta(days=4000)
+    root = certify("trial", None, authority=True, start=start, end=NOW + timedelta(seconds=1))
+    span = {"by": root, "start": NOW - timedelta(days=1), "end": NOW}
+    old = Consortium(
+        root=root,
+        hub=certify("hub", "hub", **span),  # type: ignore[arg-type]
+        parties={name: certify(name, "party", **span) for name in TWO_PARTIES},  # type: ignore[arg-type]
+    )
+    assert verified(publish(old, build_spec(keys=old.keys), SeededNoise(5))).spec.released[0] == "age"

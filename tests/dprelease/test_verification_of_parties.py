@@ -1,0 +1,225 @@
+"""Offline verification: departures in the parties' approvals, seals, spec and blocks are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dprelease.approval import SignedApproval
+from dprelease.calibration import party_noise
+from dprelease.canonical import sha256
+from dprelease.errors import IntegrityError
+from dprelease.manifest import sign_block
+from dprelease.spec import PartyNoise, ReleaseSpec, Target
+from tests.dprelease.departures import (
+    HONEST,
+    NORTH,
+    SOUTH,
+    SPEC,
+    TRIAL,
+    Departures,
+    by_everybody,
+    by_hub,
+    verified,
+    with_blocks,
+)
+from tests.support.noise import SeededNoise
+from tests.support.specs import NOW, TWO_PARTIES, Member, Published, build_spec, certify, publish, seal, sign_approval
+
+REFUSED = Departures()
+
+
+# Approvals.
+
+
+@REFUSED.because("approvals must name the spec's parties")
+def an_approval_left_out() -> Published:
+    return by_hub(lambda data: data["approvals"].pop())
+
+
+@REFUSED.because("approvals must name the spec's parties")
+def approvals_in_another_order() -> Published:
+    return by_hub(lambda data: data["approvals"].reverse())
+
+
+@REFUSED.because("approvals must name the spec's parties")
+def one_approval_given_twice() -> Published:
+    return by_hub(lambda data: data["approvals"].__setitem__(1, data["approvals"][0]))
+
+
+def _approval(signed: SignedApproval) -> Published:
+    return by_hub(lambda data: data["approvals"].__setitem__(0, signed.model_dump(mode="json")))
+
+
+@REFUSED.because("an approval by north is for another release")
+def an_approval_of_another_spec() -> Published:
+    return _approval(sign_approval(NORTH, build_spec(keys=TRIAL.keys, title="another")))
+
+
+@REFUSED.because("not made with the key that the spec names")
+def an_approval_under_a_new_key_of_the_same_name() -> Published:
+    return _approval(sign_approval(certify("north", "party", by=TRIAL.root), SPEC))
+
+
+@REFUSED.because("kind dprelease/approval/v1 is not valid")
+def an_approval_signed_by_somebody_else() -> Published:
+    return by_hub(
+        lambda data: data["approvals"][0].update(signature=sign_approval(SOUTH, SPEC).signature),
+    )
+
+
+# Sealed blocks.
+
+
+@REFUSED.because("blocks must name the spec's parties")
+def a_sealed_block_left_out() -> Published:
+    return by_hub(lambda data: data["blocks"].pop(0))
+
+
+@REFUSED.because("kind dprelease/block/v1 is not valid")
+def a_block_of_the_hub_under_the_seal_of_a_party() -> Published:
+    forged = HONEST.blocks["north"][:-8] + bytes(8)
+    changed = by_hub(lambda data: data["blocks"][0]["sealed"].update(sha256=sha256(forged)))
+    return replace(changed, blocks={**HONEST.blocks, "north": forged})
+
+
+@REFUSED.because("the block of north belongs to another release")
+def a_seal_of_another_release() -> Published:
+    other = build_spec(keys=TRIAL.keys, title="another")
+    return by_hub(
+        lambda data: data["blocks"].__setitem__(0, seal(NORTH, other, HONEST.blocks["north"]).model_dump(mode="json"))
+    )
+
+
+@REFUSED.because("the block of north belongs to another release")
+def a_seal_of_another_size() -> Published:
+    return by_hub(lambda data: data["blocks"][0]["sealed"].update(size=1))
+
+
+def _resealed(member: Member) -> Published:
+    entry = seal(member, SPEC, HONEST.blocks["north"]).model_dump(mode="json")
+    return by_hub(lambda data: data["blocks"].__setitem__(0, entry))
+
+
+@REFUSED.because("was not signed with the key that the spec names")
+def a_block_sealed_under_a_new_key_of_the_same_name() -> Published:
+    return _resealed(certify("north", "party", by=TRIAL.root))
+
+
+@REFUSED.because("not issued by the pinned consortium root")
+def a_block_sealed_under_a_certificate_of_its_own() -> Published:
+    return _resealed(certify("north", "party", key=NORTH.key))
+
+
+@REFUSED.because("holds a hub certificate where a party")
+def a_block_sealed_by_the_hub() -> Published:
+    return _resealed(replace(TRIAL.hub, name="north"))
+
+
+@REFUSED.because("not valid at")
+def a_block_sealed_by_a_party_expired_at_publication() -> Published:
+    return _resealed(certify("north", "party", by=TRIAL.root, key=NORTH.key, end=NOW - timedelta(seconds=1)))
+
+
+@REFUSED.because("was not signed with the key that the spec names")
+def a_block_signed_by_the_other_party() -> Published:
+    def change(data: dict[str, Any]) -> None:
+        sealed = data["blocks"][0]["sealed"]
+        sealed["signature"] = sign_block(SOUTH.key, SPEC.digest(), sealed["sha256"])
+        data["blocks"][0]["certificate"] = SOUTH.certificate
+
+    return by_hub(change)
+
+
+# The spec: everybody signs, the numbers do not add up.
+
+
+def _with_noise(change: Callable[[PartyNoise], PartyNoise]) -> ReleaseSpec:
+    return SPEC.model_copy(update={"noise": tuple(change(noise) for noise in SPEC.noise)})
+
+
+@REFUSED.because("noise scales are not those of its declared bounds")
+def noise_scales_lowered() -> Published:
+    return by_everybody(_with_noise(lambda noise: noise.model_copy(update={"scale": noise.scale * 0.99})))
+
+
+@REFUSED.because("noise scales are not those of its declared bounds")
+def an_anchor_with_less_noise() -> Published:
+    return by_everybody(_with_noise(lambda noise: noise.model_copy(update={"anchor_scale": noise.scale})))
+
+
+@REFUSED.because("does not reach the joint target")
+def shares_that_exceed_the_target() -> Published:
+    def twice(noise: PartyNoise) -> PartyNoise:
+        sensitivity2 = SPEC.squared_sensitivity(noise.party)
+        return party_noise(noise.party, 2 * Fraction(noise.mu2), sensitivity2, SPEC.squared_norm(), Fraction(1, 10))
+
+    return by_everybody(_with_noise(twice))
+
+
+@REFUSED.because("does not reach the joint target epsilon = 0.5")
+def another_target_claimed() -> Published:
+    return by_everybody(SPEC.model_copy(update={"target": Target(scope="joint", epsilon=0.5, delta=1e-5)}))
+
+
+@REFUSED.because("does not reach the joint target")
+def a_target_for_each_party_sold_as_joint() -> Published:
+    spec = build_spec(keys=TRIAL.keys, scope="per-party")
+    return by_everybody(spec.model_copy(update={"target": SPEC.target}))
+
+
+@REFUSED.because("too coarse")
+def a_grid_too_coarse() -> Published:
+    return by_everybody(build_spec(keys=TRIAL.keys, grid_bits=4, epsilon=3.0))
+
+
+# The blocks' bytes.
+
+
+@REFUSED.because("differs from the digest")
+def blocks_swapped() -> Published:
+    return with_blocks(north=HONEST.blocks["south"], south=HONEST.blocks["north"])
+
+
+@REFUSED.because("differs from the digest")
+def a_block_cut_short() -> Published:
+    return with_blocks(south=HONEST.blocks["south"][:-1])
+
+
+@REFUSED.because("differs from the digest")
+def a_block_made_longer() -> Published:
+    return with_blocks(south=HONEST.blocks["south"] + b"\0")
+
+
+@REFUSED.because("differs from the digest")
+def a_block_of_the_same_shape_from_another_release() -> Published:
+    return with_blocks(**publish(TRIAL, SPEC, SeededNoise(4)).blocks)
+
+
+@REFUSED.because("does not have the shape that the spec calls for")
+def a_block_sealed_with_values_that_are_no_block() -> Published:
+    junk = b"\0" * len(HONEST.blocks["north"])
+    entry = seal(NORTH, SPEC, junk).model_dump(mode="json")
+    changed = by_hub(lambda data: data["blocks"].__setitem__(0, entry))
+    return replace(changed, blocks={**HONEST.blocks, "north": junk})
+
+
+@pytest.mark.parametrize("departure", REFUSED)
+def test_a_departure_from_the_honest_release_is_refused(departure: str) -> None:
+    make, sentence = REFUSED[departure]
+    with pytest.raises(IntegrityError, match=sentence):
+        verified(make())
+
+
+@pytest.mark.parametrize("party", TWO_PARTIES)
+@pytest.mark.parametrize("position", [0, 8, 12, 40, 200, -9, -1])
+def test_one_bit_of_a_block(party: str, position: int) -> None:
+    flipped = bytearray(HONEST.blocks[party])
+    flipped[position] ^= 0x10
+    with pytest.raises(IntegrityError, match=f"the block of {party} differs"):
+        verified(with_blocks(**{party: bytes(flipped)}))

@@ -1,0 +1,126 @@
+"""Hospitals for end-to-end tests: tables with markers that must never be found outside the hospital."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from demo.consortium import HOST, Consortium, wait_for
+
+IDENTIFIER_MARK = "NHS-SECRET-"
+CELL_MARK = "HANDWRITTEN-REMARK"
+
+
+@dataclass(frozen=True)
+class Hospital:
+    """One party of a test.
+
+    Attributes:
+        name: party name.
+        columns: TOML lines of its declarations, by column.
+        cells: column to its cells, in the order of the subjects.
+        parquet: the file's format.
+        policy: TOML lines of its policy.
+    """
+
+    name: str
+    columns: dict[str, str]
+    cells: dict[str, list[object]]
+    parquet: bool = False
+    policy: str = "[policy.auto_approve]\n"
+    rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", len(next(iter(self.cells.values()))))
+
+    def write(self, folder: Path, seed: int) -> None:
+        """Its table, in an order of its own, and its party.toml."""
+        folder.mkdir(parents=True)
+        order = np.random.default_rng(seed).permutation(self.rows)
+        subjects = [f"{IDENTIFIER_MARK}{number:06d}" for number in range(self.rows)]
+        table = pa.table(
+            {
+                "subject": [subjects[position] for position in order],
+                **{name: [cells[position] for position in order] for name, cells in self.cells.items()},
+                "remarks": [CELL_MARK] * self.rows,
+            }
+        )
+        path = folder / ("table.parquet" if self.parquet else "table.csv")
+        if self.parquet:
+            pyarrow.parquet.write_table(table, path)
+        else:
+            pyarrow.csv.write_csv(table, path)
+        declared = "\n".join(f"[columns.{name}]\n{lines}\n" for name, lines in self.columns.items())
+        (folder / "party.toml").write_text(
+            f'name = "{self.name}"\nroster = "cohort"\n\n[source]\npath = "{path.name}"\nsubject = "subject"\n\n'
+            f"{self.policy}\n[daemon]\npoll_seconds = 0.1\nlongest_wait_seconds = 1.0\n\n{declared}"
+        )
+
+
+def numeric(lower: float, upper: float) -> str:
+    """A numeric declaration as TOML lines."""
+    return f'kind = "numeric"\nlower = {lower}\nupper = {upper}'
+
+
+def found(consortium: Consortium, hospitals: list[Hospital], epsilon: float = 40.0, delta: float = 1e-4) -> None:
+    """Found the consortium, enrol the hospitals and start their daemons."""
+    consortium.found(epsilon=epsilon, delta=delta)
+    for seed, hospital in enumerate(hospitals):
+        hospital.write(consortium.hospital(hospital.name), seed)
+    names = [hospital.name for hospital in hospitals]
+    consortium.enrol(names)
+    consortium.open_hospitals(names)
+
+    def catalogued() -> bool:
+        parties = json.loads(consortium.run("coordinator", "party", "list", "--json", home=consortium.office))
+        return len(parties) == len(names) and all(party["rows"] for party in parties)
+
+    wait_for(catalogued, 60, "every party to report its columns")
+
+
+def propose(consortium: Consortium, hospitals: list[Hospital], **request: object) -> str:
+    """`release create`; returns the release's digest."""
+    lines = {"title": "a test", "epsilon": 10.0, "delta": 1e-4, **request}
+    text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items())
+    text += "\n[parties]\n" + "\n".join(f'{hospital.name} = ["*"]' for hospital in hospitals) + "\n"
+    (consortium.office / "request.toml").write_text(text)
+    printed = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
+    return str(json.loads(printed)["digest"])
+
+
+def final_state(consortium: Consortium, release: str) -> str:
+    """Wait until the release is over; its state."""
+    watch = ("release", "watch", release, "--timeout", "120")
+    consortium.run("coordinator", *watch, home=consortium.office)
+    shown = json.loads(consortium.run("coordinator", "release", "show", release, "--json", home=consortium.office))
+    return str(shown["state"])
+
+
+def trust(consortium: Consortium) -> tuple[Path, tuple[str, str]]:
+    """A learner who pinned the consortium's root; its folder and the option that names it."""
+    folder = consortium.folder / "learner"
+    home = ("--home", str(folder))
+    address = f"{HOST}:{consortium.ports['public']}"
+    root = str(consortium.hub / "root.pem")
+    consortium.run("learner", *home, "trust", "add", "demo", "--root", root, "--hub", address, "--yes")
+    return folder, home
+
+
+def leaks(consortium: Consortium, hospitals: list[Hospital]) -> list[str]:
+    """Files outside the hospitals' own tables that hold an identifier or an undeclared cell; logs included."""
+    own = {
+        consortium.hospital(hospital.name) / name for hospital in hospitals for name in ("table.csv", "table.parquet")
+    }
+    marks = (IDENTIFIER_MARK.encode(), CELL_MARK.encode())
+    found = []
+    for path in consortium.folder.rglob("*"):
+        if path.is_file() and path not in own:
+            data = path.read_bytes()
+            found += [str(path.relative_to(consortium.folder)) for mark in marks if mark in data]
+    return found

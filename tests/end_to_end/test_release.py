@@ -1,0 +1,158 @@
+"""Whole releases, every role its own process: from hospitals' files to a stranger's fits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from demo.consortium import CommandFailed, Consortium, wait_for
+from dprelease.accounting import guarantee
+from dprelease.manifest import Manifest
+from tests.end_to_end.hospitals import Hospital, final_state, found, leaks, numeric, propose, trust
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 400
+
+
+def _table() -> dict[str, list[object]]:
+    random = np.random.default_rng(11)
+    age = random.uniform(20, 90, ROWS)
+    sex = np.where(random.random(ROWS) < 0.5, "f", "m")
+    dose = random.uniform(0, 10, ROWS)
+    pressure = 90 + 0.5 * age + 2 * dose + random.normal(0, 5, ROWS)
+    return {
+        "age": [*map(float, age)],
+        "sex": [*map(str, sex)],
+        "dose": [*map(float, dose)],
+        "pressure": [*map(float, pressure)],
+        "weight": [*map(float, random.uniform(50, 110, ROWS))],
+    }
+
+
+def hospitals(count: int) -> list[Hospital]:
+    """Two or three hospitals over one table."""
+    table = _table()
+    clinic = Hospital(
+        "clinic",
+        {"age": numeric(18, 100), "sex": 'kind = "categorical"\nlevels = ["f", "m"]'},
+        {"age": table["age"], "sex": table["sex"]},
+    )
+    ward = Hospital(
+        "ward",
+        {"dose": numeric(0, 10), "pressure": numeric(60, 200)},
+        {"dose": table["dose"], "pressure": table["pressure"]},
+        parquet=True,
+    )
+    lab = Hospital("lab", {"weight": numeric(30, 200)}, {"weight": table["weight"]})
+    return [clinic, ward, lab][:count]
+
+
+@pytest.fixture
+def consortium(tmp_path: Path) -> Iterator[Consortium]:
+    with Consortium(tmp_path / "consortium") as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("count", "mechanism", "method"), [(2, "mixed", "ols"), (3, "mixed", "rmgm"), (3, "rows", "dgm")]
+)
+def test_a_release_from_end_to_end(consortium: Consortium, count: int, mechanism: str, method: str) -> None:
+    parties = hospitals(count)
+    found(consortium, parties)
+    release = propose(consortium, parties, mechanism=mechanism)
+    assert final_state(consortium, release) == "PUBLISHED"
+
+    folder, home = trust(consortium)
+    consortium.run("learner", *home, "fetch", release[:10])
+    assert "epsilon" in consortium.run("learner", *home, "verify", release[:10])
+    report = folder / "fit.json"
+    targets = ("--target", "pressure", "--target", "age")
+    printed = consortium.run(
+        "learner", *home, "fit", release[:10], *targets, "--method", method, "--output", str(report)
+    )
+    assert "constant" in printed
+    fitted = json.loads(report.read_text())
+    assert fitted["targets"] == ["pressure", "age"]
+    assert len(fitted["coef"]) == 2
+
+    manifest = next(Manifest.from_bytes(path.read_bytes()) for path in consortium.hub.rglob("manifest.json"))
+    _check_invariants(consortium, parties, manifest, release)
+
+
+def _check_invariants(consortium: Consortium, parties: list[Hospital], manifest: Manifest, release: str) -> None:
+    assert manifest.spec.digest() == release
+    charged = guarantee(manifest.spec)
+    total = Fraction(0)
+    for entry in manifest.blocks:
+        party = entry.sealed.party
+        state = consortium.hospital(party) / "state"
+        sealed = (state / "sealed" / f"{release}.block").read_bytes()
+        published = [path.read_bytes() for path in consortium.hub.rglob(f"{party}.block")]
+        assert published == [sealed]
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital(party)))
+        kinds = [line["kind"] for line in shown["entries"]]
+        assert kinds == ["open", "reserve", "charge", "send"]
+        assert Fraction(shown["entries"][-1]["mu2"]) == charged.party(party).mu2
+        total += Fraction(shown["entries"][-1]["mu2"])
+        assert "whole" in consortium.run("party-node", "ledger", "verify", home=consortium.hospital(party))
+    assert total == charged.joint_mu2
+    assert leaks(consortium, parties) == []
+
+
+def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
+    parties = hospitals(2)
+    parties[1] = Hospital(
+        parties[1].name,
+        parties[1].columns,
+        parties[1].cells,
+        parquet=True,
+        policy="[policy]\nallow_large_delta = false\n",
+    )
+    found(consortium, parties)
+    release = propose(consortium, parties)
+    ward = consortium.hospital("ward")
+    wait_for(
+        lambda: release in consortium.run("party-node", "review", "list", "--json", home=ward), 60, "the ward to see it"
+    )
+    for name in ("coordinator", "hub", "clinic"):
+        consortium.kill(name)
+        consortium.restart(name)
+    card = json.loads(consortium.run("party-node", "review", "show", release[:8], "--json", home=ward))
+    assert card["joint_epsilon"] == pytest.approx(10.0, rel=1e-6)
+    consortium.run("party-node", "review", "approve", release[:8], "--yes", home=ward)
+    assert final_state(consortium, release) == "PUBLISHED"
+
+
+def test_declining_ends_a_release_and_costs_nothing(consortium: Consortium) -> None:
+    parties = hospitals(2)
+    parties[1] = Hospital(
+        parties[1].name,
+        parties[1].columns,
+        parties[1].cells,
+        parquet=True,
+        policy="[policy]\nallow_large_delta = false\n",
+    )
+    found(consortium, parties)
+    release = propose(consortium, parties)
+    ward = consortium.hospital("ward")
+    wait_for(
+        lambda: release in consortium.run("party-node", "review", "list", "--json", home=ward), 60, "the ward to see it"
+    )
+    consortium.run("party-node", "review", "decline", release[:8], "--reason", "not this year", home=ward)
+    assert final_state(consortium, release) == "REJECTED"
+
+    def freed() -> bool:
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital("clinic")))
+        return bool(shown["cap_mu2"] == shown["remaining_mu2"])
+
+    wait_for(freed, 60, "the clinic to free its reservation")
+    _, home = trust(consortium)
+    with pytest.raises(CommandFailed):
+        consortium.run("learner", *home, "fetch", release[:10])
+    assert leaks(consortium, parties) == []

@@ -1,0 +1,252 @@
+"""Small releases for tests: declared columns, specs, raw tables, a consortium with real keys, a published release."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import numpy as np
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
+
+from dprelease.approval import SignedApproval, approve
+from dprelease.block import SealedBlock
+from dprelease.bounding import BoundedRows, RawColumn, bound
+from dprelease.calibration import party_noise, shares
+from dprelease.canonical import sha256
+from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
+from dprelease.manifest import BlockEntry, Manifest, assemble, sign_block, sign_manifest
+from dprelease.noise import NoiseSource
+from dprelease.privatize import privatize
+from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
+from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target, instant
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+"""When everything in these tests happens."""
+
+SEED = bytes(range(32))
+"""The public mixing seed, unless a test says otherwise."""
+
+
+def numeric(name: str, lower: float = -1.0, upper: float = 1.0, **declared: object) -> NumericColumn:
+    """A numeric column; [-1, 1] unless told, so that raw cells are scaled cells."""
+    return NumericColumn.model_validate({"name": name, "lower": lower, "upper": upper, **declared})
+
+
+def categorical(name: str, *levels: str, **declared: object) -> CategoricalColumn:
+    """A categorical column."""
+    return CategoricalColumn.model_validate({"name": name, "levels": levels, **declared})
+
+
+TWO_PARTIES: Mapping[str, tuple[Column, ...]] = {
+    "north": (numeric("age", 0.0, 120.0, unit="years"), categorical("sex", "female", "male")),
+    "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"),),
+}
+
+
+def build_spec(
+    parties: Mapping[str, tuple[Column, ...]] = TWO_PARTIES,
+    *,
+    mechanism: str = "mixed",
+    rows: int = 40,
+    outputs: int = 8,
+    anchor_weight: str | None = None,
+    scope: str = "joint",
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    grid_bits: int = 10,
+    rows_per_subject: int = 1,
+    seed: bytes = SEED,
+    keys: Mapping[str, str] | None = None,
+    title: str = "a test release",
+) -> ReleaseSpec:
+    """A sound spec: shares of the target and the least noise that keeps to them.
+
+    Args:
+        parties: party to columns.
+        mechanism: ``mixed`` or ``rows``.
+        rows: n.
+        outputs: k, for ``mixed``.
+        anchor_weight: rho; 1/10 for ``mixed`` and 0 for ``rows`` unless told.
+        scope: of the target.
+        epsilon: of the target.
+        delta: of the target.
+        grid_bits: b.
+        rows_per_subject: q.
+        seed: public mixing seed.
+        keys: party to key fingerprint; made up where nothing is signed.
+        title: tells two otherwise equal releases apart.
+    """
+    mixing = Mixing(outputs=outputs, seed=seed.hex()) if mechanism == "mixed" else None
+    weight = anchor_weight or ("1/10" if mixing else "0")
+    target = Target.model_validate({"scope": scope, "epsilon": epsilon, "delta": delta})
+    sensitivity2 = {
+        party: squared_sensitivity(columns) * rows_per_subject**2 << (2 * grid_bits)
+        for party, columns in parties.items()
+    }
+    noise = tuple(
+        party_noise(party, mu2, sensitivity2[party], outputs if mixing else 1, Fraction(weight))
+        for party, mu2 in shares(target, sensitivity2).items()
+    )
+    named = keys or {party: sha256(party.encode()) for party in parties}
+    return ReleaseSpec.model_validate(
+        {
+            "title": title,
+            "consortium": "trial",
+            "roster": "roster-1",
+            "rows": rows,
+            "rows_per_subject": rows_per_subject,
+            "alignment": hashlib.sha256(b"alignment").hexdigest(),
+            "mechanism": mechanism,
+            "mixing": mixing,
+            "anchor_weight": weight,
+            "grid_bits": grid_bits,
+            "target": target,
+            "parties": tuple(
+                PartyColumns(party=party, key=named[party], columns=columns) for party, columns in parties.items()
+            ),
+            "noise": noise,
+            "created": instant(NOW),
+            "expires": instant(NOW + timedelta(days=7)),
+        }
+    )
+
+
+def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Generator) -> dict[str, RawColumn]:
+    """Raw cells within the declared bounds and levels."""
+    raw: dict[str, RawColumn] = {}
+    for column in columns:
+        if isinstance(column, NumericColumn):
+            raw[column.name] = generator.uniform(column.lower, column.upper, rows)
+        else:
+            raw[column.name] = [str(level) for level in generator.choice([*column.levels, "other"], rows)]
+    return raw
+
+
+def random_rows(spec: ReleaseSpec, party: str, seed: int = 0) -> BoundedRows:
+    """A whole table of the party under this spec."""
+    part = spec.party(party)
+    assert part is not None
+    raw = random_raw(part.columns, spec.rows, np.random.default_rng(seed))
+    return BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A key, its certificate (PEM) and whom they speak for; an authority is a member too."""
+
+    name: str
+    key: PrivateKey
+    certificate: str
+
+    @property
+    def fingerprint(self) -> str:
+        return key_fingerprint(self.key.public_key())
+
+
+def certify(
+    name: str,
+    role: str | None,
+    *,
+    by: Member | None = None,
+    key: PrivateKey | None = None,
+    authority: bool = False,
+    start: datetime = NOW - timedelta(days=1),
+    end: datetime = NOW + timedelta(days=90),
+) -> Member:
+    """Mint a certificate.
+
+    Args:
+        name: common name.
+        role: organisational unit; None leaves it out.
+        by: the authority that signs; None makes a self-signed one.
+        key: the holder's key; fresh unless given.
+        authority: whether the certificate may sign others.
+        start: not valid before.
+        end: not valid after.
+    """
+    holder = key or new_private_key()
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    if role is not None:
+        parts.append(x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role))
+    subject = x509.Name(parts)
+    issuer = x509.load_pem_x509_certificate(by.certificate.encode()).subject if by else subject
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(holder.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(end)
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .sign(by.key if by else holder, hashes.SHA256())
+    )
+    return Member(name, holder, certificate.public_bytes(serialization.Encoding.PEM).decode())
+
+
+@dataclass(frozen=True)
+class Consortium:
+    """A root, a hub and parties, each with a real P-256 key."""
+
+    root: Member
+    hub: Member
+    parties: Mapping[str, Member]
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Party to key fingerprint."""
+        return {name: member.fingerprint for name, member in self.parties.items()}
+
+
+def new_consortium(*parties: str) -> Consortium:
+    """A fresh consortium."""
+    root = certify("trial", None, authority=True)
+    return Consortium(
+        root=root,
+        hub=certify("hub", "hub", by=root),
+        parties={party: certify(party, "party", by=root) for party in parties},
+    )
+
+
+def sign_approval(member: Member, spec: ReleaseSpec) -> SignedApproval:
+    """A party's consent to a spec."""
+    return approve(spec, member.name, sha256(b"commitment"), member.key, member.certificate, NOW)
+
+
+def seal(member: Member, spec: ReleaseSpec, block: bytes) -> BlockEntry:
+    """A party's signature over its block."""
+    digest, identity = sha256(block), spec.digest()
+    signature = sign_block(member.key, identity, digest)
+    sealed = SealedBlock(party=member.name, spec=identity, sha256=digest, size=len(block), signature=signature)
+    return BlockEntry(sealed=sealed, certificate=member.certificate)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release as a learner finds it: the manifest's bytes, the hub's signature, the blocks, and the root it pinned."""
+
+    manifest: bytes
+    signature: str
+    blocks: Mapping[str, bytes]
+    root: str
+
+
+def publish(consortium: Consortium, spec: ReleaseSpec, noise: NoiseSource) -> Published:
+    """Privatise random tables, seal, approve, assemble and sign, whatever the spec says: nothing is checked here."""
+    members = {part.party: consortium.parties[part.party] for part in spec.parties}
+    blocks = {name: privatize(random_rows(spec, name), spec, name, noise).to_bytes() for name in members}
+    manifest: Manifest = assemble(
+        spec,
+        {name: seal(member, spec, blocks[name]) for name, member in members.items()},
+        {name: sign_approval(member, spec) for name, member in members.items()},
+        consortium.hub.certificate,
+        "0.1.0",
+        NOW,
+    )
+    data = manifest.to_bytes()
+    return Published(data, sign_manifest(consortium.hub.key, data), blocks, consortium.root.certificate)
