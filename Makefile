@@ -7,7 +7,7 @@ BUF    := .buf/node_modules/.bin/buf
 STUBS  := dprelease/wire/v1
 WORKERS ?= 2
 
-.PHONY: demo test test-slow lint types protos check-protos check clean
+.PHONY: demo test test-slow lint types protos check-protos check-wheel check clean
 
 demo: $(STAMP) ## one release from three institutions on loopback, verified and fitted
 	$(BIN)/python -m demo
@@ -35,7 +35,17 @@ check-protos: $(STAMP) $(BUF) ## buf lint, and stubs equal to what the protos ge
 	cd protos && ../$(BUF) lint
 	BIN=$(BIN) sh protos/check_drift.sh
 
-check: lint types check-protos test
+check-wheel: $(STAMP) ## the built wheel serves a learner who has neither opendp nor SQLAlchemy
+	rm -rf dist .wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv .wheel
+	.wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[learner]"
+	cd / && $(CURDIR)/.wheel/bin/learner --help >/dev/null
+	cd / && ! $(CURDIR)/.wheel/bin/python -c "import opendp" 2>/dev/null
+	cd / && ! $(CURDIR)/.wheel/bin/python -c "import sqlalchemy" 2>/dev/null
+	rm -rf .wheel
+
+check: lint types check-protos check-wheel test
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -46,4 +56,4 @@ $(BUF): $(STAMP)
 	$(BIN)/npm install --silent --no-fund --no-audit --prefix .buf @bufbuild/buf@1.75.0
 
 clean:
-	rm -rf $(VENV) .buf demo-run .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .buf .wheel dist demo-run .mypy_cache .ruff_cache .pytest_cache

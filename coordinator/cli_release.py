@@ -1,0 +1,239 @@
+"""`coordinator release`: proposing releases and watching where they stand."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coordinator import proposals
+from coordinator.clock import utc_now
+from coordinator.console import opened, print_json, print_table, with_json, with_settings
+from coordinator.coordination import one_line
+from coordinator.history import Happening
+from coordinator.lifecycle import Cancelled
+from coordinator.record import State
+from coordinator.releases import Release
+from coordinator.settings import CoordinatorSettings
+from coordinator.store import Store
+from dprelease.accounting import guarantee
+from dprelease.errors import Conflict
+from dprelease.settings import read_settings
+from dprelease.spec import instant
+
+SHORT = 12
+
+
+@click.group()
+def release() -> None:
+    """Propose releases and see where they stand. A release may be named by the first digits of its digest.
+
+    \b
+    Example:
+      coordinator release list
+    """
+
+
+@release.command()
+@click.argument("request", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--allow-large-delta", is_flag=True, help="Accept delta >= 1/n.")
+@with_json
+@with_settings
+def create(settings: CoordinatorSettings, request: Path, allow_large_delta: bool, as_json: bool) -> None:
+    """Check the REQUEST (a TOML file), fix the release spec and offer it to the parties.
+
+    \b
+    Example:
+      coordinator release create study.toml
+    where study.toml says:
+      title = "Age and glucose"
+      epsilon = 1.0
+      delta = 1e-6
+      [parties]
+      north = ["age", "sex"]
+      south = "*"
+    """
+    wanted = read_settings(request, proposals.Request)
+    run_time = timedelta(hours=settings.run_hours)
+    with opened(settings) as store:
+        made = proposals.create(store, wanted, run_time, utc_now(), allow_large_delta=allow_large_delta)
+    if made.similar is not None:
+        state, digest = made.similar.record.state, made.similar.digest[:SHORT]
+        click.echo(
+            f"warning: {digest} ({state}) has the same columns and mechanism; the parties will pay twice", err=True
+        )
+    plan = made.proposal.plan
+    if as_json:
+        print_json(_describe(made.release) | {"plan": None if plan is None else plan.explain()})
+        return
+    _print_release(made.release)
+    if plan is not None:
+        click.echo(f"by the rule: {plan.explain()}")
+
+
+@release.command("list")
+@click.option("--open", "only_open", is_flag=True, help="Only releases that are not over.")
+@with_json
+@with_settings
+def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool) -> None:
+    """List releases, oldest first, and whom each one waits for.
+
+    \b
+    Example:
+      coordinator release list --open --json
+    """
+    with opened(settings) as store, store.reading() as tx:
+        found = tx.releases.open() if only_open else tx.releases.all()
+    if as_json:
+        print_json([_describe(one) for one in found])
+        return
+    rows = [(one.digest[:SHORT], one.record.state.value, one.title, one.record.explain()) for one in found]
+    print_table(("RELEASE", "STATE", "TITLE", "EXPLANATION"), rows)
+
+
+@release.command()
+@click.argument("prefix", metavar="ID")
+@with_json
+@with_settings
+def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
+    """Show one release: its guarantee, who has decided, what happened.
+
+    \b
+    Example:
+      coordinator release show 3fa9c1
+    """
+    with opened(settings) as store, store.reading() as tx:
+        found = tx.releases.find(prefix)
+        lines = tx.history.of_release(found.digest)
+    if as_json:
+        print_json(_describe(found, lines))
+        return
+    _print_release(found)
+    for line in lines:
+        click.echo(f"{instant(line.at)}  {line.what}")
+
+
+@release.command()
+@click.argument("prefix", metavar="ID")
+@click.option("--until-final", is_flag=True, help="Succeed only if the release gets published.")
+@click.option("--timeout", type=float, help="Seconds after which to stop watching.")
+@click.option("--poll-seconds", type=click.FloatRange(0.01), default=1.0, show_default=True, help="How often to look.")
+@with_json
+@with_settings
+def watch(
+    settings: CoordinatorSettings,
+    prefix: str,
+    until_final: bool,
+    timeout: float | None,
+    poll_seconds: float,
+    as_json: bool,
+) -> None:
+    """Print a line at every change, until the release is final, the time is up, or Ctrl-C.
+
+    With --until-final the exit code is 0 only if it was published.
+
+    \b
+    Example:
+      coordinator release watch 3fa9c1 --until-final --timeout 3600
+    """
+    with opened(settings) as store:
+        for seen in _changes(store, prefix, timeout, poll_seconds):
+            described = {"digest": seen.digest, **_standing(seen)}
+            line = (
+                json.dumps(described)
+                if as_json
+                else f"{instant(utc_now())}  {seen.record.state}  {seen.record.explain()}"
+            )
+            click.echo(line)
+    if until_final and seen.record.state is not State.PUBLISHED:
+        raise Conflict(f"release {seen.digest[:SHORT]} is {seen.record.state}, not published: {seen.record.explain()}")
+
+
+@release.command()
+@click.argument("prefix", metavar="ID")
+@click.option("--reason", required=True, help="What the parties are told.")
+@with_json
+@with_settings
+def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: bool) -> None:
+    """Withdraw a release. Impossible once the hub may publish it.
+
+    \b
+    Example:
+      coordinator release cancel 3fa9c1 --reason "wrong columns"
+    """
+    with opened(settings) as store, store.writing() as tx:
+        found = tx.releases.advance(tx.releases.find(prefix).digest, Cancelled(one_line(reason)), utc_now())
+    if as_json:
+        print_json(_describe(found))
+        return
+    click.echo(f"{found.digest[:SHORT]} is {found.record.state}")
+
+
+def _changes(store: Store, prefix: str, timeout: float | None, poll_seconds: float) -> Iterator[Release]:
+    """The release now, and again whenever it changed; ends with a final state or the time."""
+    end = None if timeout is None else time.monotonic() + timeout
+    last: Release | None = None
+    while True:
+        with store.reading() as tx:
+            now = tx.releases.find(prefix) if last is None else tx.releases.get(last.digest)
+        if now != last:
+            yield now
+        last = now
+        if now.record.final or (end is not None and time.monotonic() >= end):
+            return
+        time.sleep(poll_seconds)
+
+
+def _standing(found: Release) -> dict[str, Any]:
+    record = found.record
+    return {
+        "state": record.state.value,
+        "explanation": record.explain(),
+        "waits_for": list(record.waits_for),
+        "since": instant(record.since),
+        "deadline": None if record.deadline is None else instant(record.deadline),
+        "approved": [party for party in record.parties if party in record.approved],
+        "declined": [party for party in record.parties if party in record.declined],
+        "received": [party for party in record.parties if party in record.received],
+        "manifest": record.manifest,
+    }
+
+
+def _describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict[str, Any]:
+    spec = found.read_spec()
+    given = guarantee(spec)
+    described: dict[str, Any] = {
+        "digest": found.digest,
+        "title": found.title,
+        **_standing(found),
+        "created": instant(found.created),
+        "rows": spec.rows,
+        "mechanism": spec.mechanism,
+        "k": None if spec.mixing is None else spec.mixing.outputs,
+        "rho": spec.anchor_weight,
+        "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
+        "delta": given.delta,
+        "joint_epsilon": given.joint_epsilon,
+        "epsilon": {part.party: part.epsilon for part in given.parties},
+        "guarantee": list(given.words()),
+    }
+    if lines is not None:
+        described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
+    return described
+
+
+def _print_release(found: Release) -> None:
+    described = _describe(found)
+    click.echo(f"release {found.digest}")
+    click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
+    for party, columns in described["parties"].items():
+        click.echo(f"{party}: {', '.join(columns)}")
+    for sentence in described["guarantee"]:
+        click.echo(sentence)
+    shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
+    click.echo(shape if described["k"] is None else f"{shape}, k = {described['k']}, rho = {described['rho']}")

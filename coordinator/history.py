@@ -1,0 +1,45 @@
+"""What happened, line by line: for the office, never for a party. Lines are only ever added."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from coordinator.tables import history
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One line of the history: when and what."""
+
+    at: datetime
+    what: str
+
+
+class History:
+    """The history, in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def note(self, what: str, now: datetime, *, release: str | None = None, party: str | None = None) -> None:
+        """Add a line about a release or about a party's membership, here and in the log."""
+        log.info("%s%s", f"release {release[:12]}: " if release else "", what)
+        self._connection.execute(history.insert().values(at=now, release=release, party=party, what=what))
+
+    def of_release(self, digest: str) -> tuple[Happening, ...]:
+        """What happened to a release, oldest first."""
+        return self._lines(history.c.release == digest)
+
+    def of_party(self, name: str) -> tuple[Happening, ...]:
+        """A party's invites, enrolments and revocations, oldest first."""
+        return self._lines(history.c.party == name)
+
+    def _lines(self, condition: ColumnElement[bool]) -> tuple[Happening, ...]:
+        chosen = select(history.c.at, history.c.what).where(condition).order_by(history.c.number)
+        return tuple(Happening(row.at, row.what) for row in self._connection.execute(chosen))

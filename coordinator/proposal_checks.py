@@ -1,0 +1,156 @@
+"""What can be refused before any hospital is asked: each check names who or what is in the way, in counts and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from fractions import Fraction
+
+from coordinator.members import Members, Party
+from dprelease.catalogue import Catalogue
+from dprelease.columns import Column, released_names
+from dprelease.errors import InvalidInput
+from dprelease.spec import instant
+
+EVERY_COLUMN = "*"
+
+
+def enrolled(members: Members, name: str, now: datetime) -> Party:
+    """The party of this name, if it can take part now.
+
+    Raises:
+        InvalidInput: it is unknown, not enrolled yet or revoked, or its certificate has expired.
+    """
+    party = members.find(name)
+    if party is None:
+        if any(invitation.party == name for invitation in members.invitations(now)):
+            raise InvalidInput(f"{name} was invited but has not enrolled yet")
+        known = ", ".join(other.name for other in members.all()) or "nobody"
+        raise InvalidInput(f"no party called {name!r} takes part; enrolled: {known}")
+    if party.revoked is not None:
+        raise InvalidInput(f"{name} was revoked; invite it again to let it take part")
+    if party.expires <= now:
+        raise InvalidInput(f"the certificate of {name} expired at {instant(party.expires)}; invite it again")
+    return party
+
+
+def reported(members: Members, names: tuple[str, ...]) -> dict[str, Catalogue]:
+    """The catalogues of these parties.
+
+    Raises:
+        InvalidInput: some party has reported none yet.
+    """
+    known = members.catalogues()
+    silent = [name for name in names if name not in known]
+    if silent:
+        raise InvalidInput(f"no catalogue yet from {', '.join(silent)}; a party reports it when its daemon first calls")
+    return {name: known[name] for name in names}
+
+
+def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
+    """Any of the catalogues, once roster, rows, rows_per_subject and alignment are the same in all.
+
+    Raises:
+        InvalidInput: they differ; who differs is said, digests are not shown.
+    """
+    for attribute, what in (
+        ("roster", "rosters"),
+        ("rows", "numbers of rows"),
+        ("rows_per_subject", "rows_per_subject"),
+    ):
+        found = {name: getattr(catalogue, attribute) for name, catalogue in catalogues.items()}
+        if len(set(found.values())) > 1:
+            listed = ", ".join(f"{name} {value}" for name, value in found.items())
+            raise InvalidInput(f"the parties' {what} differ: {listed}")
+    groups: dict[str, list[str]] = {}
+    for name, catalogue in catalogues.items():
+        groups.setdefault(catalogue.alignment, []).append(name)
+    if len(groups) > 1:
+        sides = " | ".join(", ".join(names) for names in groups.values())
+        raise InvalidInput(
+            f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only "
+            "within each group); let them compare identifiers and the alignment key"
+        )
+    return next(iter(catalogues.values()))
+
+
+def choose(wanted: str | tuple[str, ...], catalogue: Catalogue) -> tuple[Column, ...]:
+    """The wanted columns' declarations, in the order asked for.
+
+    Raises:
+        InvalidInput: a column is not offered, or is named twice, or none is named.
+    """
+    if wanted in (EVERY_COLUMN, (EVERY_COLUMN,)):
+        return catalogue.columns
+    if not wanted or EVERY_COLUMN in wanted or len(set(wanted)) != len(wanted):
+        raise InvalidInput(f"{catalogue.party}: list each column once, or write {EVERY_COLUMN!r} alone for all of them")
+    found = {name: catalogue.column(name) for name in wanted}
+    missing = [name for name, column in found.items() if column is None]
+    if missing:
+        offered = ", ".join(column.name for column in catalogue.columns)
+        raise InvalidInput(f"{catalogue.party} does not offer {', '.join(missing)}; it offers {offered}")
+    return tuple(column for column in found.values() if column is not None)
+
+
+def check_clashes(columns: Mapping[str, tuple[Column, ...]]) -> None:
+    """Refuse two parties that would release a column of the same name.
+
+    Raises:
+        InvalidInput: with the name and both parties.
+    """
+    owner: dict[str, str] = {}
+    for party, declared in columns.items():
+        for name in released_names(declared):
+            if name in owner:
+                raise InvalidInput(f"both {owner[name]} and {party} would release {name!r}; choose one of them")
+            owner[name] = party
+
+
+def check_delta(delta: float, rows: int) -> None:
+    """Refuse delta >= 1/n: it allows publishing some patient's row outright (privacy.md C 6).
+
+    Raises:
+        InvalidInput: with the bound.
+    """
+    if Fraction(delta) * rows >= 1:
+        raise InvalidInput(
+            f"delta = {delta:g} is not below 1/n = {1 / rows:.3g}: such a delta allows publishing some patient's row "
+            "outright; lower it, or say --allow-large-delta"
+        )
+
+
+def check_outputs(outputs: int, rows: int) -> None:
+    """Refuse a number of mixing rows outside 1 to n.
+
+    Raises:
+        InvalidInput: with the range.
+    """
+    if not 1 <= outputs <= rows:
+        raise InvalidInput(f"k must lie between 1 and n = {rows}, not {outputs}")
+
+
+def read_weight(rho: float | str) -> Fraction:
+    """The anchor's weight as an exact rational.
+
+    Raises:
+        InvalidInput: it is not a number in [0, 1).
+    """
+    try:
+        weight = Fraction(str(rho))
+    except (ValueError, ZeroDivisionError) as error:
+        raise InvalidInput(f"rho = {rho!r} is not a number such as '1/10' or 0.1") from error
+    if not 0 <= weight < 1:
+        raise InvalidInput(f"rho must lie at or above 0 and below 1, not {rho}")
+    return weight
+
+
+def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction]) -> None:
+    """Refuse what some party could not pay even if it had never spent anything.
+
+    Raises:
+        InvalidInput: with each such party's share and cap, mu^2.
+    """
+    over = [name for name, cap in caps.items() if shares[name] > cap]
+    if over:
+        listed = "; ".join(f"{name}: {float(shares[name]):.4g} > {float(caps[name]):.4g}" for name in over)
+        raise InvalidInput(f"the share mu^2 exceeds the whole cap ({listed}); lower epsilon, or release fewer columns")

@@ -1,0 +1,134 @@
+"""The composition root: opens the store, starts both listeners and the clockwork that ends what is overdue."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+
+from coordinator.authority import Authority
+from coordinator.clock import Clock, utc_now
+from coordinator.service import CoordinationService, EnrolmentService
+from coordinator.settings import CoordinatorSettings
+from coordinator.store import Store
+from dprelease.errors import InvalidInput
+from dprelease.wire.transport import Credentials, Listener, listen
+from dprelease.wire.v1 import coordination_pb2, enrolment_pb2
+from dprelease.wire.v1.coordination_pb2_grpc import add_CoordinationServiceServicer_to_server
+from dprelease.wire.v1.enrolment_pb2_grpc import add_EnrolmentServiceServicer_to_server
+
+GRACE_SECONDS = 10.0
+"""How long calls in progress may take when the server stops."""
+
+log = logging.getLogger(__name__)
+
+
+class Server:
+    """A running coordinator. Everything it knows is in the store, so it may be killed and started again at any time.
+
+    Args:
+        settings: from coordinator.toml.
+        clock: tells the time.
+
+    Raises:
+        InvalidInput: a file, an address or the database cannot be used.
+        PeerUnavailable: the database does not answer.
+    """
+
+    def __init__(self, settings: CoordinatorSettings, clock: Clock = utc_now) -> None:
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._authority = Authority.load(settings.root, settings.authority_key)
+        self._store = open_store(settings)
+        self._listeners: list[Listener] = []
+        self._ticker = threading.Thread(target=self._tick, args=(settings.tick_seconds,), name="tick", daemon=True)
+        try:
+            self._store.tick(clock())
+            self._start(settings)
+        except Exception:
+            self.stop()
+            raise
+
+    @property
+    def port(self) -> int:
+        """Port of the listener for parties and the hub."""
+        return self._listeners[0].port
+
+    @property
+    def enrolment_port(self) -> int:
+        """Port of the listener for enrolment."""
+        return self._listeners[1].port
+
+    def stop(self) -> None:
+        """Finish calls in progress and close everything."""
+        self._stopping.set()
+        for stopped in [listener.server.stop(GRACE_SECONDS) for listener in self._listeners]:
+            stopped.wait()
+        if self._ticker.is_alive():
+            self._ticker.join()
+        self._store.close()
+
+    def _start(self, settings: CoordinatorSettings) -> None:
+        credentials = Credentials(
+            root=self._authority.root_pem, certificate=_read(settings.certificate), key=_read(settings.key)
+        )
+        coordination = CoordinationService(self._store, self._authority.root_pem, self._clock)
+        enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
+
+        def start(address: str, register: Callable[[grpc.Server], None], name: str, *, mutual: bool) -> None:
+            self._listeners.append(
+                listen(
+                    address,
+                    credentials,
+                    [register],
+                    mutual=mutual,
+                    names=[name],
+                    probe=self._store.answers,
+                    reflect=settings.reflection,
+                )
+            )
+
+        start(
+            settings.listen,
+            lambda server: add_CoordinationServiceServicer_to_server(coordination, server),
+            coordination_pb2.DESCRIPTOR.services_by_name["CoordinationService"].full_name,
+            mutual=True,
+        )
+        start(
+            settings.listen_enrolment,
+            lambda server: add_EnrolmentServiceServicer_to_server(enrolment, server),
+            enrolment_pb2.DESCRIPTOR.services_by_name["EnrolmentService"].full_name,
+            mutual=False,
+        )
+        self._ticker.start()
+
+    def _tick(self, seconds: float) -> None:
+        while not self._stopping.wait(seconds):
+            try:
+                self._store.tick(self._clock())
+            except Exception:
+                log.exception("deadlines could not be looked at; trying again in %g seconds", seconds)
+
+
+def open_store(settings: CoordinatorSettings) -> Store:
+    """The store that the settings name.
+
+    Raises:
+        InvalidInput: there is none, or it belongs to another consortium.
+        PeerUnavailable: the database does not answer.
+    """
+    store = Store.open(settings.database)
+    if store.consortium.name != settings.consortium:
+        store.close()
+        raise InvalidInput(f"this database belongs to {store.consortium.name}, the settings say {settings.consortium}")
+    return store
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error

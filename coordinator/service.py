@@ -1,0 +1,100 @@
+# ruff: noqa: N802 - the methods are called as in the protocol
+"""The two services: who is calling, then a function of `coordination` or `enrolment`. Errors are the boundary's work."""
+
+from __future__ import annotations
+
+import grpc
+
+from coordinator import coordination, enrolment
+from coordinator.authority import Authority
+from coordinator.clock import Clock
+from coordinator.settings import CoordinatorSettings
+from coordinator.store import Store
+from dprelease.wire.boundary import caller
+from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceServicer
+from dprelease.wire.v1.enrolment_pb2 import EnrolRequest, EnrolResponse
+from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceServicer
+
+
+class CoordinationService(CoordinationServiceServicer):
+    """Catalogue, proposals, decisions and progress, over mutual TLS.
+
+    Args:
+        store: the consortium's.
+        root_pem: root certificate that approvals are checked against.
+        clock: tells the time.
+    """
+
+    def __init__(self, store: Store, root_pem: bytes, clock: Clock) -> None:
+        self._store = store
+        self._root_pem = root_pem
+        self._clock = clock
+
+    def ReportCatalogue(
+        self, request: pb.ReportCatalogueRequest, context: grpc.ServicerContext
+    ) -> pb.ReportCatalogueResponse:
+        """For a party."""
+        return coordination.report_catalogue(request, self._store, self._party(context), self._clock())
+
+    def ListReleases(self, request: pb.ListReleasesRequest, context: grpc.ServicerContext) -> pb.ListReleasesResponse:
+        """For a party."""
+        return coordination.list_releases(self._store, self._party(context), self._clock())
+
+    def Approve(self, request: pb.ApproveRequest, context: grpc.ServicerContext) -> pb.ApproveResponse:
+        """For a party."""
+        return coordination.approve(request, self._store, self._party(context), self._root_pem, self._clock())
+
+    def Decline(self, request: pb.DeclineRequest, context: grpc.ServicerContext) -> pb.DeclineResponse:
+        """For a party."""
+        return coordination.decline(request, self._store, self._party(context), self._clock())
+
+    def GetRelease(self, request: pb.GetReleaseRequest, context: grpc.ServicerContext) -> pb.GetReleaseResponse:
+        """For the hub."""
+        caller(context, "hub")
+        return coordination.get_release(request, self._store)
+
+    def ReportIntake(self, request: pb.ReportIntakeRequest, context: grpc.ServicerContext) -> pb.ReportIntakeResponse:
+        """For the hub."""
+        caller(context, "hub")
+        return coordination.report_intake(request, self._store, self._clock())
+
+    def AuthorizePublication(
+        self, request: pb.AuthorizePublicationRequest, context: grpc.ServicerContext
+    ) -> pb.AuthorizePublicationResponse:
+        """For the hub."""
+        caller(context, "hub")
+        return coordination.authorize_publication(request, self._store, self._clock())
+
+    def ReportPublication(
+        self, request: pb.ReportPublicationRequest, context: grpc.ServicerContext
+    ) -> pb.ReportPublicationResponse:
+        """For the hub."""
+        caller(context, "hub")
+        return coordination.report_publication(request, self._store, self._clock())
+
+    def _party(self, context: grpc.ServicerContext) -> str:
+        identity = caller(context, "party")
+        with self._store.writing() as tx:
+            return tx.members.admit(identity, self._clock()).name
+
+
+class EnrolmentService(EnrolmentServiceServicer):
+    """Enrolment, over TLS without a client certificate.
+
+    Args:
+        store: the consortium's.
+        authority: signs the certificates.
+        settings: addresses and validity.
+        clock: tells the time.
+    """
+
+    def __init__(self, store: Store, authority: Authority, settings: CoordinatorSettings, clock: Clock) -> None:
+        self._store = store
+        self._authority = authority
+        self._settings = settings
+        self._clock = clock
+
+    def Enrol(self, request: EnrolRequest, context: grpc.ServicerContext) -> EnrolResponse:
+        """For whoever holds an open invite."""
+        return enrolment.enrol(request, self._store, self._authority, self._settings, self._clock())

@@ -1,0 +1,124 @@
+"""The coordinator's tables. Secrets are kept as hashes, specs and approvals as the bytes that were signed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+
+from sqlalchemy import Column, Dialect, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy.types import TypeDecorator
+
+from dprelease.spec import instant, moment
+
+SCHEMA = "1"
+"""Version of this layout, kept in `meta`."""
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC, to the second, as text that sorts by time: the same on every database."""
+
+    impl = String(20)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else instant(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
+        """From the database."""
+        return None if value is None else moment(value)
+
+
+class Rational(TypeDecorator[Fraction]):
+    """An exact rational number as text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Fraction | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Fraction | None:
+        """From the database."""
+        return None if value is None else Fraction(value)
+
+
+layout = MetaData()
+
+meta = Table(
+    "meta",
+    layout,
+    Column("key", String(32), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+invites = Table(
+    "invites",
+    layout,
+    Column("secret_hash", String(64), primary_key=True),
+    Column("party", String(64), nullable=False),
+    Column("cap_mu2", Rational, nullable=False),
+    Column("created", Moment, nullable=False),
+    Column("expires", Moment, nullable=False),
+    Column("used", Moment),
+)
+
+parties = Table(
+    "parties",
+    layout,
+    Column("name", String(64), primary_key=True),
+    Column("certificate", Text, nullable=False),
+    Column("fingerprint", String(64), nullable=False, unique=True),
+    Column("serial", String(64), nullable=False),
+    Column("cap_mu2", Rational, nullable=False),
+    Column("enrolled", Moment, nullable=False),
+    Column("revoked", Moment),
+    Column("last_seen", Moment),
+)
+
+catalogues = Table(
+    "catalogues",
+    layout,
+    Column("party", String(64), ForeignKey("parties.name"), primary_key=True),
+    Column("catalogue", LargeBinary, nullable=False),
+    Column("reported", Moment, nullable=False),
+)
+
+releases = Table(
+    "releases",
+    layout,
+    Column("digest", String(64), primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("spec", LargeBinary, nullable=False),
+    Column("created", Moment, nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("since", Moment, nullable=False),
+    Column("deadline", Moment),
+    Column("run_seconds", Integer, nullable=False),
+    Column("publishing", Moment),
+    Column("manifest", String(64)),
+    Column("reason", Text, nullable=False),
+)
+
+participants = Table(
+    "participants",
+    layout,
+    Column("release", String(64), ForeignKey("releases.digest"), primary_key=True),
+    Column("party", String(64), ForeignKey("parties.name"), primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("approval", LargeBinary),
+    Column("approved", Moment),
+    Column("declined", Moment),
+    Column("received", Moment),
+)
+
+history = Table(
+    "history",
+    layout,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("at", Moment, nullable=False),
+    Column("release", String(64), index=True),
+    Column("party", String(64)),
+    Column("what", Text, nullable=False),
+)

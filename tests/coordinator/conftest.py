@@ -1,0 +1,81 @@
+"""Stores, offices and a running world. The store is SQLite in a file and, where a URL is given, PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, make_url
+
+from coordinator.settings import CoordinatorSettings
+from coordinator.store import Store
+from coordinator.tables import layout
+from dprelease.settings import read_settings
+from dprelease.wire.transport import Credentials
+from tests.coordinator.office import Clock, Office, founded, two_hospitals
+from tests.coordinator.world import Stub, World, report
+
+POSTGRES = "DPRELEASE_TEST_POSTGRES_URL"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """URL of an empty database, for tests that hold on every kind of database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'coordinator.sqlite'}"
+    url = os.environ.get(POSTGRES)
+    if url is None:
+        pytest.skip(f"set {POSTGRES} to the URL of an empty PostgreSQL database to run this")
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    layout.drop_all(engine)
+    engine.dispose()
+    return url
+
+
+@pytest.fixture
+def any_store(database_url: str) -> Iterator[Store]:
+    """An empty store on either database."""
+    store = Store.create(database_url, "Trio", epsilon=3.0, delta=1e-6)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store on SQLite."""
+    store = Store.create(f"sqlite:///{tmp_path / 'coordinator.sqlite'}", "Trio", epsilon=3.0, delta=1e-6)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def office(store: Store) -> Office:
+    """Two hospitals, enrolled, with catalogues."""
+    return two_hospitals(store)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A running coordinator on free ports."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    home = founded(tmp_path / "office", now)
+    settings = read_settings(home.settings, CoordinatorSettings)
+    settings = settings.model_copy(update={"listen": "127.0.0.1:0", "listen_enrolment": "127.0.0.1:0"})
+    files = [(home.hub / name).read_bytes() for name in ("root.pem", "hub.pem", "hub.key")]
+    world = World(settings, Clock(now), Credentials(*files))
+    world.start()
+    yield world
+    world.opened.close()
+    world.stop()
+
+
+@pytest.fixture
+def two(world: World) -> tuple[Stub, Stub]:
+    """North and south, enrolled over the wire, with catalogues."""
+    north, south = world.join("north"), world.join("south")
+    report(north, "north")
+    report(south, "south")
+    return north, south

@@ -1,0 +1,126 @@
+"""A small consortium for tests: an authority, parties with keys and catalogues, a store, a founded folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+from coordinator.authority import Authority
+from coordinator.founding import Founded, Plan, found
+from coordinator.proposals import Request, create
+from coordinator.releases import Release
+from coordinator.store import Store
+from dprelease.approval import SignedApproval, approve
+from dprelease.canonical import read_data, sha256
+from dprelease.catalogue import Catalogue
+from dprelease.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.signing import PrivateKey, new_private_key
+from dprelease.spec import ReleaseSpec
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+RUN_TIME = timedelta(hours=72)
+ALIGNMENT = sha256(b"the same patients in the same order")
+
+AGE = NumericColumn(name="age", lower=0.0, upper=120.0, unit="years", fill=60.0)
+SEX = CategoricalColumn(name="sex", levels=("female", "male"))
+GLUCOSE = NumericColumn(name="glucose", lower=2.0, upper=30.0, unit="mmol/l", fill=16.0)
+COLUMNS: dict[str, tuple[Column, ...]] = {"north": (AGE, SEX), "south": (GLUCOSE,)}
+
+REQUEST = {
+    "title": "Age and glucose",
+    "parties": {"north": "*", "south": ["glucose"]},
+    "epsilon": 1.0,
+    "delta": 1e-6,
+}
+
+
+def catalogue(party: str, **changed: object) -> Catalogue:
+    """A party's catalogue; all parties agree unless changed."""
+    same = {"party": party, "roster": "cohort", "rows": 1000, "rows_per_subject": 1, "alignment": ALIGNMENT}
+    return Catalogue.model_validate({**same, "columns": COLUMNS.get(party, (AGE,)), **changed})
+
+
+def request(**changed: object) -> Request:
+    """The usual request with some keys changed; None takes a key away."""
+    fields = {key: value for key, value in {**REQUEST, **changed}.items() if value is not None}
+    return read_data(Request, fields, "the request")
+
+
+@dataclass
+class Clock:
+    """A clock that tests set."""
+
+    now: datetime = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class Office:
+    """A store with an authority and enrolled parties.
+
+    Attributes:
+        store: an empty store of the consortium `Trio`.
+        authority: issues the parties' certificates.
+        keys: party to private key, of those enrolled here.
+        certificates: party to certificate, PEM.
+    """
+
+    store: Store
+    authority: Authority = field(default_factory=lambda: Authority.found("Trio", NOW))
+    keys: dict[str, PrivateKey] = field(default_factory=dict)
+    certificates: dict[str, str] = field(default_factory=dict)
+
+    def enrol(self, *parties: str, share: Fraction = Fraction(1, 3), now: datetime = NOW, days: int = 90) -> None:
+        """Enrol parties at once, with fresh keys."""
+        for party in parties:
+            key = new_private_key()
+            certificate = self.authority.issue(party, "party", key.public_key(), now, days).decode()
+            with self.store.writing() as tx:
+                tx.members.enrol(certificate, self.store.consortium.mu2 * share, now)
+            self.keys[party], self.certificates[party] = key, certificate
+
+    def report(self, *catalogues: Catalogue, now: datetime = NOW) -> None:
+        """Keep catalogues."""
+        with self.store.writing() as tx:
+            for one in catalogues:
+                tx.members.report_catalogue(one, now)
+
+    def propose(self, now: datetime = NOW, **changed: object) -> Release:
+        """Propose the usual release."""
+        return create(self.store, request(**changed), RUN_TIME, now).release
+
+    def release(self, digest: str) -> Release:
+        """The release as it stands."""
+        with self.store.reading() as tx:
+            return tx.releases.get(digest)
+
+    def approval(
+        self, spec: ReleaseSpec, party: str, now: datetime = NOW, commitment: str = "ab" * 32
+    ) -> SignedApproval:
+        """A party's signed approval."""
+        return approve(spec, party, commitment, self.keys[party], self.certificates[party], now)
+
+
+def two_hospitals(store: Store) -> Office:
+    """An office in which north and south are enrolled and have reported what they offer."""
+    office = Office(store)
+    office.enrol("north", "south")
+    office.report(catalogue("north"), catalogue("south"))
+    return office
+
+
+def founded(home: Path, now: datetime, **changed: object) -> Founded:
+    """A consortium on loopback."""
+    plan = {
+        "name": "Trio",
+        "hosts": ("localhost", "127.0.0.1"),
+        "hub_hosts": ("localhost",),
+        "epsilon": 3.0,
+        "delta": 1e-6,
+        "listen_host": "127.0.0.1",
+    }
+    return found(home, read_data(Plan, {**plan, **changed}, "the plan"), now)

@@ -1,0 +1,157 @@
+"""What `coordinator init` leaves behind, and that it never writes over anything."""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.authority import Authority
+from coordinator.settings import CoordinatorSettings
+from coordinator.store import Store
+from dprelease.certificates import certificate_fingerprint, check_certificate
+from dprelease.errors import InvalidInput, PeerUnavailable
+from dprelease.settings import read_settings
+from dprelease.signing import load_private_key
+from tests.coordinator.office import NOW, founded
+
+SAMPLE = """
+consortium = "Trio"
+public_address = "office.example.org:7441"
+enrolment_address = "office.example.org:7442"
+hub_address = "hub.example.org:7443"
+root = "root.pem"
+certificate = "coordinator.pem"
+key = "coordinator.key"
+authority_key = "root.key"
+"""
+
+
+def test_everything_is_there_and_fits_together(tmp_path: Path) -> None:
+    made = founded(tmp_path / "office", NOW, hub_hosts=("hub.example.org",))
+    settings = read_settings(made.settings, CoordinatorSettings)
+    authority = Authority.load(settings.root, settings.authority_key)
+    assert made.fingerprint == certificate_fingerprint(authority.root_pem)
+    coordinator = check_certificate(settings.certificate.read_bytes(), authority.root_pem, NOW, "coordinator")
+    assert coordinator.key.public_numbers() == load_private_key(settings.key).public_key().public_numbers()
+    hub = check_certificate((made.hub / "hub.pem").read_bytes(), authority.root_pem, NOW, "hub")
+    assert hub.key.public_numbers() == load_private_key(made.hub / "hub.key").public_key().public_numbers()
+    assert (made.hub / "root.pem").read_bytes() == authority.root_pem
+    store = Store.open(settings.database)
+    assert store.consortium.name == settings.consortium == "Trio"
+    assert str(store.consortium.mu2) == made.mu2
+    store.close()
+
+
+def test_private_keys_are_private(tmp_path: Path) -> None:
+    founded(tmp_path / "office", NOW)
+    keys = sorted((tmp_path / "office").rglob("*.key"))
+    assert [path.name for path in keys] == ["coordinator.key", "hub.key", "root.key"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
+    assert stat.S_IMODE((tmp_path / "office").stat().st_mode) == 0o700
+
+
+def test_the_hubs_settings_are_ready(tmp_path: Path) -> None:
+    made = founded(tmp_path / "office", NOW, hub_hosts=("hub.example.org",), hub_port=9443)
+    assert tomllib.loads((made.hub / "hub.toml").read_text()) == {
+        "consortium": "Trio",
+        "storage": "storage",
+        "listen_parties": "127.0.0.1:9443",
+        "listen_public": "127.0.0.1:7444",
+        "coordinator": "localhost:7441",
+        "root": "root.pem",
+        "certificate": "hub.pem",
+        "key": "hub.key",
+        "reflection": False,
+    }
+    settings = read_settings(made.settings, CoordinatorSettings)
+    assert settings.hub_address == "hub.example.org:9443"
+    assert (settings.public_address, settings.enrolment_address) == ("localhost:7441", "localhost:7442")
+
+
+def test_nothing_is_ever_written_over(tmp_path: Path) -> None:
+    founded(tmp_path / "office", NOW)
+    before = {path: path.read_bytes() for path in (tmp_path / "office").rglob("*") if path.is_file()}
+    with pytest.raises(InvalidInput, match="left as it is"):
+        founded(tmp_path / "office", NOW)
+    assert {path: path.read_bytes() for path in (tmp_path / "office").rglob("*") if path.is_file()} == before
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InvalidInput, match="left as it is"):
+        founded(tmp_path / "file", NOW)
+
+
+def test_an_empty_folder_will_do(tmp_path: Path) -> None:
+    (tmp_path / "office").mkdir()
+    assert founded(tmp_path / "office", NOW).settings.exists()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": "no spaces please"},
+        {"hosts": ("https://office",)},
+        {"hub_hosts": ("",)},
+        {"epsilon": 0.0},
+        {"delta": 1.0},
+        {"port": 70000},
+        {"database": "mysql://host/db"},
+    ],
+)
+def test_a_plan_that_cannot_work_leaves_nothing(tmp_path: Path, changed: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        founded(tmp_path / "office", NOW, **changed)
+    assert not (tmp_path / "office").exists()
+
+
+def test_a_database_that_does_not_answer_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(PeerUnavailable):
+        founded(tmp_path / "office", NOW, database=f"sqlite:///{tmp_path / 'folder'}")
+    assert not (tmp_path / "office").exists()
+
+
+def test_settings_have_defaults_and_lie_beside_their_file(tmp_path: Path) -> None:
+    path = tmp_path / "coordinator.toml"
+    path.write_text(SAMPLE)
+    settings = read_settings(path, CoordinatorSettings)
+    assert settings.database == f"sqlite:///{tmp_path / 'coordinator.sqlite'}"
+    assert settings.authority_key == tmp_path / "root.key"
+    assert (settings.listen, settings.listen_enrolment) == ("0.0.0.0:7441", "0.0.0.0:7442")
+    assert (settings.certificate_days, settings.run_hours, settings.reflection) == (90, 72, False)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("state.sqlite", "sqlite:///{here}/state.sqlite"),
+        ("sqlite:///state.sqlite", "sqlite:///{here}/state.sqlite"),
+        ("sqlite:////srv/state.sqlite", "sqlite:////srv/state.sqlite"),
+        ("/srv/state.sqlite", "sqlite:////srv/state.sqlite"),
+        ("postgresql://office@db/trio", "postgresql://office@db/trio"),
+    ],
+)
+def test_a_database_is_a_path_or_a_url(tmp_path: Path, written: str, read: str) -> None:
+    path = tmp_path / "coordinator.toml"
+    path.write_text(SAMPLE + f'database = "{written}"\n')
+    assert read_settings(path, CoordinatorSettings).database == read.format(here=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('colour = "red"', "colour"),
+        ('listen = "7441"', "host:port"),
+        ("run_hours = 0", "run_hours"),
+        ("tick_seconds = 0", "tick_seconds"),
+        ("certificate_days = 0", "certificate_days"),
+        ('database = ""', "database"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_named(tmp_path: Path, line: str, named: str) -> None:
+    path = tmp_path / "coordinator.toml"
+    path.write_text(SAMPLE + line + "\n")
+    with pytest.raises(InvalidInput, match=named):
+        read_settings(path, CoordinatorSettings)

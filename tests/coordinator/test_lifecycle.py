@@ -1,0 +1,235 @@
+"""The state machine, event by event and under random sequences of events."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.lifecycle import (
+    PUBLICATION_TIME,
+    Approved,
+    Cancelled,
+    Declined,
+    Event,
+    IntakeReported,
+    PartyRevoked,
+    PublicationAuthorized,
+    Published,
+    Tick,
+    advance,
+    words,
+)
+from coordinator.record import OPEN, Record, State, propose
+from dprelease.errors import Conflict
+from tests.coordinator.office import NOW, RUN_TIME
+
+PARTIES = ("north", "south", "west")
+EXPIRES = NOW + timedelta(hours=10)
+LATER = NOW + timedelta(hours=1)
+MANIFEST = "cd" * 32
+BLOCKS = IntakeReported(frozenset(PARTIES))
+
+
+def play(*events: Event, record: Record | None = None) -> Record:
+    record = record or propose(PARTIES, NOW, EXPIRES, RUN_TIME)
+    for event in events:
+        record = advance(record, event, LATER)
+    return record
+
+
+APPROVALS = tuple(Approved(party) for party in PARTIES)
+STAGES: dict[str, tuple[Event, ...]] = {
+    "PROPOSED": (),
+    "APPROVED": APPROVALS,
+    "RUNNING": (*APPROVALS, IntakeReported(frozenset({"south"}))),
+    "publishing": (*APPROVALS, BLOCKS, PublicationAuthorized()),
+    "PUBLISHED": (*APPROVALS, BLOCKS, PublicationAuthorized(), Published(MANIFEST)),
+    "REJECTED": (Declined("west", "no"),),
+    "CANCELLED": (Cancelled("wrong columns"),),
+    "FAILED": (*APPROVALS, PartyRevoked("north")),
+}
+
+
+def test_the_whole_way_to_publication() -> None:
+    record = propose(PARTIES, NOW, EXPIRES, RUN_TIME)
+    assert (record.state, record.waits_for, record.deadline) == (State.PROPOSED, PARTIES, EXPIRES)
+    record = play(Approved("south"), record=record)
+    assert (record.state, record.waits_for) == (State.PROPOSED, ("north", "west"))
+    record = play(Approved("west"), Approved("north"), record=record)
+    assert (record.state, record.waits_for, record.since) == (State.APPROVED, PARTIES, LATER)
+    assert record.deadline == LATER + RUN_TIME
+    record = play(IntakeReported(frozenset({"west"})), record=record)
+    assert (record.state, record.waits_for) == (State.RUNNING, ("north", "south"))
+    assert record.deadline == LATER + RUN_TIME
+    record = play(BLOCKS, record=record)
+    assert record.waits_for == ("the hub",)
+    record = play(PublicationAuthorized(), record=record)
+    assert record.deadline == LATER + PUBLICATION_TIME
+    record = play(Published(MANIFEST), record=record)
+    assert (record.state, record.manifest, record.deadline, record.waits_for) == (State.PUBLISHED, MANIFEST, None, ())
+
+
+def test_a_decline_rejects_and_keeps_its_reason_from_the_other_parties() -> None:
+    record = play(Declined("south", "our board said no"))
+    assert record.state is State.REJECTED
+    assert "south declined" in record.explain()
+    assert "board" not in record.explain()
+    assert "our board said no" in words(Declined("south", "our board said no"))
+
+
+def test_a_party_may_change_its_mind_until_its_block_is_in() -> None:
+    assert play(Approved("south"), Declined("south")).state is State.REJECTED
+    assert play(*APPROVALS, Declined("south")).state is State.FAILED
+    running = play(*STAGES["RUNNING"])
+    with pytest.raises(Conflict, match="the hub holds the block of south"):
+        advance(running, Declined("south"), LATER)
+    assert advance(running, Declined("north"), LATER).explain().endswith("north withdrew after approving")
+
+
+@pytest.mark.parametrize("stage", ["PROPOSED", "APPROVED", "RUNNING"])
+def test_the_office_may_cancel_until_the_hub_may_publish(stage: str) -> None:
+    record = advance(play(*STAGES[stage]), Cancelled("wrong columns"), LATER)
+    assert record.state is State.CANCELLED
+    assert "wrong columns" in record.explain()
+
+
+def test_nobody_can_cancel_what_may_be_public() -> None:
+    publishing = play(*STAGES["publishing"])
+    with pytest.raises(Conflict, match="can no longer be cancelled"):
+        advance(publishing, Cancelled("too late"), LATER)
+    assert advance(publishing, PartyRevoked("north"), LATER) == publishing
+    with pytest.raises(Conflict, match="can no longer decline"):
+        advance(publishing, Declined("north"), LATER)
+
+
+@pytest.mark.parametrize(
+    ("stage", "state"), [("PROPOSED", State.CANCELLED), ("APPROVED", State.FAILED), ("RUNNING", State.FAILED)]
+)
+def test_revoking_a_party_ends_its_releases(stage: str, state: State) -> None:
+    before = play(*STAGES[stage])
+    after = advance(before, PartyRevoked("west"), LATER)
+    assert (after.state, after.reason) == (state, "west was revoked")
+    assert advance(before, PartyRevoked("stranger"), LATER) == before
+
+
+@pytest.mark.parametrize(
+    ("stage", "state", "words_of_the_end"),
+    [
+        ("PROPOSED", State.EXPIRED, "no decision in time by north, south, west"),
+        ("APPROVED", State.FAILED, "no block in time from north, south, west"),
+        ("RUNNING", State.FAILED, "no block in time from north, west"),
+        ("publishing", State.FAILED, "look there whether it did"),
+    ],
+)
+def test_every_open_state_lapses_at_its_deadline_and_names_who_was_waited_for(
+    stage: str, state: State, words_of_the_end: str
+) -> None:
+    record = play(*STAGES[stage])
+    assert record.deadline is not None
+    assert advance(record, Tick(), record.deadline - timedelta(seconds=1)) == record
+    ended = advance(record, Tick(), record.deadline)
+    assert (ended.state, ended.deadline) == (state, None)
+    assert words_of_the_end in ended.explain()
+
+
+def test_a_hub_that_holds_every_block_and_does_not_ask_is_named() -> None:
+    record = play(*APPROVALS, BLOCKS)
+    assert record.deadline is not None
+    assert "the hub held every block" in advance(record, Tick(), record.deadline).reason
+
+
+def test_a_deadline_counts_without_a_tick_but_a_publication_is_a_fact() -> None:
+    with pytest.raises(Conflict, match="EXPIRED"):
+        advance(play(), Approved("north"), EXPIRES)
+    overdue = play(*STAGES["publishing"])
+    assert overdue.deadline is not None
+    assert advance(overdue, Published(MANIFEST), overdue.deadline).state is State.PUBLISHED
+    assert advance(play(), PartyRevoked("north"), EXPIRES).state is State.EXPIRED
+
+
+@pytest.mark.parametrize(
+    ("stage", "event"),
+    [
+        ("PROPOSED", BLOCKS),
+        ("PROPOSED", PublicationAuthorized()),
+        ("PROPOSED", Published(MANIFEST)),
+        ("APPROVED", Published(MANIFEST)),
+        ("RUNNING", Published(MANIFEST)),
+        ("PROPOSED", Approved("stranger")),
+        ("PROPOSED", Declined("stranger")),
+        ("APPROVED", IntakeReported(frozenset({"stranger"}))),
+        ("PUBLISHED", Published("ef" * 32)),
+        ("PUBLISHED", Cancelled("too late")),
+        ("REJECTED", Approved("north")),
+        ("CANCELLED", BLOCKS),
+        ("CANCELLED", PublicationAuthorized()),
+        ("FAILED", Published(MANIFEST)),
+    ],
+)
+def test_what_does_not_fit_is_a_conflict(stage: str, event: Event) -> None:
+    with pytest.raises(Conflict):
+        advance(play(*STAGES[stage]), event, LATER)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_repeating_everything_that_happened_changes_nothing(stage: str) -> None:
+    record = play(*STAGES[stage])
+    for event in STAGES[stage]:
+        assert advance(record, event, LATER + timedelta(minutes=5)) == record
+
+
+events = st.one_of(
+    st.builds(Approved, st.sampled_from(PARTIES)),
+    st.builds(Declined, st.sampled_from(PARTIES)),
+    st.builds(IntakeReported, st.frozensets(st.sampled_from(PARTIES))),
+    st.just(PublicationAuthorized()),
+    st.builds(Published, st.sampled_from([MANIFEST, "ef" * 32])),
+    st.just(Cancelled("why not")),
+    st.builds(PartyRevoked, st.sampled_from(PARTIES)),
+    st.just(Tick()),
+)
+# Most sequences begin with approvals, or few would get beyond PROPOSED.
+starts = st.sampled_from([(), APPROVALS[:1], APPROVALS, (*APPROVALS, BLOCKS), STAGES["publishing"]])
+steps = st.tuples(events, st.integers(min_value=0, max_value=20))
+
+
+@given(starts, st.lists(steps, max_size=20))
+def test_no_sequence_of_events_breaks_the_rules(start: tuple[Event, ...], sequence: list[tuple[Event, int]]) -> None:
+    now = LATER
+    record = play(*start)
+    seen = [record]
+    for event, hours in sequence:
+        now += timedelta(hours=hours)
+        try:
+            record = advance(record, event, now)
+        except Conflict:
+            continue
+        seen.append(record)
+    for before, after in pairwise(seen):
+        assert not before.final or after == before
+        assert before.approved <= after.approved
+        assert before.received <= after.received
+    for one in seen:
+        assert (one.deadline is None) == one.final == (one.state not in OPEN)
+        assert one.final == (not one.waits_for)
+        if one.state in (State.APPROVED, State.RUNNING, State.PUBLISHED):
+            assert one.approved == frozenset(PARTIES)
+        if one.state is State.PUBLISHED:
+            assert one.publishing is not None
+            assert one.received == frozenset(PARTIES)
+        assert one.explain()
+
+
+@given(starts, st.lists(events, max_size=12))
+def test_a_repeated_event_is_heard_once(start: tuple[Event, ...], sequence: list[Event]) -> None:
+    record = play(*start)
+    for event in sequence:
+        try:
+            record = advance(record, event, LATER)
+        except Conflict:
+            continue
+        assert advance(record, event, LATER) == record

@@ -1,0 +1,245 @@
+"""From request to spec: what comes out, and every reason for refusing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator import enrolment
+from coordinator.lifecycle import Cancelled
+from coordinator.members import Invitation
+from coordinator.proposals import Proposal, Request, create, make_proposal
+from coordinator.record import State
+from dprelease.accounting import check_spec
+from dprelease.canonical import sha256
+from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.planning import plan_mixing
+from dprelease.settings import read_settings
+from dprelease.spec import instant
+from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, request
+
+
+def propose(office: Office, *, allow_large_delta: bool = False, **changed: Any) -> Proposal:
+    with office.store.reading() as tx:
+        return make_proposal(request(**changed), "Trio", tx.members, NOW, allow_large_delta=allow_large_delta)
+
+
+def test_a_spec_is_what_the_catalogues_and_the_request_say(office: Office) -> None:
+    made = propose(office)
+    spec = made.spec
+    assert (spec.title, spec.consortium, spec.roster) == ("Age and glucose", "Trio", "cohort")
+    assert (spec.rows, spec.rows_per_subject, spec.alignment, spec.grid_bits) == (1000, 1, ALIGNMENT, 16)
+    assert {part.party: part.columns for part in spec.parties} == COLUMNS
+    with office.store.reading() as tx:
+        for part in spec.parties:
+            known = tx.members.find(part.party)
+            assert known is not None
+            assert part.key == known.fingerprint
+    assert (spec.created, spec.expires) == (instant(NOW), instant(NOW + timedelta(hours=72)))
+    assert made.guarantee == check_spec(spec)
+    assert made.guarantee.joint_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert made.guarantee.joint_epsilon <= 1.0
+
+
+def test_k_and_rho_follow_the_rule_unless_they_are_given(office: Office) -> None:
+    made = propose(office)
+    plan = plan_mixing(1000, COLUMNS, made.spec.target)
+    assert made.plan == plan
+    assert made.spec.mixing is not None
+    assert (made.spec.mixing.outputs, made.spec.anchor_weight) == (plan.outputs, str(plan.anchor_weight))
+    chosen = propose(office, k=7, rho="1/8").spec
+    assert chosen.mixing is not None
+    assert (chosen.mixing.outputs, chosen.anchor_weight) == (7, "1/8")
+    assert propose(office, rho=0.125).spec.anchor_weight == "1/8"
+    assert propose(office, rho=0.0).spec.anchor_weight == "0"
+
+
+def test_the_seed_is_drawn_afresh_and_from_the_source_that_is_handed_in(office: Office) -> None:
+    first, second = propose(office).spec, propose(office).spec
+    assert first.mixing is not None
+    assert second.mixing is not None
+    assert first.mixing.seed != second.mixing.seed
+    with office.store.reading() as tx:
+        fixed = make_proposal(request(), "Trio", tx.members, NOW, draw=lambda size: b"\x07" * size).spec
+    assert fixed.mixing is not None
+    assert fixed.mixing.seed == "07" * 32
+
+
+def test_columns_come_in_the_order_asked_for(office: Office) -> None:
+    spec = propose(office, parties={"south": ["*"], "north": ["sex", "age"]}).spec
+    assert spec.released == ("glucose", "sex=female", "sex=male", "sex=other", "age")
+
+
+def test_rows_need_no_mixing(office: Office) -> None:
+    made = propose(office, mechanism="rows")
+    assert made.plan is None
+    assert made.spec.mixing is None
+    assert made.spec.anchor_weight == "0"
+
+
+def test_rows_per_subject_multiplies_mu(office: Office) -> None:
+    single = propose(office, k=10, rho="1/10").spec
+    office.report(catalogue("north", rows_per_subject=3), catalogue("south", rows_per_subject=3))
+    triple = propose(office, k=10, rho="1/10").spec
+    assert triple.rows_per_subject == 3
+    ratio = triple.noise_of("north").scale / single.noise_of("north").scale
+    assert ratio == pytest.approx(3.0, rel=1e-6)
+
+
+def test_a_per_party_target_bounds_each_block(office: Office) -> None:
+    made = propose(office, scope="per-party", epsilon=0.5)
+    assert [part.epsilon for part in made.guarantee.parties] == pytest.approx([0.5, 0.5], rel=1e-6)
+    assert made.guarantee.joint_epsilon > 0.6
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"parties": {"east": "*"}}, "no party called 'east' takes part; enrolled: north, south"),
+        ({"parties": {"north": ["age", "weight"]}}, "north does not offer weight; it offers age, sex"),
+        ({"parties": {"north": ["age", "age"]}}, "list each column once"),
+        ({"parties": {"north": ["age", "*"]}}, "list each column once"),
+        ({"parties": {"north": []}}, "list each column once"),
+        ({"parties": {}}, "parties"),
+        ({"title": ""}, "title"),
+        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"epsilon": -1.0}, "epsilon must be positive"),
+        ({"delta": 0.0}, "delta must lie strictly between 0 and 1"),
+        ({"delta": 1.0}, "delta must lie strictly between 0 and 1"),
+        ({"delta": 0.001}, "not below 1/n = 0.001"),
+        ({"k": 0}, "k must lie between 1 and n = 1000, not 0"),
+        ({"k": 1001}, "k must lie between 1 and n = 1000, not 1001"),
+        ({"rho": 1.0}, "rho must lie at or above 0 and below 1"),
+        ({"rho": "-1/10"}, "rho must lie at or above 0 and below 1"),
+        ({"rho": "a tenth"}, "is not a number"),
+        ({"rho": "1/0"}, "is not a number"),
+        ({"mechanism": "rows", "k": 10}, "k and rho belong to mechanism 'mixed'"),
+        ({"mechanism": "rows", "rho": "1/10"}, "k and rho belong to mechanism 'mixed'"),
+        ({"mechanism": "magic"}, "mechanism"),
+        ({"scope": "everywhere"}, "scope"),
+        ({"grid_bits": 40}, "grid_bits"),
+        ({"expires_hours": 0}, "expires_hours"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused(office: Office, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        propose(office, **changed)
+    assert message in refused.value.message
+
+
+def test_a_grid_too_coarse_or_too_fine_is_refused_by_the_specs_own_check(office: Office) -> None:
+    with pytest.raises(SpecRefused, match="too coarse"):
+        propose(office, grid_bits=1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"roster": "another"}, "the parties' rosters differ: north cohort, south another"),
+        ({"rows": 999}, "the parties' numbers of rows differ: north 1000, south 999"),
+        ({"rows_per_subject": 2}, "the parties' rows_per_subject differ: north 1, south 2"),
+        ({"alignment": sha256(b"another order")}, "not the same patients in the same order: north | south"),
+    ],
+)
+def test_parties_that_disagree_are_named(office: Office, changed: dict[str, Any], message: str) -> None:
+    office.report(catalogue("south", **changed))
+    with pytest.raises(InvalidInput) as refused:
+        propose(office)
+    assert message in refused.value.message
+    assert sha256(b"another order") not in refused.value.message
+    propose(office, parties={"south": "*"}, k=5)
+
+
+def test_the_odd_one_out_is_set_apart(office: Office) -> None:
+    office.enrol("west")
+    office.report(catalogue("south", alignment=sha256(b"x")), catalogue("west", columns=(GLUCOSE,)))
+    with pytest.raises(InvalidInput, match=r"north, west \| south"):
+        propose(office, parties={"north": "*", "south": "*", "west": "*"})
+
+
+def test_two_parties_cannot_release_one_name(office: Office) -> None:
+    office.report(catalogue("south", columns=(*COLUMNS["north"], GLUCOSE)))
+    with pytest.raises(InvalidInput, match="both north and south would release 'age'"):
+        propose(office, parties={"north": "*", "south": "*"})
+    propose(office, parties={"north": "*", "south": ["glucose"]})
+
+
+def test_who_cannot_take_part_is_named_with_the_reason(office: Office) -> None:
+    with office.store.writing() as tx:
+        tx.members.invite(Invitation("east", Fraction(1, 100), NOW + timedelta(hours=1)), "secret", NOW)
+    with pytest.raises(InvalidInput, match="east was invited but has not enrolled yet"):
+        propose(office, parties={"north": "*", "east": "*"})
+    office.enrol("west")
+    with pytest.raises(InvalidInput, match="no catalogue yet from west"):
+        propose(office, parties={"north": "*", "west": "*"})
+    office.enrol("south", now=NOW - timedelta(days=91))
+    with pytest.raises(InvalidInput, match="the certificate of south expired at"):
+        propose(office)
+    office.store.revoke("north", NOW)
+    with pytest.raises(InvalidInput, match="north was revoked"):
+        propose(office)
+
+
+def test_a_large_delta_must_be_asked_for(office: Office) -> None:
+    assert propose(office, epsilon=0.1, delta=0.01, allow_large_delta=True).spec.target.delta == 0.01
+
+
+def test_a_share_above_a_whole_cap_is_refused_before_anybody_is_asked(office: Office) -> None:
+    with pytest.raises(InvalidInput, match=r"exceeds the whole cap \(north: "):
+        propose(office, epsilon=2.9)
+    with office.store.reading() as tx:
+        assert sum(enrolment.caps(tx, NOW).values()) == office.store.consortium.mu2 * Fraction(2, 3)
+        assert tx.releases.all() == ()
+
+
+def test_the_same_content_twice_is_two_releases_and_a_warning(office: Office) -> None:
+    first = create(office.store, request(), RUN_TIME, NOW)
+    assert first.similar is None
+    second = create(office.store, request(parties={"south": "*", "north": ["sex", "age"]}), RUN_TIME, NOW)
+    assert second.release.digest != first.release.digest
+    assert second.similar == first.release
+    assert create(office.store, request(mechanism="rows"), RUN_TIME, NOW).similar is None
+    assert create(office.store, request(parties={"north": ["age"], "south": "*"}), RUN_TIME, NOW).similar is None
+    with office.store.writing() as tx:
+        for made in (first, second):
+            tx.releases.advance(made.release.digest, Cancelled("no"), NOW)
+    assert create(office.store, request(), RUN_TIME, NOW).similar is None
+
+
+def test_a_created_release_waits_for_its_parties_until_it_expires(office: Office) -> None:
+    release = create(office.store, request(expires_hours=1.5), RUN_TIME, NOW).release
+    assert release.record.state is State.PROPOSED
+    assert release.record.waits_for == ("north", "south")
+    assert release.record.deadline == NOW + timedelta(minutes=90)
+    assert release.read_spec().expires == instant(NOW + timedelta(minutes=90))
+    assert release.digest == sha256(release.spec)
+
+
+def test_a_later_catalogue_leaves_a_proposed_spec_alone(office: Office) -> None:
+    release = office.propose()
+    office.report(catalogue("north", rows=5, columns=(GLUCOSE,)))
+    assert office.release(release.digest) == release
+
+
+def test_a_request_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'title = "Study"\nepsilon = 1\ndelta = 1e-6\nrho = 0.1\n[parties]\nsouth = "*"\nnorth = ["sex", "age"]\n'
+    )
+    read = read_settings(path, Request)
+    assert list(read.parties.items()) == [("south", "*"), ("north", ("sex", "age"))]
+    assert (read.mechanism, read.scope, read.grid_bits, read.expires_hours, read.k) == (
+        "mixed",
+        "joint",
+        16,
+        72.0,
+        None,
+    )
+    path.write_text('title = "Study"\nepsilon = 1\n')
+    with pytest.raises(InvalidInput, match=r"parties.*delta|delta.*parties"):
+        read_settings(path, Request)

@@ -1,0 +1,312 @@
+"""A real coordinator on loopback, called over real TLS by parties, a hub and strangers: who may do what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from coordinator.authority import Authority
+from coordinator.record import State
+from dprelease.approval import SignedApproval, approve, check_all_approved
+from dprelease.certificates import Role, check_certificate, signing_request
+from dprelease.errors import (
+    AccessDenied,
+    Conflict,
+    IntegrityError,
+    InvalidInput,
+    NotFound,
+    PeerUnavailable,
+    Unauthenticated,
+    VersionMismatch,
+)
+from dprelease.signing import new_private_key, private_key_pem
+from dprelease.spec import ReleaseSpec
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.transport import Credentials
+from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
+from dprelease.wire.v1.enrolment_pb2 import EnrolRequest
+from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceStub
+from dprelease.wire.v1.release_pb2 import ReleaseState
+from tests.coordinator.office import catalogue
+from tests.coordinator.world import SECONDS, Stub, World, ask, listed, report
+
+
+def test_a_hospital_enrols_and_gets_what_it_needs(world: World) -> None:
+    key = new_private_key()
+    made = world.invite("north")
+    answer = world.enrol(made.secret, signing_request("ignored", key))
+    identity = check_certificate(answer.certificate, made.root, world.clock(), "party")
+    assert identity.name == "north"
+    assert identity.key.public_numbers() == key.public_key().public_numbers()
+    assert (answer.root, answer.consortium) == (made.root, "Trio")
+    assert (answer.coordinator, answer.hub) == ("localhost:7441", "localhost:7443")
+
+
+def test_every_bad_invite_gets_the_same_answer(world: World) -> None:
+    request_pem = signing_request("north", new_private_key())
+    used, lapsed = world.invite("north"), world.invite("south", hours=1)
+    world.enrol(used.secret, request_pem)
+    world.clock.now += timedelta(hours=1)
+    sentences = set()
+    for secret in (used.secret, lapsed.secret, "forged", ""):
+        with pytest.raises(Unauthenticated) as refused:
+            world.enrol(secret, signing_request("north", new_private_key()))
+        sentences.add(refused.value.message)
+    assert len(sentences) == 1
+
+
+def test_a_wrong_kind_of_key_is_refused_and_the_invite_stays_good(world: World) -> None:
+    made = world.invite("north")
+    other = ec.generate_private_key(ec.SECP384R1())
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    with pytest.raises(InvalidInput):
+        world.enrol(made.secret, builder.sign(other, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    with pytest.raises(InvalidInput):
+        world.enrol(made.secret, b"rubbish")
+    world.enrol(made.secret, signing_request("north", new_private_key()))
+
+
+def test_one_key_cannot_serve_two_parties(world: World) -> None:
+    world.join("north")
+    with pytest.raises(Conflict):
+        world.enrol(world.invite("south").secret, signing_request("south", world.keys["north"]))
+
+
+def test_a_release_from_proposal_to_publication(world: World, two: tuple[Stub, Stub]) -> None:
+    north, south = two
+    hub = world.as_hub()
+    digest = world.propose()
+    assert listed(north) == listed(south) == [(digest, ReleaseState.RELEASE_STATE_PROPOSED)]
+    offered = ask(north.ListReleases, pb.ListReleasesRequest()).releases[0]
+    assert "waits for north, south to decide since" in offered.explanation
+    spec = ReleaseSpec.from_bytes(offered.spec)
+    with pytest.raises(Conflict):
+        ask(hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=["north"]))
+    signed = {party: world.approval(spec, party).to_bytes() for party in ("north", "south")}
+    for stub, party in ((south, "south"), (north, "north"), (north, "north")):
+        ask(stub.Approve, pb.ApproveRequest(signed_approval=signed[party]))
+    record = ask(hub.GetRelease, pb.GetReleaseRequest(spec_digest=digest)).release
+    assert (record.spec, record.state) == (offered.spec, ReleaseState.RELEASE_STATE_APPROVED)
+    assert list(record.approvals) == [signed["north"], signed["south"]]
+    check_all_approved(map(SignedApproval.from_bytes, record.approvals), spec, world.root.decode())
+    for received in (["south"], ["south"], ["south", "north"]):
+        ask(hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=received))
+    for _ in range(2):
+        ask(hub.AuthorizePublication, pb.AuthorizePublicationRequest(spec_digest=digest))
+    for _ in range(2):
+        ask(hub.ReportPublication, pb.ReportPublicationRequest(spec_digest=digest, manifest_digest=b"m" * 32))
+    assert listed(north) == [(digest, ReleaseState.RELEASE_STATE_PUBLISHED)]
+    with pytest.raises(Conflict):
+        ask(hub.ReportPublication, pb.ReportPublicationRequest(spec_digest=digest, manifest_digest=b"x" * 32))
+    world.clock.now += timedelta(days=31)
+    assert listed(north) == []
+
+
+def test_a_decline_is_told_to_the_others_without_its_reason(world: World, two: tuple[Stub, Stub]) -> None:
+    north, south = two
+    digest = world.propose()
+    for _ in range(2):
+        ask(north.Decline, pb.DeclineRequest(spec_digest=digest, reason="our board\nsaid\x1b[31m no"))
+    seen = ask(south.ListReleases, pb.ListReleasesRequest()).releases[0]
+    assert seen.state == ReleaseState.RELEASE_STATE_REJECTED
+    assert "north declined" in seen.explanation
+    assert "board" not in seen.explanation
+    with world.store().reading() as tx:
+        assert tx.history.of_release(digest.hex())[-1].what == "north declined: our board said[31m no"
+    with pytest.raises(Conflict):
+        ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
+
+
+def test_a_party_speaks_for_itself_only(world: World, two: tuple[Stub, Stub]) -> None:
+    north, south = two
+    west = world.join("west")
+    with pytest.raises(AccessDenied):
+        report(north, "south", rows=5)
+    digest = world.propose()
+    with pytest.raises(AccessDenied):
+        ask(north.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
+    with pytest.raises(AccessDenied):
+        ask(west.Decline, pb.DeclineRequest(spec_digest=digest))
+    with pytest.raises(IntegrityError):
+        ask(west.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "west")))
+    assert listed(west) == []
+    assert listed(south) == [(digest, ReleaseState.RELEASE_STATE_PROPOSED)]
+    with world.store().reading() as tx:
+        assert tx.releases.get(digest.hex()).approvals == ()
+        assert tx.members.catalogues()["south"].rows == 1000
+
+
+def test_an_approval_is_checked_before_it_is_kept(world: World, two: tuple[Stub, Stub]) -> None:
+    north, _ = two
+    digest = world.propose()
+    spec = world.spec(digest)
+    good = world.approval(spec, "north")
+    unsigned = good.model_copy(update={"signature": world.approval(spec, "south").signature})
+    other_key = new_private_key()
+    foreign = world.authority.issue("north", "party", other_key.public_key(), world.clock(), 1).decode()
+    elsewhere = Authority.found("Trio", world.clock())
+    forged = elsewhere.issue("north", "party", world.keys["north"].public_key(), world.clock(), 1).decode()
+    for bad in (
+        unsigned,
+        approve(spec, "north", "ab" * 32, other_key, foreign, world.clock()),
+        approve(spec, "north", "ab" * 32, world.keys["north"], forged, world.clock()),
+    ):
+        with pytest.raises(IntegrityError):
+            ask(north.Approve, pb.ApproveRequest(signed_approval=bad.to_bytes()))
+    with pytest.raises(InvalidInput):
+        ask(north.Approve, pb.ApproveRequest(signed_approval=good.to_bytes() + b" "))
+    unknown = good.model_copy(update={"approval": good.approval.model_copy(update={"spec": "0" * 64})})
+    with pytest.raises(NotFound):
+        ask(north.Approve, pb.ApproveRequest(signed_approval=unknown.to_bytes()))
+    with world.store().reading() as tx:
+        assert tx.releases.get(digest.hex()).approvals == ()
+    ask(north.Approve, pb.ApproveRequest(signed_approval=good.to_bytes()))
+
+
+def test_an_approval_may_be_repeated_but_not_over_other_data(world: World, two: tuple[Stub, Stub]) -> None:
+    north, _ = two
+    spec = world.spec(world.propose())
+    first = world.approval(spec, "north").to_bytes()
+    ask(north.Approve, pb.ApproveRequest(signed_approval=first))
+    again = world.approval(spec, "north").to_bytes()
+    assert again != first  # ECDSA draws a nonce
+    ask(north.Approve, pb.ApproveRequest(signed_approval=again))
+    changed = world.approval(spec, "north", commitment="cd" * 32)
+    with pytest.raises(Conflict):
+        ask(north.Approve, pb.ApproveRequest(signed_approval=changed.to_bytes()))
+    with world.store().reading() as tx:
+        assert tx.releases.get(spec.digest()).approvals == (first,)
+
+
+HUB_CALLS = {
+    "GetRelease": pb.GetReleaseRequest(spec_digest=b"0" * 32),
+    "ReportIntake": pb.ReportIntakeRequest(spec_digest=b"0" * 32),
+    "AuthorizePublication": pb.AuthorizePublicationRequest(spec_digest=b"0" * 32),
+    "ReportPublication": pb.ReportPublicationRequest(spec_digest=b"0" * 32, manifest_digest=b"0" * 32),
+}
+PARTY_CALLS = {
+    "ReportCatalogue": pb.ReportCatalogueRequest(catalogue=b"{}"),
+    "ListReleases": pb.ListReleasesRequest(),
+    "Approve": pb.ApproveRequest(signed_approval=b"{}"),
+    "Decline": pb.DeclineRequest(spec_digest=b"0" * 32),
+}
+
+
+def test_every_call_is_for_one_role(world: World) -> None:
+    service = pb.DESCRIPTOR.services_by_name["CoordinationService"]
+    assert {method.name for method in service.methods} == HUB_CALLS.keys() | PARTY_CALLS.keys()
+    north, hub = world.join("north"), world.as_hub()
+    for name, message in HUB_CALLS.items():
+        with pytest.raises(AccessDenied):
+            ask(getattr(north, name), message)
+        with pytest.raises(NotFound):
+            ask(getattr(hub, name), message)
+    for name, message in PARTY_CALLS.items():
+        with pytest.raises(AccessDenied):
+            ask(getattr(hub, name), message)
+
+
+@pytest.mark.parametrize("role", ["coordinator", "party"])
+def test_a_certificate_of_ours_that_was_never_enrolled_is_refused(world: World, role: Role) -> None:
+    key = new_private_key()
+    certificate = world.authority.issue("north", role, key.public_key(), world.clock(), 1)
+    stub = CoordinationServiceStub(world.channel(Credentials(world.root, certificate, private_key_pem(key))))
+    for name, message in (HUB_CALLS | PARTY_CALLS).items():
+        # TLS itself may refuse a server's certificate in a client's hand.
+        with pytest.raises((AccessDenied, PeerUnavailable)):
+            ask(getattr(stub, name), message)
+
+
+def test_a_revoked_party_is_shut_out_at_once(world: World, two: tuple[Stub, Stub]) -> None:
+    north, south = two
+    digest = world.propose()
+    world.store().revoke("north", world.clock())
+    for name, message in PARTY_CALLS.items():
+        with pytest.raises(AccessDenied):
+            ask(getattr(north, name), message)
+    assert listed(south) == [(digest, ReleaseState.RELEASE_STATE_CANCELLED)]
+
+
+def test_after_enrolling_again_only_the_new_certificate_counts(world: World) -> None:
+    old = world.join("north")
+    new = world.join("north")
+    with pytest.raises(AccessDenied):
+        listed(old)
+    assert listed(new) == []
+
+
+def test_every_call_notes_when_the_party_was_seen(world: World) -> None:
+    north = world.join("north")
+    world.clock.now += timedelta(minutes=10)
+    listed(north)
+    with world.store().reading() as tx:
+        known = tx.members.find("north")
+    assert known is not None
+    assert known.last_seen == world.clock.now
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("ReportCatalogue", pb.ReportCatalogueRequest(catalogue=b"not json")),
+        ("ReportCatalogue", pb.ReportCatalogueRequest(catalogue=catalogue("north").to_bytes() + b"\n")),
+        ("Approve", pb.ApproveRequest(signed_approval=b"\xff\xfe")),
+        ("Decline", pb.DeclineRequest(spec_digest=b"short")),
+    ],
+)
+def test_malformed_requests_get_one_clear_status(world: World, method: str, message: object) -> None:
+    with pytest.raises(InvalidInput):
+        ask(getattr(world.join("north"), method), message)
+
+
+def test_what_is_refused_is_told_in_a_constant_sentence(world: World) -> None:
+    north = world.join("north")
+    with pytest.raises(grpc.RpcError) as refused:
+        north.Decline(pb.DeclineRequest(spec_digest=b"0" * 32), timeout=SECONDS, metadata=VERSION)
+    assert refused.value.details() == "There is no such thing here."
+
+
+def test_a_caller_without_our_version_is_refused_before_the_handler(world: World) -> None:
+    north = world.join("north")
+    for metadata in ((), (("dprelease-protocol", "0"),), (("dprelease-protocol", "99"),), (*VERSION, *VERSION)):
+        with pytest.raises(VersionMismatch), translated("the coordinator"):
+            north.ListReleases(pb.ListReleasesRequest(), timeout=SECONDS, metadata=metadata)
+    stub = EnrolmentServiceStub(world.channel(Credentials(world.root), enrolment_port=True))
+    with pytest.raises(VersionMismatch), translated("the coordinator"):
+        stub.Enrol(EnrolRequest(secret="x"), timeout=SECONDS)
+
+
+def test_the_listener_for_members_wants_a_certificate_of_this_consortium(world: World) -> None:
+    stranger = Authority.found("Trio", world.clock())
+    key = new_private_key()
+    foreign = stranger.issue("north", "party", key.public_key(), world.clock(), 1)
+    for credentials in (Credentials(world.root), Credentials(world.root, foreign, private_key_pem(key))):
+        with pytest.raises(PeerUnavailable):
+            ask(CoordinationServiceStub(world.channel(credentials)).ListReleases, pb.ListReleasesRequest())
+
+
+def test_a_client_that_trusts_another_root_does_not_speak_to_us(world: World) -> None:
+    other = Authority.found("Trio", world.clock()).root_pem
+    stub = EnrolmentServiceStub(world.channel(Credentials(other), enrolment_port=True))
+    with pytest.raises(PeerUnavailable, match="not from the expected consortium"):
+        ask(stub.Enrol, EnrolRequest(secret="x"))
+
+
+def test_enrolment_is_not_served_to_members_nor_coordination_to_strangers(world: World) -> None:
+    world.join("north")
+    with pytest.raises(VersionMismatch, match="does not know this call"):
+        ask(EnrolmentServiceStub(world.channel(world.credentials("north"))).Enrol, EnrolRequest())
+    stranger = CoordinationServiceStub(world.channel(Credentials(world.root), enrolment_port=True))
+    with pytest.raises(VersionMismatch, match="does not know this call"):
+        ask(stranger.ListReleases, pb.ListReleasesRequest())
+
+
+def test_states_have_the_same_names_on_the_wire() -> None:
+    wire = {name.removeprefix("RELEASE_STATE_") for name in ReleaseState.keys()}  # noqa: SIM118 - not a dict
+    assert wire == {state.value for state in State} | {"UNSPECIFIED"}

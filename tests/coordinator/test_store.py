@@ -1,0 +1,373 @@
+"""One suite for every kind of database: what is kept, what survives, and what two writers cannot do to each other."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from coordinator.database import Database
+from coordinator.lifecycle import Approved, Cancelled, Declined, IntakeReported, PublicationAuthorized, Published, Tick
+from coordinator.members import Invitation
+from coordinator.record import State
+from coordinator.store import Store
+from coordinator.tables import releases
+from dprelease.calibration import budget
+from dprelease.certificates import read_identity
+from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound, PeerUnavailable, Unauthenticated
+from dprelease.spec import Target
+from tests.coordinator.office import NOW, Office, catalogue, two_hospitals
+
+LATER = NOW + timedelta(hours=1)
+CAP = Fraction(1, 7)
+
+
+@pytest.fixture
+def both(any_store: Store) -> Office:
+    """Two hospitals on either database."""
+    return two_hospitals(any_store)
+
+
+def test_a_new_store_knows_its_consortium_and_can_be_opened_again(database_url: str) -> None:
+    total = budget(Target(scope="joint", epsilon=3.0, delta=1e-6))
+    store = Store.create(database_url, "Trio", epsilon=3.0, delta=1e-6)
+    store.close()
+    again = Store.open(database_url)
+    assert again.consortium == store.consortium
+    assert again.consortium.mu2 == total
+    again.close()
+
+
+def test_a_store_is_never_made_over_another(database_url: str) -> None:
+    Store.create(database_url, "Trio", epsilon=3.0, delta=1e-6).close()
+    with pytest.raises(InvalidInput, match="already"):
+        Store.create(database_url, "Quartet", epsilon=1.0, delta=1e-6)
+    store = Store.open(database_url)
+    assert store.consortium.name == "Trio"
+    store.close()
+
+
+def test_opening_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "missing.sqlite"
+    with pytest.raises(InvalidInput, match="coordinator init"):
+        Store.open(f"sqlite:///{path}")
+    assert not path.exists()
+
+
+def test_a_database_of_another_version_is_refused(database_url: str) -> None:
+    Store.create(database_url, "Trio", epsilon=3.0, delta=1e-6).close()
+    database = Database(database_url)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE meta SET value = '999' WHERE key = 'schema'"))
+    database.close()
+    with pytest.raises(InvalidInput, match="another version"):
+        Store.open(database_url)
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "nonsense", "sqlite"])
+def test_other_databases_are_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match=r"SQLite or PostgreSQL|not a database URL"):
+        Database(url)
+
+
+def test_a_file_that_is_no_database_is_one_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "coordinator.sqlite"
+    path.mkdir()
+    with pytest.raises(PeerUnavailable, match="the database cannot be used"):
+        Store.open(f"sqlite:///{path}")
+
+
+def test_a_file_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "coordinator.sqlite"
+    path.write_text("minutes of the last meeting, more than a hundred bytes of them" * 20)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        Store.open(f"sqlite:///{path}")
+    assert path.read_text().startswith("minutes")
+
+
+def test_sqlite_commits_are_durable(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'coordinator.sqlite'}")
+    with database.reading() as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    database.close()
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_a_transaction_that_fails_leaves_nothing(both: Office) -> None:
+    with pytest.raises(Conflict), both.store.writing() as tx:  # noqa: PT012 - the second line undoes the first
+        tx.members.report_catalogue(catalogue("north", rows=5), LATER)
+        raise Conflict("something later in the same transaction")
+    with both.store.reading() as tx:
+        assert tx.members.catalogues()["north"].rows == 1000
+
+
+def test_an_invite_is_good_once_and_until_it_lapses(any_store: Store) -> None:
+    with any_store.writing() as tx:
+        tx.members.invite(Invitation("north", CAP, LATER), "s3cret", NOW)
+    with any_store.writing() as tx:
+        assert [one.party for one in tx.members.invitations(NOW)] == ["north"]
+        with pytest.raises(Unauthenticated):
+            tx.members.redeem("another", NOW)
+        with pytest.raises(Unauthenticated):
+            tx.members.redeem("s3cret", LATER)
+        assert tx.members.redeem("s3cret", NOW) == Invitation("north", CAP, LATER)
+    with any_store.writing() as tx:
+        assert tx.members.invitations(NOW) == ()
+        with pytest.raises(Unauthenticated):
+            tx.members.redeem("s3cret", NOW)
+
+
+def test_a_newer_invite_replaces_an_unused_one(any_store: Store) -> None:
+    with any_store.writing() as tx:
+        tx.members.invite(Invitation("north", CAP, LATER), "first", NOW)
+        tx.members.invite(Invitation("north", CAP, LATER), "second", NOW)
+        with pytest.raises(Unauthenticated):
+            tx.members.redeem("first", NOW)
+        tx.members.redeem("second", NOW)
+
+
+def test_the_secret_itself_is_not_kept(any_store: Store, tmp_path: Path) -> None:
+    with any_store.writing() as tx:
+        tx.members.invite(Invitation("north", CAP, LATER), "very-s3cret-indeed", NOW)
+    any_store.close()
+    for path in tmp_path.iterdir():
+        assert b"very-s3cret-indeed" not in path.read_bytes()
+
+
+def test_of_many_who_hold_one_invite_only_one_gets_in(any_store: Store) -> None:
+    with any_store.writing() as tx:
+        tx.members.invite(Invitation("north", CAP, LATER), "s3cret", NOW)
+    outcomes: list[bool] = []
+    start = threading.Barrier(6)
+
+    def redeem() -> None:
+        start.wait()
+        try:
+            with any_store.writing() as tx:
+                tx.members.redeem("s3cret", NOW)
+            outcomes.append(True)
+        except Unauthenticated:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=redeem) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 5 + [True]
+
+
+def test_a_party_is_admitted_with_its_present_certificate_only(both: Office) -> None:
+    first = read_identity(both.certificates["north"])
+    with both.store.writing() as tx:
+        assert tx.members.admit(first, LATER).name == "north"
+    with both.store.reading() as tx:
+        known = tx.members.find("north")
+        assert known is not None
+        assert known.last_seen == LATER
+    both.enrol("north")
+    with both.store.writing() as tx:
+        with pytest.raises(AccessDenied, match="not the one issued last"):
+            tx.members.admit(first, LATER)
+        tx.members.admit(read_identity(both.certificates["north"]), LATER)
+        with pytest.raises(AccessDenied, match="expired"):
+            tx.members.admit(read_identity(both.certificates["north"]), NOW + timedelta(days=91))
+
+
+def test_a_revoked_party_is_not_admitted_until_it_enrols_anew(both: Office) -> None:
+    assert both.store.revoke("north", NOW) == ()
+    with both.store.writing() as tx, pytest.raises(AccessDenied, match="revoked"):
+        tx.members.admit(read_identity(both.certificates["north"]), LATER)
+    both.enrol("north")
+    with both.store.writing() as tx:
+        tx.members.admit(read_identity(both.certificates["north"]), LATER)
+
+
+def test_a_key_belongs_to_one_party(both: Office) -> None:
+    stolen = both.authority.issue("east", "party", both.keys["north"].public_key(), NOW, 90).decode()
+    with both.store.writing() as tx, pytest.raises(Conflict, match="north"):
+        tx.members.enrol(stolen, CAP, NOW)
+    renewed = both.authority.issue("north", "party", both.keys["north"].public_key(), NOW, 90).decode()
+    with both.store.writing() as tx:
+        tx.members.enrol(renewed, CAP, NOW)
+
+
+def test_revoking_nobody_is_an_error_and_revoking_twice_is_not(both: Office) -> None:
+    with pytest.raises(NotFound, match="stranger"):
+        both.store.revoke("stranger", NOW)
+    both.store.revoke("north", NOW)
+    both.store.revoke("north", LATER)
+    with both.store.reading() as tx:
+        known = tx.members.find("north")
+        assert known is not None
+        assert known.revoked == NOW
+
+
+def test_a_release_is_read_as_it_was_written_at_every_step(both: Office) -> None:
+    fresh = both.propose()
+    assert both.release(fresh.digest) == fresh
+    assert fresh.record.parties == ("north", "south")
+    signed = {party: both.approval(fresh.read_spec(), party) for party in fresh.record.parties}
+    with both.store.writing() as tx:
+        tx.releases.advance(fresh.digest, Approved("south"), NOW, signed["south"].to_bytes())
+        tx.releases.advance(fresh.digest, Approved("north"), LATER, signed["north"].to_bytes())
+        tx.releases.advance(fresh.digest, IntakeReported(frozenset({"north"})), LATER)
+        tx.releases.advance(fresh.digest, PublicationAuthorized(), LATER)
+        public = tx.releases.advance(fresh.digest, Published("cd" * 32), LATER)
+    assert both.release(fresh.digest) == public
+    assert public.approvals == (signed["north"].to_bytes(), signed["south"].to_bytes())
+    assert public.record.received == frozenset({"north", "south"})
+    assert public.record.manifest == "cd" * 32
+    with both.store.reading() as tx:
+        lines = [line.what for line in tx.history.of_release(fresh.digest)]
+    assert lines == [
+        "proposed",
+        "south approved",
+        "north approved",
+        "the hub holds the blocks of north",
+        "the hub may publish",
+        f"published, manifest {'cd' * 32}",
+    ]
+
+
+def test_a_conflict_changes_nothing_and_a_repetition_writes_nothing(both: Office) -> None:
+    fresh = both.propose()
+    with pytest.raises(Conflict), both.store.writing() as tx:
+        tx.releases.advance(fresh.digest, PublicationAuthorized(), NOW)
+    assert both.release(fresh.digest) == fresh
+    with both.store.writing() as tx:
+        tx.releases.advance(fresh.digest, Cancelled("no"), NOW)
+        tx.releases.advance(fresh.digest, Cancelled("again"), LATER)
+    with both.store.reading() as tx:
+        assert [line.what for line in tx.history.of_release(fresh.digest)] == ["proposed", "cancelled: no"]
+
+
+def test_a_final_state_is_final_in_the_database_itself(both: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = both.propose()
+    with both.store.writing() as tx:
+        ended = tx.releases.advance(fresh.digest, Cancelled("no"), NOW)
+    # A faulty state machine that would revive it:
+    monkeypatch.setattr("coordinator.releases.advance", lambda *_: fresh.record)
+    with both.store.writing() as tx, pytest.raises(Conflict, match="changed in the meantime"):
+        tx.releases.advance(fresh.digest, Tick(), LATER)
+    assert both.release(fresh.digest) == ended
+
+
+def test_deadlines_are_kept_by_the_store(both: Office) -> None:
+    early, late = both.propose(expires_hours=1), both.propose(expires_hours=2)
+    both.store.tick(NOW + timedelta(minutes=59))
+    assert both.release(early.digest) == early
+    both.store.tick(LATER)
+    assert both.release(early.digest).record.state is State.EXPIRED
+    assert both.release(late.digest) == late
+    with both.store.reading() as tx:
+        assert [line.what for line in tx.history.of_release(early.digest)] == ["proposed", "the deadline passed"]
+
+
+def test_revoking_ends_the_partys_open_releases_and_no_other(both: Office) -> None:
+    shared, alone = both.propose(), both.propose(parties={"south": "*"})
+    assert both.store.revoke("north", LATER) == (shared.digest,)
+    assert both.release(shared.digest).record.state is State.CANCELLED
+    assert both.release(alone.digest) == alone
+
+
+def test_a_party_is_told_what_is_open_and_what_ended_lately(both: Office) -> None:
+    first, second, third = both.propose(), both.propose(now=LATER), both.propose(now=LATER, parties={"south": "*"})
+    with both.store.writing() as tx:
+        tx.releases.advance(first.digest, Declined("south"), LATER)
+    with both.store.reading() as tx:
+        assert [one.digest for one in tx.releases.of_party("north", NOW)] == [first.digest, second.digest]
+        assert [one.digest for one in tx.releases.of_party("north", LATER)] == [second.digest]
+        assert {one.digest for one in tx.releases.of_party("south", LATER)} == {second.digest, third.digest}
+        assert len(tx.releases.open()) == 2
+
+
+def test_a_release_is_found_by_the_beginning_of_its_digest(both: Office) -> None:
+    digest = both.propose().digest
+    with both.store.reading() as tx:
+        assert tx.releases.find(digest[:4].upper()).digest == digest
+        assert tx.releases.find(digest).digest == digest
+        for wrong in (digest[:3], "", "%%%%", "____", "xyzt", digest[:8] + " x"):
+            with pytest.raises(InvalidInput):
+                tx.releases.find(wrong)
+        other = "0000" if digest[:4] != "0000" else "1111"
+        with pytest.raises(NotFound, match="release list"):
+            tx.releases.find(other)
+        with pytest.raises(NotFound):
+            tx.releases.get("0" * 64)
+
+
+def test_an_ambiguous_beginning_is_refused(both: Office) -> None:
+    digest = both.propose().digest
+    twin = digest[:10] + ("0" if digest[10] != "0" else "1") + digest[11:]
+    with both.store._database.writing() as connection:  # no second spec with this beginning can be searched for
+        row = connection.execute(releases.select()).one()._mapping
+        connection.execute(releases.insert().values({**row, "digest": twin}))
+        connection.execute(
+            text(f"INSERT INTO participants (release, party, position) VALUES ('{twin}', 'north', 0)")  # noqa: S608
+        )
+    with both.store.reading() as tx:
+        with pytest.raises(InvalidInput, match="2 releases begin with"):
+            tx.releases.find(digest[:6])
+        assert tx.releases.find(digest[:11]).digest == digest
+
+
+def test_only_a_release_that_all_approved_can_have_cost_anything(both: Office) -> None:
+    fresh = both.propose()
+    with both.store.writing() as tx:
+        tx.releases.advance(fresh.digest, Approved("north"), NOW, b"one")
+        assert not tx.releases.may_have_spent("north")
+        tx.releases.advance(fresh.digest, Approved("south"), NOW, b"two")
+        assert tx.releases.may_have_spent("north")
+        tx.releases.advance(fresh.digest, Cancelled("too late for the ledgers"), NOW)
+        assert tx.releases.may_have_spent("north")
+        assert not tx.releases.may_have_spent("stranger")
+
+
+def test_the_store_says_whether_it_answers(any_store: Store, tmp_path: Path) -> None:
+    assert any_store.answers()
+    if any_store._database.sqlite:
+        any_store.close()
+        for path in tmp_path.glob("coordinator.sqlite*"):
+            path.unlink()
+        (tmp_path / "coordinator.sqlite").mkdir()
+        assert not any_store.answers()
+
+
+def test_many_parties_may_write_at_once(both: Office) -> None:
+    parties = [f"p{number}" for number in range(5)]
+    both.enrol(*parties, share=Fraction(1, 100))
+    both.report(
+        *(
+            catalogue(name, columns=(catalogue("south").columns[0].model_copy(update={"name": name}),))
+            for name in parties
+        )
+    )
+    fresh = both.propose(parties=dict.fromkeys(parties, "*"), epsilon=0.01)
+    start = threading.Barrier(len(parties))
+    failures: list[Exception] = []
+
+    def approve(party: str) -> None:
+        start.wait()
+        try:
+            with both.store.writing() as tx:
+                tx.releases.advance(fresh.digest, Approved(party), NOW, party.encode())
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=approve, args=(party,)) for party in parties]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    after = both.release(fresh.digest)
+    assert after.record.state is State.APPROVED
+    assert after.approvals == tuple(party.encode() for party in parties)
