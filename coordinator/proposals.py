@@ -34,7 +34,7 @@ from dprelease.accounting import Guarantee, check_spec
 from dprelease.calibration import party_noise, shares
 from dprelease.canonical import Value, read_data
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column, Name, squared_sensitivity
+from dprelease.columns import Column, Name, integer_sensitivity
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import check_target
 from dprelease.planning import MixingPlan, plan_mixing
@@ -163,7 +163,7 @@ def make_proposal(
     if not allow_large_delta:
         check_delta(request.delta, agreed.rows)
     sensitivity2 = {
-        name: squared_sensitivity(declared) * agreed.rows_per_subject**2 << (2 * request.grid_bits)
+        name: integer_sensitivity(declared, agreed.rows_per_subject, request.grid_bits)
         for name, declared in columns.items()
     }
     budgets = shares(request.target(), sensitivity2)

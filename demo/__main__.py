@@ -86,7 +86,7 @@ def _learn(consortium: Consortium, console: Console, release: str) -> list[dict[
     learner = consortium.folder / "stranger"
     learner.mkdir()
     shutil.copy(consortium.hub / "root.pem", learner / "root.pem")  # from the consortium's web page, say
-    home = ("--home", str(learner / "library"))
+    home = ("--home", "library")
     address = f"{HOST}:{consortium.ports['public']}"
     trust = ("trust", "add", "demo", "--root", "root.pem", "--hub", address, "--yes")
     console.print(consortium.run("learner", *home, *trust, home=learner).strip())
@@ -94,12 +94,12 @@ def _learn(consortium: Consortium, console: Console, release: str) -> list[dict[
         console.print(consortium.run("learner", *home, *command, home=learner).rstrip(), highlight=False)
     reports = []
     for target in TARGETS:
-        output = learner / f"{target}.json"
-        fit = ("fit", release[:12], "--target", target, "--output", str(output))
+        output = f"{target}.json"
+        fit = ("fit", release[:12], "--target", target, "--output", output)
         printed = consortium.run("learner", *home, *fit, home=learner)
         if target == TARGETS[0]:
             console.print(printed.rstrip(), highlight=False)
-        reports.append(json.loads(output.read_text()))
+        reports.append(json.loads((learner / output).read_text()))
     return reports
 
 

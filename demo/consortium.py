@@ -20,6 +20,7 @@ from dprelease.errors import DpReleaseError
 
 MODULES = {"coordinator": "coordinator", "learner": "learner", "party-node": "party_node"}
 HOST = "localhost"
+ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
 
 
@@ -96,8 +97,15 @@ class Consortium:
             raise CommandFailed((command, *map(_short, arguments)), done.returncode, done.stderr)
         return done.stdout
 
-    def start(self, name: str, command: str, *arguments: str, home: Path) -> None:
+    def start(self, name: str, command: str, *arguments: str, home: Path, launcher: Sequence[str] = ()) -> None:
         """Start a role and wait until its log says that it is ready.
+
+        Args:
+            name: what the process is called here.
+            command: ``coordinator``, ``learner`` or ``party-node``.
+            arguments: as typed.
+            home: folder it runs in.
+            launcher: arguments of Python that run the module named after them in another way, for tests of faults.
 
         Raises:
             CommandFailed: it ended, or is not ready in time.
@@ -106,10 +114,10 @@ class Consortium:
         self._commands[name] = (command, *arguments, str(home))
         log = self.log(name)
         position = log.stat().st_size if log.exists() else 0
+        line = [sys.executable, *(launcher or ("-m",)), MODULES[command], *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)} if launcher else None
         with log.open("ab") as file:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", MODULES[command], *arguments], cwd=home, stdout=file, stderr=file
-            )
+            self.processes[name] = subprocess.Popen(line, cwd=home, stdout=file, stderr=file, env=environment)
         wait_for(lambda: self._is_ready(name, position), READY_SECONDS, f"{name} to be ready; see {log}")
 
     def _is_ready(self, name: str, position: int) -> bool:
@@ -119,10 +127,10 @@ class Consortium:
             raise CommandFailed((name,), code, text)
         return "ready" in text
 
-    def restart(self, name: str) -> None:
-        """Start a role again as it was started before."""
+    def restart(self, name: str, launcher: Sequence[str] = ()) -> None:
+        """Start a role again as it was started before, or with a fault planted by a launcher."""
         command, *arguments, home = self._commands[name]
-        self.start(name, command, *arguments, home=Path(home))
+        self.start(name, command, *arguments, home=Path(home), launcher=launcher)
 
     def kill(self, name: str) -> None:
         """kill -9."""
@@ -150,7 +158,7 @@ class Consortium:
         """`coordinator init`, then start coordinator and hub; returns what init printed."""
         ports = self.ports
         printed = self.run(
-            *("coordinator", "init", "--home", str(self.office), "--consortium", name),
+            *("coordinator", "init", "--home", self.office.name, "--consortium", name),
             *("--host", HOST, "--listen-host", "127.0.0.1", "--epsilon", f"{epsilon:g}", "--delta", f"{delta:g}"),
             *("--port", str(ports["coordinator"]), "--enrol-port", str(ports["enrolment"])),
             *("--hub-port", str(ports["hub"]), "--hub-public-port", str(ports["public"])),
@@ -205,4 +213,4 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
 
 
 def _short(argument: str) -> str:
-    return argument if len(argument) <= 70 else f"{argument[:12]}...{argument[-6:]}"
+    return argument if len(argument) <= 60 else f"{argument[:12]}...{argument[-6:]}"

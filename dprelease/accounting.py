@@ -56,7 +56,10 @@ class Guarantee:
         return epsilon_of(math.sqrt(rest), self.delta)
 
     def words(self) -> tuple[str, ...]:
-        """The guarantee as sentences; these are what every manifest, review and fit prints."""
+        """The guarantee as sentences; these are what every manifest, review and fit prints.
+
+        They are part of manifest format 1: a verifier compares them, so other words need another format number.
+        """
         each = "; ".join(f"{part.party}: epsilon = {part.epsilon:.6g}" for part in self.parties)
         return (
             f"Joint: (epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for a patient who is in every block, "

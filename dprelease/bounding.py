@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.columns import OTHER, CategoricalColumn, Column, NumericColumn, released_names, squared_sensitivity
+from dprelease.columns import OTHER, CategoricalColumn, Column, NumericColumn, integer_sensitivity, released_names
 from dprelease.errors import DataRefused, InvalidInput
 
 Codes = npt.NDArray[np.int32]
@@ -47,7 +47,7 @@ class BoundedRows:
     @property
     def squared_sensitivity(self) -> int:
         """D2_j: Delta_j^2 in grid units, an exact integer."""
-        return squared_sensitivity(self.columns) << (2 * self.grid_bits)
+        return integer_sensitivity(self.columns, 1, self.grid_bits)
 
     def digest(self) -> str:
         """SHA-256 of the ordered codes; recorded at approval, compared before any noise is drawn."""

@@ -140,3 +140,11 @@ def squared_sensitivity(columns: tuple[Column, ...]) -> int:
     Source: privacy.md 2.1 (sum of squared widths) and 3.3 (2 per one-hot group).
     """
     return sum(column.contrast() for column in columns)
+
+
+def integer_sensitivity(columns: tuple[Column, ...], rows_per_subject: int, grid_bits: int) -> int:
+    """(q Delta_int,j)^2 in squared grid units: what noise is calibrated to.
+
+    Replacing a patient changes up to q = `rows_per_subject` rows, each by at most Delta_j, hence q Delta_j.
+    """
+    return squared_sensitivity(columns) * rows_per_subject**2 << (2 * grid_bits)

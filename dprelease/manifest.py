@@ -19,8 +19,10 @@ from dprelease.spec import Instant, ReleaseSpec, instant
 
 TRUST = (
     "Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row.",
-    "The joint figure holds if every hospital added the noise it declared; each hospital's own figure needs no trust.",
+    "The joint figure holds if every hospital added the noise it declared; "
+    "each hospital's own figure needs no trust in anybody else.",
 )
+"""Part of manifest format 1, as the words of the guarantee are: a verifier compares them."""
 
 
 class BlockEntry(Value):

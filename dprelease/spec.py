@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from dprelease.canonical import Rational, Value
-from dprelease.columns import Column, Name, distinct_names, released_names, squared_sensitivity
+from dprelease.columns import Column, Name, distinct_names, integer_sensitivity, released_names
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
@@ -143,6 +143,8 @@ class ReleaseSpec(Value):
             raise ValueError("noise must name the same parties, in the same order")
         if any((noise.anchor_scale is not None) != bool(weight) for noise in self.noise):
             raise ValueError("an anchor scale is given exactly when anchor_weight is positive")
+        if not moment(self.created) < moment(self.expires):
+            raise ValueError("a release is created before it expires")
         if self.mixing is not None and self.mixing.outputs > self.rows:
             raise ValueError("more mixing rows than patients")
         return self
@@ -171,10 +173,7 @@ class ReleaseSpec(Value):
         return 1 if self.mixing is None else self.mixing.outputs
 
     def squared_sensitivity(self, party: str) -> int:
-        """(q Delta_int,j)^2, recomputed from the declared bounds: never taken from a number in the spec.
-
-        Replacing a patient changes up to q = rows_per_subject rows, each by at most Delta_j, hence q Delta_j.
-        """
+        """(q Delta_int,j)^2, recomputed from the declared bounds: never taken from a number in the spec."""
         part = self.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-        return squared_sensitivity(part.columns) * self.rows_per_subject**2 << (2 * self.grid_bits)
+        return integer_sensitivity(part.columns, self.rows_per_subject, self.grid_bits)

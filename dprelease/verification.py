@@ -1,7 +1,9 @@
 """Offline verification of a release against a pinned consortium root. Nothing is fitted before this passes.
 
 The chain: pinned root -> hub's certificate -> manifest -> spec (every number recomputed) -> each party's certificate
--> approval -> block signature -> block digest -> block shape. Certificates are judged at the signed time of publication.
+-> approval -> block signature -> block digest -> block shape. The certificates of the hub and of every block's signer are
+judged at the signed time of publication; that of an approval at the time it was signed, and its key must be the one that
+the spec names, which is also the block's.
 """
 
 from __future__ import annotations

@@ -129,6 +129,18 @@ def test_noise_for_each_party_is_not_noise_for_all_together() -> None:
         check_spec(spec.model_copy(update={"target": Target(scope="joint", epsilon=1.0, delta=1e-5)}))
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_every_party_is_held_to_a_per_party_target(place: int) -> None:
+    spec = build_spec(scope="per-party")
+    noise = list(spec.noise)
+    name, mu2 = noise[place].party, Fraction(noise[place].mu2)
+    noise[place] = party_noise(
+        name, mu2 * Fraction(101, 100), spec.squared_sensitivity(name), spec.squared_norm(), Fraction(1, 10)
+    )
+    with pytest.raises(SpecRefused, match="does not reach the per-party target"):
+        check_spec(spec.model_copy(update={"noise": tuple(noise)}))
+
+
 def test_one_party_may_not_take_more_than_its_share_of_a_joint_target() -> None:
     spec = build_spec()
     greedy = party_noise(

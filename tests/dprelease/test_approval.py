@@ -79,6 +79,12 @@ WRONG: dict[str, tuple[Callable[[], SignedApproval], str]] = {
         lambda: BOTH[0].model_copy(update={"certificate": SOUTH.certificate}),
         "not made with the key",
     ),
+    "a certificate in another name": (
+        lambda: BOTH[0].model_copy(
+            update={"certificate": certify("west", "party", by=TRIAL.root, key=NORTH.key).certificate}
+        ),
+        "not made with the key",
+    ),
     "another root": (lambda: sign_approval(certify("north", "party", key=NORTH.key), SPEC), "not issued by"),
     "another role": (
         lambda: sign_approval(certify("north", "hub", by=TRIAL.root, key=NORTH.key), SPEC),

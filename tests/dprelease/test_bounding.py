@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.bounding import BoundedRows, bound
+from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.columns import Column, NumericColumn
 from dprelease.errors import DataRefused, InvalidInput
 from tests.support.specs import categorical, numeric
@@ -78,8 +78,10 @@ def test_a_cell_changes_no_other_cell(cells: list[float], data: st.DataObject) -
 def test_a_category_changes_no_other_cell(level: str | None) -> None:
     columns: tuple[Column, ...] = (AGE, SEX)
     ages = np.array([30.0, math.nan, 90.0])
-    before = bound({"age": ages, "sex": ["female"] * 3}, columns, BITS)
-    after = bound({"age": ages, "sex": ["female", level, "female"]}, columns, BITS)
+    tables: list[dict[str, RawColumn]] = [
+        {"age": ages, "sex": ["female", cell, "female"]} for cell in ("female", level)
+    ]
+    before, after = (bound(table, columns, BITS) for table in tables)
     changed = before != after
     assert not changed[[0, 2]].any()
     assert not changed[:, 0].any()

@@ -39,7 +39,8 @@ def numerics(count: int) -> tuple[Column, ...]:
 @pytest.mark.parametrize("target", [JOINT, Target(scope="joint", epsilon=0.1, delta=1e-9)])
 def test_budget_is_just_below_the_exact_mu_squared(target: Target) -> None:
     exact = Fraction(mu_of(target.epsilon, target.delta)) ** 2
-    assert exact * (1 - Fraction(3, 10**11)) <= budget(target) < exact
+    margin = Fraction(1, 10**11)  # for machines whose own mu comes out a little smaller
+    assert exact * (1 - 2 * margin) <= budget(target) <= exact * (1 - margin)
 
 
 def test_budget_is_a_short_decimal() -> None:
@@ -173,7 +174,7 @@ def cost_of_replacing(
 
 def adversarial(columns: tuple[Column, ...], rows: int, generator: np.random.Generator) -> dict[str, RawColumn]:
     """Cells of the kinds that have broken sensitivities before: vertices, extremes, unreadable, unknown, ordinary."""
-    raw = random_raw(columns, rows, generator)
+    raw: dict[str, RawColumn] = {}
     for column in columns:
         if isinstance(column, NumericColumn):
             wild = [
@@ -187,8 +188,8 @@ def adversarial(columns: tuple[Column, ...], rows: int, generator: np.random.Gen
                 1e300,
                 -1e300,
             ]
-            chosen = np.where(generator.random(rows) < 0.8, generator.choice(wild, rows), raw[column.name])
-            raw[column.name] = chosen.astype(np.float64)
+            ordinary = generator.uniform(column.lower, column.upper, rows)
+            raw[column.name] = np.where(generator.random(rows) < 0.8, generator.choice(wild, rows), ordinary)
         else:
             options: list[str | None] = [*column.levels, "other", "unheard of", None]
             raw[column.name] = [options[int(i)] for i in generator.integers(0, len(options), rows)]

@@ -111,7 +111,7 @@ def test_exponents_are_refused_before_they_are_computed() -> None:
 
 def test_values_are_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        example().name = "other"
+        example().name = "other"  # type: ignore[misc]
 
 
 class Settings(BaseModel):

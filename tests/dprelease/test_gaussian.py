@@ -121,7 +121,7 @@ def test_mu_squared_adds_as_privacy_loss_distributions_compose(shares: tuple[flo
 
 
 def _exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
-    with mpmath.workdps(60):
+    with mpmath.workdps(80):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
@@ -135,9 +135,17 @@ def test_both_conversions_are_on_the_safe_side_and_tight(epsilon: float, delta: 
     assert _exact_delta(back, mu) <= delta < _exact_delta(back * (1 - 1e-8), mu)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-9), (1e-6, 1e-12), (1e-4, 1e-12), (1e-9, 1e-10)])
-def test_mu_is_rounded_down_for_tiny_targets_too(epsilon: float, delta: float) -> None:
-    assert _exact_delta(epsilon, mu_of(epsilon, delta)) <= delta
+exponents = st.floats(-15.0, -0.01)
+
+
+@given(st.floats(-12.0, 6.0), st.one_of(exponents, st.floats(-300.0, -0.01)))
+def test_mu_is_on_the_safe_side_wherever_a_target_is_allowed(epsilon: float, delta: float) -> None:
+    assert _exact_delta(10**epsilon, mu_of(10**epsilon, 10**delta)) <= 10**delta
+
+
+@given(st.floats(-9.0, 3.0), st.one_of(exponents, st.floats(-300.0, -0.01)))
+def test_epsilon_is_on_the_safe_side_for_any_mu(mu: float, delta: float) -> None:
+    assert _exact_delta(epsilon_of(10**mu, 10**delta), 10**mu) <= 10**delta
 
 
 @given(st.floats(0.01, 50.0), st.floats(1e-12, 0.2), st.floats(1.001, 3.0))
@@ -166,6 +174,9 @@ def test_impossible_loss_has_no_finite_logarithm() -> None:
     ("epsilon", "delta"),
     [
         (0.0, 1e-5),
+        (1e-13, 1e-5),
+        (1e7, 1e-5),
+        (1.0, 1e-301),
         (-1.0, 1e-5),
         (math.inf, 1e-5),
         (math.nan, 1e-5),

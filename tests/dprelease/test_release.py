@@ -48,7 +48,8 @@ def weights(spec: ReleaseSpec) -> npt.NDArray[np.float64]:
     rho, k = float(Fraction(spec.anchor_weight)), spec.mixing.outputs
     signs = BernoulliMixing(PublicStream(SEED), k, spec.rows).signs(0, spec.rows)
     mixed = math.sqrt((1 - rho) / k) * signs
-    return np.vstack([np.full(spec.rows, math.sqrt(rho)), mixed]) if rho else mixed
+    anchor = [np.full(spec.rows, math.sqrt(rho))] if rho else []
+    return np.vstack([*anchor, mixed])
 
 
 @pytest.mark.parametrize("name", SPECS)

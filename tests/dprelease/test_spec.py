@@ -85,6 +85,11 @@ def test_specs_without_sense_are_refused(changes: dict[str, object], sentence: s
         changed(**changes)
 
 
+def test_rows_have_no_anchor() -> None:
+    with pytest.raises(ValidationError, match="be 0 for mechanism 'rows'"):
+        build_spec(mechanism="rows", anchor_weight="1/10")
+
+
 def test_two_parties_may_not_share_a_key() -> None:
     parts = tuple(part.model_copy(update={"key": "0" * 64}) for part in SPEC.parties)
     with pytest.raises(ValidationError, match="must be distinct"):
@@ -129,7 +134,7 @@ def test_targets_without_sense_are_refused(target: dict[str, object]) -> None:
         {"anchor_weight": "1/5"},
         {"mechanism": "rows"},
         {"keys": {"north": "1" * 64, "south": "2" * 64}},
-        {"parties": dict(reversed(TWO_PARTIES.items()))},
+        {"parties": dict(reversed(list(TWO_PARTIES.items())))},
     ],
 )
 def test_any_difference_is_another_release(other: dict[str, object]) -> None:

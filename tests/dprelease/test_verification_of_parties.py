@@ -111,6 +111,11 @@ def a_block_sealed_under_a_new_key_of_the_same_name() -> Published:
     return _resealed(certify("north", "party", by=TRIAL.root))
 
 
+@REFUSED.because("was not signed with the key that the spec names")
+def a_block_sealed_under_a_certificate_in_another_name() -> Published:
+    return _resealed(replace(certify("west", "party", by=TRIAL.root, key=NORTH.key), name="north"))
+
+
 @REFUSED.because("not issued by the pinned consortium root")
 def a_block_sealed_under_a_certificate_of_its_own() -> Published:
     return _resealed(certify("north", "party", key=NORTH.key))

@@ -110,7 +110,7 @@ def build_spec(
                 PartyColumns(party=party, key=named[party], columns=columns) for party, columns in parties.items()
             ),
             "noise": noise,
-            "created": instant(NOW),
+            "created": instant(NOW - timedelta(hours=2)),
             "expires": instant(NOW + timedelta(days=7)),
         }
     )

@@ -1,0 +1,21 @@
+"""How much the statistical tests see, in three numbers; `test_noise.py` checks that they do what is said here."""
+
+P_THRESHOLD = 1e-12
+"""A correct mechanism fails one test with this probability. Nothing is ever run again, so it has to be this small: thirty
+tests, run a hundred times a day for a century, fail by chance with a probability of 1e-4."""
+
+DETECTABLE = 0.1
+"""Relative error of a noise scale, in either direction, that the tests reject: it is missed with less than P_THRESHOLD."""
+
+SAMPLE = 20_000
+"""Draws for each test of the noise source. The sum of N squared standard normals has mean N and variance 2N. To accept the
+right scale and reject s = 1 +- e, both but for z standard errors, N |1 - s^2| >= z sqrt(2N) (1 + s^2) is needed: with z = 7.2
+(P_THRESHOLD, two-sided) and e = DETECTABLE, N = 11 600. Counts of integers at small scales, with their tails pooled, lose
+some of that."""
+
+AUDIT_RUNS = 20_000
+"""Releases of each of two neighbours for one seeded audit. Half of them choose the attack, half (N) measure it with
+standard error sqrt(2/N + mu^2/(4N)), which at mu = 2 is 0.9 % of mu: an error of DETECTABLE is eleven standard errors away."""
+
+SECURE_RUNS = 8_000
+"""The same for the production source, which draws only a hundred thousand integers a second: 1.4 % of mu."""

@@ -1,0 +1,178 @@
+"""Empirical audit of `privatize` on the worst pair of neighbours, and of broken mechanisms that it must catch."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprelease.accounting import check_spec
+from dprelease.bounding import BoundedRows, RawColumn, bound
+from dprelease.mixing import BernoulliMixing
+from dprelease.noise import Noise, NoiseSource, SecureNoise
+from dprelease.privatize import privatize
+from dprelease.public_stream import PublicStream
+from dprelease.spec import ReleaseSpec
+from tests.statistical.auditor import Audit, Outputs, audit
+from tests.statistical.constants import AUDIT_RUNS, DETECTABLE, P_THRESHOLD, SECURE_RUNS
+from tests.support.noise import SeededNoise
+from tests.support.specs import SEED, build_spec, categorical, numeric
+
+COLUMNS = (numeric("age", 20.0, 100.0), categorical("sex", "female"))
+PATIENT = 1
+EXTREME = stats.norm.isf(P_THRESHOLD / 2)
+
+SPECS = {
+    # epsilon = 10 makes mu = 2: few runs measure it to a percent.
+    "anchored mix": build_spec({"a": COLUMNS}, rows=4, outputs=3, anchor_weight="3/10", epsilon=10.0),
+    "mix": build_spec({"a": COLUMNS}, rows=4, outputs=4, anchor_weight="0", epsilon=10.0),
+    "rows": build_spec({"a": COLUMNS}, mechanism="rows", rows=3, epsilon=10.0),
+}
+
+
+def neighbours(spec: ReleaseSpec) -> tuple[BoundedRows, BoundedRows]:
+    """The worst pair: every cell of one patient moves from one end of its range to the other.
+
+    Any patient is as exposed as another. The second has signs of both kinds in B (checked below), so that differences
+    between mixing rows show it too: that is where noise shared between rows would vanish.
+    """
+    ages = np.full(spec.rows, 50.0)
+    sexes: list[str | None] = ["female"] * spec.rows
+    tables = []
+    for age, sex in ((20.0, "female"), (100.0, "other")):
+        ages[PATIENT], sexes[PATIENT] = age, sex
+        raw: dict[str, RawColumn] = {"age": ages, "sex": sexes}
+        tables.append(BoundedRows(bound(raw, COLUMNS, spec.grid_bits), COLUMNS, spec.grid_bits))
+    return tables[0], tables[1]
+
+
+def test_the_patient_has_signs_of_both_kinds() -> None:
+    signs = BernoulliMixing(PublicStream(SEED), 3, 4).signs(PATIENT, PATIENT + 1)
+    assert set(signs.ravel()) == {-1, 1}
+
+
+def outputs(table: BoundedRows, spec: ReleaseSpec, noise: NoiseSource, runs: int) -> Outputs:
+    released = [privatize(table, spec, "a", noise).values.ravel() for _ in range(runs)]
+    return np.array(released, np.float64)
+
+
+def audited(spec: ReleaseSpec, noise: NoiseSource, runs: int) -> Audit:
+    first, second = neighbours(spec)
+    return audit(outputs(first, spec, noise, runs), outputs(second, spec, noise, runs))
+
+
+def nominal(spec: ReleaseSpec) -> float:
+    return math.sqrt(check_spec(spec).joint_mu2)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_worst_neighbours_cost_what_is_declared(name: str) -> None:
+    spec = SPECS[name]
+    assert audited(spec, SeededNoise(1), AUDIT_RUNS).agrees(nominal(spec), errors=3)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_worst_neighbours_cost_what_is_declared_under_production_noise(name: str) -> None:
+    spec = SPECS[name]
+    assert audited(spec, SecureNoise(), SECURE_RUNS).agrees(nominal(spec), errors=EXTREME)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPECS)
+def test_the_usual_target_under_production_noise(name: str) -> None:
+    spec = SPECS[name]
+    usual = build_spec(
+        {"a": COLUMNS},
+        mechanism=spec.mechanism,
+        rows=spec.rows,
+        outputs=spec.mixing.outputs if spec.mixing else 1,
+        anchor_weight=spec.anchor_weight,
+        epsilon=1.0,
+    )
+    assert audited(usual, SecureNoise(), 3 * AUDIT_RUNS).agrees(nominal(usual), errors=EXTREME)
+
+
+class Broken:
+    """Noise that a mistake has spoiled before it is added."""
+
+    def __init__(self) -> None:
+        self.source = SeededNoise(2)
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        raise NotImplementedError
+
+
+class Halved(Broken):
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return self.source.discrete_gaussian(scale / 2, shape)
+
+
+class SlightlyTooSmall(Broken):
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return self.source.discrete_gaussian(scale * (1 - DETECTABLE), shape)
+
+
+class TooLarge(Broken):
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return self.source.discrete_gaussian(scale * (1 + DETECTABLE), shape)
+
+
+class OneRowForAll(Broken):
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return np.repeat(self.source.discrete_gaussian(scale, (1, shape[1])), shape[0], axis=0)
+
+
+class OneColumnForAll(Broken):
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return np.repeat(self.source.discrete_gaussian(scale, (shape[0], 1)), shape[1], axis=1)
+
+
+class NoneOnTheAnchor(Broken):
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return np.zeros(shape, np.int64) if shape[0] == 1 else self.source.discrete_gaussian(scale, shape)
+
+
+class TheSameEveryTime(Broken):
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return SeededNoise(3).discrete_gaussian(scale, shape)
+
+
+@pytest.mark.parametrize("broken", [Halved, OneRowForAll, OneColumnForAll, NoneOnTheAnchor, SlightlyTooSmall])
+def test_too_little_noise_is_caught(broken: type[Broken]) -> None:
+    spec = SPECS["anchored mix"]
+    measured = audited(spec, broken(), AUDIT_RUNS)
+    assert measured.mu > nominal(spec) + 7 * measured.standard_error
+    assert not measured.agrees(nominal(spec), errors=7)
+
+
+def test_the_same_noise_every_time_is_no_privacy() -> None:
+    assert audited(SPECS["rows"], TheSameEveryTime(), 100).mu == math.inf
+
+
+def test_too_much_noise_is_caught() -> None:
+    spec = SPECS["anchored mix"]
+    measured = audited(spec, TooLarge(), AUDIT_RUNS)
+    assert measured.mu < 0.95 * nominal(spec)
+    assert not measured.agrees(nominal(spec), errors=3)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("entries", [1, 5])
+def test_the_auditor_measures_a_known_mu(mu: float, entries: int) -> None:
+    generator = np.random.default_rng(4)
+    shift = mu / math.sqrt(entries)
+    errors = []
+    for _ in range(20):
+        first, second = (generator.normal(at, 1.0, (8000, entries)) for at in (0.0, shift))
+        measured = audit(first, second)
+        errors.append((measured.mu - mu) / measured.standard_error)
+    assert np.abs(errors).max() < 5
+    # The stated standard error is the real one: 20 squared standard normals sum to chi-square, within 5 s.e. sqrt(40).
+    assert abs(np.sum(np.square(errors)) - 20) < 5 * math.sqrt(40)
+
+
+def test_the_auditor_sees_nothing_where_nothing_differs() -> None:
+    measured = audit(*np.random.default_rng(5).normal(size=(2, 8000, 4)))
+    assert measured.mu < 5 * measured.standard_error

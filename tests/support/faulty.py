@@ -1,0 +1,74 @@
+"""Runs a role's command with one fault at a named place, so that crashes are reached by name and never by sleeping.
+
+    python -m tests.support.faulty FAULT [FAULT ...] -- MODULE ARGUMENTS
+
+A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
+
+* ``kill-before@party_node.ledger:Ledger.charge``: SIGKILL to ourselves before the call,
+* ``kill-after@...``: after it returned,
+* ``full@...``: from the N-th call on, it fails as on a full disk,
+* ``set@MODULE:NAME=VALUE``: an integer constant is another one, e.g. a smaller chunk.
+
+Nothing of this exists in the roles themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Callable
+from functools import wraps
+from itertools import count
+from typing import Any
+
+
+def plant(fault: str) -> None:
+    """Put one fault in its place."""
+    kind, place = fault.split("@", 1)
+    module_name, name = place.split(":", 1)
+    module = importlib.import_module(module_name)
+    if kind == "set":
+        name, value = name.split("=")
+        setattr(module, name, int(value))
+        return
+    name, _, number = name.partition("#")
+    *holders, last = name.split(".")
+    holder: Any = module
+    for part in holders:
+        holder = getattr(holder, part)
+    setattr(holder, last, _faulty(getattr(holder, last), kind, int(number or 1)))
+
+
+def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..., Any]:
+    calls = count(1)
+
+    @wraps(original)
+    def faulty(*arguments: Any, **named: Any) -> Any:
+        call = next(calls)
+        if kind == "kill-before" and call == number:
+            _die()
+        if kind == "full" and call >= number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        answer = original(*arguments, **named)
+        if kind == "kill-after" and call == number:
+            _die()
+        return answer
+
+    return faulty
+
+
+def _die() -> None:
+    sys.stderr.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    split = sys.argv.index("--")
+    for wanted in sys.argv[1:split]:
+        plant(wanted)
+    sys.argv = sys.argv[split + 1 :]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

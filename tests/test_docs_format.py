@@ -1,0 +1,520 @@
+"""docs/format.md, docs/notation.md and docs/guarantees.md say what the code does: their tables and vectors are read here."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import hmac
+import importlib
+import inspect
+import json
+import math
+import pkgutil
+import re
+import struct
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+import dprelease
+from dprelease import approval, block, catalogue, columns, gaussian, manifest, signing, spec
+from dprelease.accounting import COARSEST, check_spec
+from dprelease.alignment import align, pseudonym
+from dprelease.bounding import BoundedRows, bound
+from dprelease.canonical import Rational, Value, canonical_bytes
+from dprelease.certificates import Role
+from dprelease.errors import InvalidInput
+from dprelease.invite import Invite
+from dprelease.mixing import BernoulliMixing
+from dprelease.planning import plan_mixing
+from dprelease.privatize import integer_query
+from dprelease.public_stream import PublicStream
+from dprelease.wire import boundary, chunks, status
+from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2
+from party_node.identity import alignment_key_text, key_check
+from tests.support.specs import numeric
+
+ROOT = Path(__file__).parents[1]
+FORMAT, NOTATION, GUARANTEES = (
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("format", "notation", "guarantees")
+)
+SEED = bytes(range(32))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a document: the heading above it, its first line and the others."""
+
+    heading: str
+    header: list[str]
+    rows: list[list[str]]
+
+
+def tables(document: str) -> list[Table]:
+    found, heading = [], ""
+    for part in re.split(r"\n\n+", document):
+        lines = part.strip().split("\n")
+        if lines[0].startswith("#"):
+            heading = lines[0].lstrip("# ")
+        if lines[0].startswith("| "):
+            cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+            found.append(Table(heading, cells[0], cells[2:]))
+    return found
+
+
+def table(document: str, *header: str) -> list[list[str]]:
+    """The rows of the one table whose first line begins so."""
+    (found,) = [each for each in tables(document) if each.header[: len(header)] == list(header)]
+    return found.rows
+
+
+V = dict(re.findall(r"^```text ([\w-]+)\n(.*?)\n```$", FORMAT, re.M | re.S))
+"""The vectors of format.md, by name."""
+
+
+def joined(name: str) -> str:
+    return "".join(V[name].splitlines())
+
+
+def sentences(name: str) -> tuple[str, ...]:
+    return tuple(" ".join(part.split("\n")) for part in V[name].split("\n\n"))
+
+
+SPEC = spec.ReleaseSpec.from_bytes("".join(V["spec"].splitlines()).encode())
+NORTH = SPEC.parties[0]
+
+
+def test_every_vector_is_compared_with_the_code() -> None:
+    used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', Path(__file__).read_text())
+    assert FORMAT.count("```") == 2 * len(V)
+    assert set(V) == set(used)
+
+
+# 1 and 2: canonical bytes and values.
+
+
+def test_floats_and_strings() -> None:
+    for line in V["floats"].splitlines():
+        double, text = line.split()
+        (number,) = struct.unpack(">d", bytes.fromhex(double))
+        assert canonical_bytes(number).decode() == text
+        assert struct.pack(">d", json.loads(text)).hex() == double
+    for line in V["strings"].splitlines():
+        points, text = line.rsplit(" ", 1)
+        assert canonical_bytes("".join(chr(int(point, 16)) for point in points.split())).decode() == text
+
+
+VALUES: dict[str, type[Value]] = {
+    kind.__name__: kind
+    for module in (columns, catalogue, spec, approval, block, manifest)
+    for _, kind in inspect.getmembers(module, inspect.isclass)
+    if issubclass(kind, Value) and kind is not Value
+} | {"Invite": Invite}
+TABLES = {each.heading: each for each in tables(FORMAT) if each.header == ["field", "type", "limits", "meaning"]}
+PATTERNS = {"name": V["name"], "digest": "^[0-9a-f]{64}$"}
+CHECKED = {"rational": Rational, "instant": spec.Instant}
+JSON_TYPES = {"integer": "integer", "float": "number"} | dict.fromkeys(
+    ("text", "name", "digest", "instant", "rational", "pem", "hex"), "string"
+)
+
+
+def described(word: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a word of the type column fits a JSON schema."""
+    if word.endswith(" or null"):
+        inner, null = schema["anyOf"]
+        return null == {"type": "null"} and described(word.removesuffix(" or null"), inner)
+    if word.startswith("list of "):
+        return schema["type"] == "array" and described(word.removeprefix("list of "), schema["items"])
+    if word == "column":
+        return [part["$ref"] for part in schema["oneOf"]] == ["#/$defs/NumericColumn", "#/$defs/CategoricalColumn"]
+    if word in VALUES:
+        return schema.get("$ref") == f"#/$defs/{word}"
+    known = PATTERNS.get(word)
+    pattern = schema.get("pattern")
+    return schema["type"] == JSON_TYPES[word] and (pattern == known if known else pattern not in PATTERNS.values())
+
+
+def limits(schema: Mapping[str, Any]) -> str:
+    """The limits of a JSON schema in the words of the documents."""
+    schema = schema["anyOf"][0] if "anyOf" in schema else schema
+    if "const" in schema or "enum" in schema:
+        return " or ".join(f"`{json.dumps(value)}`" for value in schema.get("enum", [schema.get("const")]))
+    low, high, unit = schema.get("minimum"), schema.get("maximum"), ""
+    if schema.get("type") == "array":
+        low, high = schema.get("minItems"), schema.get("maxItems")
+        unit = " items" if high else " item"
+    elif "minLength" in schema:
+        low, high, unit = schema["minLength"], schema["maxLength"], " characters"
+    if low is not None:
+        return (f"{low} to {high}" if high is not None else f">= {low}") + unit
+    open_ends = [("exclusiveMinimum", ">"), ("exclusiveMaximum", "<")]
+    return ", ".join(f"{sign} {schema[key]:g}" for key, sign in open_ends if key in schema)
+
+
+def test_every_signed_or_hashed_value_has_a_table() -> None:
+    assert set(TABLES) == set(VALUES)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_fields_types_and_limits(name: str) -> None:
+    model, schemas = VALUES[name], VALUES[name].model_json_schema()["properties"]
+    rows = TABLES[name].rows
+    assert [row[0].strip("`") for row in rows] == list(model.model_fields)
+    for (field, word, limit, _), schema in zip(rows, schemas.values(), strict=True):
+        assert described(word, schema), field
+        assert limit == limits(schema), field
+        marks = model.model_fields[field.strip("`")].metadata
+        for kind, annotated in CHECKED.items():
+            assert (word == kind) == any(mark in marks for mark in get_args(annotated)[1:]), field
+
+
+def test_an_invite_token_is_base64_of_canonical_bytes() -> None:
+    fields = {"consortium": "trial", "party": "north", "address": "office:1", "root": "-", "secret": "??>>"}
+    invite = Invite(**fields, cap_mu2="1/7", expires="2026-03-08T12:00:00Z")
+    token = base64.urlsafe_b64encode(invite.to_bytes()).decode().replace("=", "")
+    assert Invite.from_token(f"{token[:9]}\n {token[9:]}") == invite
+    assert invite.token() == token
+
+
+# 3 and 4: signatures and blocks.
+
+
+def framed(label: str, *parts: bytes) -> bytes:
+    return b"".join(struct.pack(">Q", len(part)) + part for part in (label.encode(), *parts))
+
+
+def public_key() -> ec.EllipticCurvePublicKey:
+    key = serialization.load_pem_public_key(V["public-key"].encode())
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    return key
+
+
+def test_labels_and_framing() -> None:
+    labels = [row[1].strip("`") for row in table(FORMAT, "signature", "label", "parts")]
+    assert labels == [signing.APPROVAL, signing.BLOCK, signing.MANIFEST]
+    assert framed(signing.BLOCK, b"\x01\x02\x03", b"").hex() == V["message"]
+    key = signing.new_private_key()
+    signature = bytes.fromhex(signing.sign(key, signing.BLOCK, b"\x01\x02\x03", b""))
+    key.public_key().verify(signature, bytes.fromhex(V["message"]), ec.ECDSA(hashes.SHA256()))
+
+
+def test_the_signed_approval() -> None:
+    der = base64.b64decode("".join(V["public-key"].splitlines()[1:-1]))
+    assert hashlib.sha256(der).hexdigest() == NORTH.key == signing.key_fingerprint(public_key())
+    signed = approval.Approval.from_bytes(joined("approval").encode())
+    assert (signed.party, signed.spec, signed.commitment) == ("north", V["spec-digest"], V["commitment"])
+    signing.verify(public_key(), joined("approval-signature"), signing.APPROVAL, signed.to_bytes())
+
+
+def test_the_block_file() -> None:
+    data, digest = bytes.fromhex(joined("block")), V["block-digest"]
+    assert block.MAGIC.hex() == V["magic"]
+    header = canonical_bytes({"columns": 4, "format": 1, "party": "north", "rows": 6, "spec": V["spec-digest"]})
+    lead = bytes.fromhex(V["magic"]) + struct.pack("<I", len(header)) + header
+    assert data == lead + struct.pack("<24q", *range(-12, 12))
+    assert block.read_block(data, SPEC, "north").values.tolist() == np.arange(-12, 12).reshape(6, 4).tolist()
+    assert block.block_size(SPEC, "north") == len(data)
+    assert hashlib.sha256(data).hexdigest() == digest
+    sealed = {"party": "north", "spec": V["spec-digest"], "sha256": digest, "size": len(data)}
+    manifest.verify_block(public_key(), block.SealedBlock(**sealed, signature=joined("block-signature")))
+
+
+# 5 and 6: the public stream and the mixing matrix.
+
+
+def stream(offset: int) -> int:
+    """One byte of the public stream by the words of section 5."""
+    encrypt = Cipher(algorithms.AES256(SEED), modes.ECB()).encryptor()  # noqa: S305 - the definition of counter mode
+    return encrypt.update((offset // 16).to_bytes(16, "big"))[offset % 16]
+
+
+def sign_of(r: int, i: int, outputs: int) -> int:
+    """One entry of B by the words of section 6."""
+    return -1 if stream(16 * -(-outputs // 16) * (i // 8) + r) >> (i % 8) & 1 else 1
+
+
+def test_keystream() -> None:
+    assert bytes(map(stream, range(32))).hex() == V["keystream"] == PublicStream(SEED).read(0, 32).hex()
+
+
+def drawn(rows: Iterable[Iterable[int]]) -> str:
+    return "\n".join("".join("+" if sign == 1 else "-" for sign in row) for row in rows)
+
+
+@pytest.mark.parametrize(("vector", "k", "n"), [(V["mixing-5-20"], 5, 20), (V["mixing-17-9"], 17, 9)])
+def test_mixing_signs(vector: str, k: int, n: int) -> None:
+    assert drawn(BernoulliMixing(PublicStream(SEED), k, n).signs(0, n)) == vector
+    assert drawn([sign_of(r, i, k) for i in range(n)] for r in range(k)) == vector
+
+
+def test_mixing_products() -> None:
+    mixing, ones, ramp = BernoulliMixing(PublicStream(SEED), 5, 20), V["row-sums"].split(), V["product"].split()
+    assert mixing.row_sums().tolist() == [int(text) for text in ones]
+    assert mixing.apply([np.arange(1, 21).reshape(-1, 1)]).ravel().tolist() == [int(text) for text in ramp]
+    assert [sum(sign_of(r, i, 5) * (i + 1) for i in range(20)) for r in range(5)] == [int(text) for text in ramp]
+
+
+# 7 and 8: codes and alignment.
+
+
+def test_codes_of_single_cells() -> None:
+    for line in V["codes"].splitlines():
+        cell, code = float(line.split()[0]), int(line.split()[1])
+        assert bound({"age": np.array([cell])}, NORTH.columns[:1], 10).tolist() == [[code]]
+        readable = cell if math.isfinite(cell) else 60.0
+        assert round((min(max(readable, 0.0), 120.0) - 60.0) / 60.0 * 1024) == code
+
+
+def keyed(label: bytes, text: str) -> bytes:
+    normal = unicodedata.normalize("NFC", text).encode()
+    return hmac.new(SEED, label + b"\0" + normal, hashlib.sha256).digest()
+
+
+ORDER = V["alignment-order"].split()
+
+
+def test_the_toy_table() -> None:
+    patients = [int(name[1:]) for name in ORDER]
+    sexes = [None if i == 20 else "female" if i % 2 else "male" for i in patients]
+    codes = bound({"age": np.array([6.0 * i for i in patients]), "sex": sexes}, NORTH.columns, 10)
+    by_hand = [
+        [round((i - 10) * 102.4), *(1024 * (sex == level) for level in ("female", "male", None))]
+        for i, sex in zip(patients, sexes, strict=True)
+    ]
+    assert codes.tolist() == by_hand
+    data = b"".join(struct.pack("<4i", *row) for row in by_hand)
+    digest = hashlib.sha256(b"dprelease/codes/v1|10|(20, 4)" + data).hexdigest()
+    assert digest == V["codes-digest"] == BoundedRows(codes, NORTH.columns, 10).digest()
+    committed = hashlib.sha256(b"dprelease/commitment/v1" + SEED + bytes.fromhex(digest)).hexdigest()
+    assert committed == V["commitment"] == approval.commit(SEED, digest)
+    query = [[int(text) for text in line.split()] for line in V["query"].splitlines()]
+    assert integer_query(codes, SPEC).tolist() == query
+    anchored = np.array([[1] * 20] + [[sign_of(r, i, 5) for i in range(20)] for r in range(5)])
+    assert (anchored @ np.array(by_hand)).tolist() == query
+
+
+def test_pseudonyms() -> None:
+    for line in V["pseudonyms"].replace("\n  ", "").splitlines():
+        subject, record, *digits = line.split()
+        names = (subject,) if record == "-" else (subject, record)
+        expected = b"".join(keyed(label, name) for label, name in zip((b"subject", b"record"), names, strict=False))
+        decomposed = (f" {unicodedata.normalize('NFD', name)}\t" for name in names)
+        assert "".join(digits) == expected.hex() == pseudonym(SEED, *decomposed).hex()
+
+
+def test_alignment() -> None:
+    subjects = [f"P{i:02d}" for i in range(1, 21)]
+    found = align(SEED, [pseudonym(SEED, name) for name in subjects], "roster-1")
+    assert [subjects[i] for i in found.order] == ORDER == sorted(subjects, key=lambda name: keyed(b"subject", name))
+    message = b"dprelease/alignment/v1|roster-1|20|" + b"".join(keyed(b"subject", name) for name in ORDER)
+    assert hmac.new(SEED, message, hashlib.sha256).hexdigest() == V["alignment-digest"]
+    assert found.digest == V["alignment-digest"] == SPEC.alignment
+
+
+def test_an_alignment_key_for_people() -> None:
+    text = base64.b32encode(SEED + hashlib.sha256(b"alignment-key" + SEED).digest()[:3]).decode()
+    assert V["alignment-key"].replace("-", "") == text
+    assert alignment_key_text(SEED) == V["alignment-key"]
+    assert hashlib.sha256(b"alignment-key-check" + SEED).hexdigest()[:8] == V["key-check"] == key_check(SEED)
+
+
+# 9 to 11: noise, the guarantee in words, the example.
+
+
+def test_the_example_spec() -> None:
+    assert SPEC.to_bytes() == joined("spec").encode()
+    assert SPEC.digest() == V["spec-digest"] == hashlib.sha256(joined("spec").encode()).hexdigest()
+    assert SPEC.mixing is not None
+    assert SPEC.mixing.seed == SEED.hex()
+    assert check_spec(SPEC).words() == sentences("spec-guarantee")
+
+
+def contrast(part: spec.PartyColumns) -> int:
+    return 4**10 * sum(4 if column.kind == "numeric" else 2 for column in part.columns)
+
+
+def share(noise: spec.PartyNoise, part: spec.PartyColumns) -> Fraction:
+    """spent_j by the words of section 9."""
+    assert noise.anchor_scale is not None
+    anchor, scale = Fraction(noise.anchor_scale), Fraction(noise.scale)
+    return contrast(part) / (anchor**2 - 4) + 5 * contrast(part) / (scale**2 - 4)
+
+
+def test_noise_scales_of_the_example() -> None:
+    for noise, part in zip(SPEC.noise, SPEC.parties, strict=True):
+        assert noise.anchor_scale is not None
+        variance = contrast(part) / Fraction(noise.mu2) + 4
+        for scale, least in ((noise.anchor_scale, 10 * variance), (noise.scale, 5 * variance * Fraction(10, 9))):
+            assert Fraction(math.nextafter(scale, 0)) ** 2 < least <= Fraction(scale) ** 2
+
+
+def epsilon_at(mu2: Fraction, delta: float) -> float:
+    """The root of section 10 by bisection, good to far more than six digits at these sizes."""
+    mu, low, high = math.sqrt(mu2), 0.0, 100.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        first, second = (math.erfc((middle / mu - end * mu / 2) / math.sqrt(2)) / 2 for end in (1, -1))
+        low, high = (middle, high) if first - math.exp(middle) * second > delta else (low, middle)
+    return high
+
+
+def test_the_guarantee_in_words() -> None:
+    spent = {part.party: share(noise, part) for noise, part in zip(SPEC.noise, SPEC.parties, strict=True)}
+    delta = SPEC.target.delta
+    each = "; ".join(f"{party}: epsilon = {epsilon_at(mu2, delta):.6g}" for party, mu2 in spent.items())
+    joint = f"{epsilon_at(sum(spent.values(), Fraction(0)), delta):.6g}"
+    filled = tuple(text.format(E=joint, D=f"{delta:g}", LIST=each) for text in sentences("words"))
+    assert filled == sentences("spec-guarantee")
+    assert sentences("trust") == manifest.TRUST
+
+
+def test_numbers_named_in_the_text() -> None:
+    gaussian.check_target(1e-12, 1e-300)
+    gaussian.check_target(1e6, 0.5)
+    for epsilon, delta in ((0.9e-12, 0.5), (1.1e6, 0.5), (1.0, 0.9e-300)):
+        with pytest.raises(InvalidInput):
+            gaussian.check_target(epsilon, delta)
+    for document, said in {
+        FORMAT: (
+            f"D2_j >= {COARSEST}^2 * mu_j^2",
+            f"relative {gaussian.MARGIN}",
+            "epsilon outside 1e-12 ... 1e6, a delta below 1e-300",
+        ),
+        GUARANTEES: (f"sqrt(D2_j)/mu_j >= {COARSEST},", f"eta = {gaussian.MARGIN} (`gaussian.MARGIN`)"),
+    }.items():
+        flowing = " ".join(document.split())
+        assert all(words in flowing for words in said)
+
+
+# 12 and 13: certificates and the wire.
+
+
+def test_roles() -> None:
+    assert tuple(row[0].strip("`") for row in table(FORMAT, "role", "used as")) == get_args(Role)
+
+
+def test_services() -> None:
+    written = [[cell.strip("`") for cell in row[:4]] for row in table(FORMAT, "service", "method")]
+    kinds = {True: "stream", False: "one"}
+    protos = (enrolment_pb2, coordination_pb2, intake_pb2, public_pb2)
+    assert written == [
+        [service.name, method.name, kinds[method.client_streaming], kinds[method.server_streaming]]
+        for proto in protos
+        for service in proto.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    ]
+
+
+def test_version_chunks_and_errors() -> None:
+    flowing = " ".join(FORMAT.split())
+    assert f"metadata key `{boundary.VERSION_KEY}`, once" in flowing
+    assert f"in decimal, now `{boundary.PROTOCOL_VERSION}`" in flowing
+    accepted = ", ".join(f"`{version}`" for version in sorted(boundary.ACCEPTED_VERSIONS))
+    assert f"A server accepts: {accepted}." in flowing
+    assert f"chunks of {chunks.CHUNK_BYTES} bytes; a receiver takes 1 to {chunks.MAX_CHUNK_BYTES}," in flowing
+    assert f"`domain` is `{status.DOMAIN}`" in flowing
+    rows = [[f"`{row.error.__name__}`", f"`{row.code.name}`", row.sentence] for row in status.TABLE]
+    assert table(FORMAT, "error", "status", "sentence") == rows
+
+
+# docs/notation.md
+
+
+NAMES = [row[0].strip("`") for each in tables(NOTATION) if each.header[0] == "API name" for row in each.rows]
+
+
+def exists(dotted: str) -> bool:
+    """Whether a path below `dprelease` leads to a module, class, function, constant or field."""
+    found: Any = dprelease
+    for part in dotted.split("."):
+        try:
+            found = importlib.import_module(f"{found.__name__}.{part}") if inspect.ismodule(found) else found
+            if inspect.ismodule(found) and found.__name__.endswith(f".{part}"):
+                continue
+        except ModuleNotFoundError:
+            pass
+        fields = {*getattr(found, "model_fields", {}), *getattr(found, "__dataclass_fields__", {})}
+        if inspect.isclass(found):
+            fields |= set(inspect.signature(found).parameters)
+        if not hasattr(found, part) and part not in fields:
+            return False
+        found = getattr(found, part, None)
+    return True
+
+
+def test_names_exist() -> None:
+    assert len(NAMES) == len(set(NAMES)) > 200
+    assert [name for name in NAMES if not exists(name)] == []
+    assert not exists("spec.ReleaseSpec.colour")
+    assert not exists("spectre")
+
+
+def public_names(path: Path) -> list[str]:
+    """Public classes, functions and constants that a module defines, type variables aside."""
+    found = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            variable = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar"
+            found += [target.id] if isinstance(target, ast.Name) and not variable else []
+    return [name for name in found if not name.startswith("_")]
+
+
+def test_no_public_name_of_the_core_is_missing() -> None:
+    core = ROOT / "dprelease"
+    elsewhere = {"errors", "settings", "version", "wire", "estimators"}
+    modules = {info.name: core for info in pkgutil.iter_modules([str(core)]) if info.name not in elsewhere}
+    learning = [info.name for info in pkgutil.iter_modules([str(core / "estimators")]) if info.name[0] != "_"]
+    needed = {f"{module}.{name}" for module in modules for name in public_names(core / f"{module}.py")}
+    taught = {name: module for module in learning for name in public_names(core / "estimators" / f"{module}.py")}
+    missing = {name for name in taught if not {f"estimators.{name}", f"estimators.{taught[name]}.{name}"} & set(NAMES)}
+    assert (needed - set(NAMES), missing) == (set(), set())
+
+
+# docs/guarantees.md
+
+
+def test_files_named_in_the_guarantees_exist() -> None:
+    named = set(re.findall(r"`((?:dprelease|party_node|coordinator|learner|tests)/[\w/.]+)`", GUARANTEES))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
+def test_every_claim_has_a_section() -> None:
+    claims = [row[0] for row in table(GUARANTEES, "#", "claim")]
+    sections = re.split(r"^## (\d+)\. ", GUARANTEES, flags=re.M)[1:]
+    assert claims == sections[::2] == [str(number) for number in range(1, len(claims) + 1)]
+    for text in sections[1::2]:
+        assert {"**Claim.**", "**Code.**"} <= set(re.findall(r"\*\*\w+\.\*\*", text))
+
+
+def test_joint_figures() -> None:
+    mu = gaussian.mu_of(1.0, 1e-5)
+    for parties, joint, each in table(GUARANTEES, "m"):
+        root = math.sqrt(int(parties))
+        assert [joint, each] == [f"{gaussian.epsilon_of(mu * factor, 1e-5):.6g}" for factor in (root, 1 / root)]
+
+
+def test_what_small_releases_cannot_give() -> None:
+    for epsilon, mu, noise, patients in table(GUARANTEES, "epsilon", "mu"):
+        exact = gaussian.mu_of(float(epsilon), 1e-6)
+        s = math.sqrt(40) / exact
+        assert [mu, noise, patients] == [f"{exact:.4g}", f"{s:.4g}", f"{27 * s * s:.3g}"]
+    ten = tuple(numeric(f"x{i}") for i in range(10))
+    target = spec.Target(scope="joint", epsilon=1.0, delta=1e-6)
+    for rows, outputs, weight, error in table(GUARANTEES, "n", "k"):
+        plan = plan_mixing(int(rows), {"a": ten[:5], "b": ten[5:]}, target)
+        mean_error = math.sqrt(plan.noise_variance / plan.anchor_weight) / int(rows)
+        assert [outputs, weight, error] == [str(plan.outputs), str(plan.anchor_weight), f"{mean_error:.3g}"]
