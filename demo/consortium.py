@@ -132,10 +132,22 @@ class Consortium:
         command, *arguments, home = self._commands[name]
         self.start(name, command, *arguments, home=Path(home), launcher=launcher)
 
+    def died(self, name: str, seconds: float = READY_SECONDS) -> int:
+        """Wait until a role has ended by itself; its exit code, negative for a signal."""
+        process = self.processes[name]
+        wait_for(lambda: process.poll() is not None, seconds, f"{name} to end")
+        return int(process.wait())
+
     def kill(self, name: str) -> None:
         """kill -9."""
         process = self.processes.pop(name)
         process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def halt(self, name: str) -> None:
+        """SIGTERM to one role, and wait."""
+        process = self.processes.pop(name)
+        process.terminate()
         process.wait()
 
     def log(self, name: str) -> Path:

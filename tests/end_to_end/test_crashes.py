@@ -1,0 +1,143 @@
+"""kill -9 of every role at every step of a release: afterwards exactly one release, with the bytes sealed first.
+
+The crash points are reached by name (tests/support/faulty.py), never by sleeping. All of them share one consortium, so
+that each also meets what the crashes before it left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from demo.consortium import Consortium, wait_for
+from dprelease.accounting import guarantee
+from dprelease.manifest import Manifest
+from tests.end_to_end.hospitals import Hospital, final_state, found, leaks, numeric, propose, trust
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 300
+SMALL_CHUNKS = "set@dprelease.wire.chunks:CHUNK_BYTES=100"
+
+PARTY = {
+    "before the reservation": "kill-before@party_node.ledger:Ledger.reserve",
+    "after the reservation": "kill-after@party_node.ledger:Ledger.reserve",
+    "approval signed, not sent": "kill-after@party_node.journal:Journal.sign",
+    "before the noise": "kill-before@party_node.daemon:privatize",
+    "noise drawn, nothing sealed": "kill-after@party_node.daemon:privatize",
+    "block written, not sealed": "kill-after@party_node.sealing:write_durably",
+    "sealed, not charged": "kill-before@party_node.ledger:Ledger.charge",
+    "charged, not noted": "kill-after@party_node.ledger:Ledger.charge",
+    "before the first byte": "kill-before@party_node.ledger:Ledger.send",
+    "allowed to send, nothing sent": "kill-after@party_node.ledger:Ledger.send",
+    "in the middle of the upload": "kill-before@dprelease.wire.progress:ProgressDeadline.moved#3",
+    "acknowledged, not noted": "kill-after@party_node.daemon:upload",
+}
+HUB = {
+    "first chunk": "kill-before@learner.hub.storage:Storage.put",
+    "in the middle of the upload": "kill-after@learner.hub.storage:Storage.put#2",
+    "all bytes held, not verified": "kill-before@learner.hub.intake:Intake._finish",
+    "verified, not acknowledged": "kill-after@learner.hub.intake:Intake._finish",
+    "second block held": "kill-after@learner.hub.intake:Intake._finish#2",
+    "before the manifest": "kill-before@learner.hub.publish:prepare",
+    "between manifest and publication": "kill-before@learner.hub.storage:Storage.reveal",
+    "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
+}
+_CALLS = ("approve", "report_intake", "authorize_publication", "report_publication")
+COORDINATOR = {
+    **{f"before {call}": f"kill-before@coordinator.coordination:{call}" for call in _CALLS},
+    **{f"after {call}, not answered": f"kill-after@coordinator.coordination:{call}" for call in _CALLS},
+    "one approved, one did not": "kill-after@coordinator.coordination:approve#2",
+    "within a transaction": "kill-after@coordinator.releases:Releases.advance",
+}
+
+
+def _hospitals() -> list[Hospital]:
+    random = np.random.default_rng(5)
+    dose = random.uniform(0, 10, ROWS)
+    return [
+        Hospital("clinic", {"age": numeric(18, 100)}, {"age": [*map(float, random.uniform(20, 90, ROWS))]}),
+        Hospital("ward", {"dose": numeric(0, 10)}, {"dose": [*map(float, dose)]}, parquet=True),
+    ]
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with Consortium(tmp_path_factory.mktemp("crashes") / "consortium") as started:
+        found(started, _hospitals(), epsilon=2000.0)
+        yield started
+
+
+def _crash(consortium: Consortium, name: str, *faults: str) -> str:
+    """Run a role with faults until it dies of them in the middle of a release; start it again; the release's digest."""
+    consortium.halt(name)
+    consortium.restart(name, launcher=("-m", "tests.support.faulty", *faults, "--"))
+    release = propose(consortium, _hospitals(), title=f"{name}: {faults[-1]}")
+    assert consortium.died(name) == -signal.SIGKILL
+    consortium.restart(name)
+    return release
+
+
+def _exactly_one_release(consortium: Consortium, release: str) -> None:
+    assert final_state(consortium, release) == "PUBLISHED"
+    (path,) = (consortium.hub / "storage" / "published" / release).glob("manifest.json")
+    manifest = Manifest.from_bytes(path.read_bytes())
+    assert manifest.spec.digest() == release
+    charges = guarantee(manifest.spec)
+    for entry in manifest.blocks:
+        party = entry.sealed.party
+        home = consortium.hospital(party)
+        published = (path.parent / "blocks" / f"{party}.block").read_bytes()
+        assert published == (home / "state" / "sealed" / f"{release}.block").read_bytes()
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+        entries = [line for line in shown["entries"] if line["release"] == release]
+        assert [line["kind"] for line in entries] == ["reserve", "charge", "send"]
+        assert {Fraction(line["mu2"]) for line in entries} == {charges.party(party).mu2}
+
+
+@pytest.mark.parametrize("fault", PARTY.values(), ids=PARTY)
+def test_a_party_is_killed(consortium: Consortium, fault: str) -> None:
+    _exactly_one_release(consortium, _crash(consortium, "clinic", SMALL_CHUNKS, fault))
+
+
+@pytest.mark.parametrize("fault", HUB.values(), ids=HUB)
+def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
+    consortium.halt("clinic")
+    consortium.restart("clinic", launcher=("-m", "tests.support.faulty", SMALL_CHUNKS, "--"))
+    _exactly_one_release(consortium, _crash(consortium, "hub", fault))
+
+
+@pytest.mark.parametrize("fault", COORDINATOR.values(), ids=COORDINATOR)
+def test_the_coordinator_is_killed(consortium: Consortium, fault: str) -> None:
+    _exactly_one_release(consortium, _crash(consortium, "coordinator", fault))
+
+
+def test_a_party_that_never_comes_back_ends_the_release_and_frees_the_others(consortium: Consortium) -> None:
+    consortium.kill("ward")
+    release = propose(consortium, _hospitals(), title="nobody at the ward", expires_hours=0.001)
+    assert final_state(consortium, release) == "EXPIRED"
+    shown = json.loads(consortium.run("coordinator", "release", "show", release, "--json", home=consortium.office))
+    assert "ward" in shown["explanation"]
+    home = consortium.hospital("clinic")
+
+    def freed() -> bool:
+        ledger = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+        kinds = [line["kind"] for line in ledger["entries"] if line["release"] == release]
+        return kinds in ([], ["reserve", "free"])
+
+    wait_for(freed, 60, "the clinic to give its reservation back")
+    consortium.restart("ward")
+
+
+def test_nothing_private_was_left_anywhere(consortium: Consortium) -> None:
+    _, home = trust(consortium)
+    listed = json.loads(consortium.run("learner", *home, "list", "--json"))
+    assert len(listed) >= 1
+    for name in ("clinic", "ward"):
+        assert "whole" in consortium.run("party-node", "ledger", "verify", home=consortium.hospital(name))
+    assert leaks(consortium, _hospitals()) == []
