@@ -1,0 +1,5 @@
+"""`python -m learner` is `learner`."""
+
+from learner.cli import main
+
+main()

@@ -1,0 +1,44 @@
+"""`learner serve`: the hub as a process."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from queue import SimpleQueue
+
+import click
+
+from dprelease.settings import read_settings
+from dprelease.wire.console import log_to_stderr
+from learner.settings import HubSettings
+
+
+@click.command()
+@click.option(
+    "--config",
+    envvar="LEARNER_CONFIG",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The hub's settings, hub.toml. [env: LEARNER_CONFIG]",
+)
+@click.option("--verbose", is_flag=True, help="Log more.")
+def serve(config: Path, verbose: bool) -> None:
+    """Run the hub until SIGTERM or SIGINT.
+
+    Takes blocks in from parties (mutual TLS), publishes complete releases, serves them to everybody.
+
+    \b
+    Example:
+      learner serve --config hub.toml
+    """
+    from learner.hub.server import Hub  # a client does not need the hub
+
+    log_to_stderr(verbose=verbose)
+    settings = read_settings(config, HubSettings)
+    # A queue, because an event may not be set by a handler that interrupts the very thread that waits for it: its lock is
+    # not reentrant, and a signal at the wrong moment would hang the hub. SimpleQueue.put is.
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda caught, _: signals.put(caught))
+    with Hub(settings):
+        signals.get()

@@ -1,0 +1,111 @@
+"""`learner list`, `fetch`, `verify`: from a hub's list to a verified release on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+from dprelease.manifest import TRUST
+from learner import show
+from learner.catalogue import PublicHub
+from learner.download import fetch
+from learner.library import Library, Opened, open_verified
+from learner.trust import TrustStore
+
+from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command("list")
+@from_option
+@json_option
+@click.pass_obj
+def list_releases(home: Path, name: str | None, as_json: bool) -> None:
+    """List what a consortium has published, newest first.
+
+    \b
+    Example:
+      learner list --from trial
+    """
+    with PublicHub.dial(TrustStore(home).get(name)) as hub:
+        lines = list(hub.releases())
+    if as_json:
+        click.echo(json.dumps([line.to_json() for line in lines], indent=2))
+    else:
+        show.listed(lines)
+
+
+@click.command("fetch")
+@click.argument("release", metavar="ID")
+@from_option
+@json_option
+@click.pass_obj
+def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> None:
+    """Download release ID and verify it; run it again to go on after a break.
+
+    ID is the release's digest, or its first 8 digits or more. What does not verify is not kept.
+
+    \b
+    Example:
+      learner fetch 3f9a12c4 --from trial
+    """
+    trust = TrustStore(home)
+    consortium = trust.get(name)
+    with PublicHub.dial(consortium) as hub, _bar() as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(party: str, held: int, size: int) -> None:
+            if party not in tasks:
+                tasks[party] = bar.add_task(party, total=size)
+            bar.update(tasks[party], completed=held)
+
+        folder = fetch(hub, consortium, Library(home), release, progress)
+    _report(open_verified(folder, trust, consortium.name), as_json)
+
+
+@click.command("verify")
+@click.argument("release", metavar="ID|DIR")
+@from_option
+@json_option
+@click.pass_obj
+def verify_release(home: Path, release: str, name: str | None, as_json: bool) -> None:
+    """Check a fetched release, or a folder that holds one, without any network.
+
+    \b
+    Example:
+      learner verify 3f9a12c4
+    """
+    _report(open_verified(Library(home).find(release), TrustStore(home), name), as_json)
+
+
+def _report(opened: Opened, as_json: bool) -> None:
+    if not as_json:
+        show.verified(opened)
+        return
+    spec = opened.release.spec
+    data = {
+        "verified": True,
+        "release": opened.release.digest,
+        "folder": str(opened.folder.path),
+        "consortium": spec.consortium,
+        "root_sha256": opened.consortium.fingerprint,
+        "title": spec.title,
+        "published": opened.manifest.published,
+        "patients": spec.rows,
+        "mechanism": spec.mechanism,
+        "columns": [{"name": column, "unit": opened.release.column(column).unit} for column in spec.released],
+        "checked": list(show.CHECKS),
+        "guarantee": list(opened.release.guarantee),
+        "trust": list(TRUST),
+    }
+    click.echo(json.dumps(data, indent=2))
+
+
+def _bar() -> Progress:
+    # On standard error, so that standard output stays clean for --json.
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    return Progress(*columns, console=Console(stderr=True))

@@ -1,0 +1,86 @@
+"""What the hub asks of the coordinator, and what it believes: a release record only after checking all of it here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import grpc
+
+from dprelease.errors import Conflict
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.transport import CALL_SECONDS
+from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
+from learner.hub.record import Record, checked_record
+
+PEER = "the coordinator"
+
+_OPEN = frozenset({release_pb2.RELEASE_STATE_APPROVED, release_pb2.RELEASE_STATE_RUNNING})
+_ENDED = frozenset(
+    {
+        release_pb2.RELEASE_STATE_REJECTED,
+        release_pb2.RELEASE_STATE_FAILED,
+        release_pb2.RELEASE_STATE_CANCELLED,
+        release_pb2.RELEASE_STATE_EXPIRED,
+    }
+)
+
+
+class Coordination:
+    """Calls to the coordinator.
+
+    Args:
+        channel: mutual TLS, as the hub.
+        consortium: whose releases this hub publishes.
+        root_pem: the consortium root.
+    """
+
+    def __init__(self, channel: grpc.Channel, consortium: str, root_pem: str) -> None:
+        self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self._consortium = consortium
+        self._root_pem = root_pem
+
+    def approved_release(self, digest: str) -> Record:
+        """The record of a release whose blocks may come in.
+
+        Raises:
+            Conflict: not every party has approved yet, or the release is over.
+            IntegrityError, SpecRefused: the record does not check out.
+            NotFound, PeerUnavailable: as the coordinator answers.
+        """
+        release = self._release(digest)
+        if release.state not in _OPEN:
+            raise Conflict(f"release {digest[:12]} takes no blocks now: {release.explanation or 'it is not approved'}")
+        return checked_record(digest, release.spec, release.approvals, self._consortium, self._root_pem)
+
+    def has_ended(self, digest: str) -> bool:
+        """Whether the release ended without a publication."""
+        return self._release(digest).state in _ENDED
+
+    def report_intake(self, digest: str, parties: Sequence[str]) -> None:
+        """Say whose verified blocks are here."""
+        request = coordination_pb2.ReportIntakeRequest(spec_digest=bytes.fromhex(digest), received=parties)
+        with translated(PEER):
+            self._stub.ReportIntake(request, timeout=CALL_SECONDS, metadata=VERSION)
+
+    def authorize(self, digest: str) -> None:
+        """Ask to publish; afterwards the release can no longer be cancelled.
+
+        Raises:
+            Conflict: the release was cancelled, or is over.
+        """
+        request = coordination_pb2.AuthorizePublicationRequest(spec_digest=bytes.fromhex(digest))
+        with translated(PEER):
+            self._stub.AuthorizePublication(request, timeout=CALL_SECONDS, metadata=VERSION)
+
+    def report_publication(self, digest: str, manifest_digest: str) -> None:
+        """Say that the release is visible."""
+        request = coordination_pb2.ReportPublicationRequest(
+            spec_digest=bytes.fromhex(digest), manifest_digest=bytes.fromhex(manifest_digest)
+        )
+        with translated(PEER):
+            self._stub.ReportPublication(request, timeout=CALL_SECONDS, metadata=VERSION)
+
+    def _release(self, digest: str) -> release_pb2.ReleaseRecord:
+        request = coordination_pb2.GetReleaseRequest(spec_digest=bytes.fromhex(digest))
+        with translated(PEER):
+            return self._stub.GetRelease(request, timeout=CALL_SECONDS, metadata=VERSION).release

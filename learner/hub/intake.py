@@ -1,0 +1,176 @@
+"""Intake of sealed blocks: who may send, what is accepted, what happens to bytes on their way to a complete block.
+
+The same bytes are welcome as often as they come; other bytes for the same release and party never. Nothing becomes a
+block before its size, digest, signature and shape are those that the spec and the party's key vouch for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dprelease.block import SealedBlock, read_block
+from dprelease.canonical import sha256
+from dprelease.certificates import Identity
+from dprelease.errors import AccessDenied, Conflict, IntegrityError
+from dprelease.manifest import BlockEntry
+from dprelease.spec import ReleaseSpec, instant
+from dprelease.verification import check_entry
+from dprelease.wire.chunks import check_chunk
+from dprelease.wire.v1 import release_pb2
+from learner.hub.record import Record
+from learner.hub.storage import Storage
+
+
+@dataclass
+class _Turn:
+    """Whose turn it is to write one block: the newest upload's. A stalled connection cannot keep its successor out."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    newest: int = 0
+
+
+class Intake:
+    """The hub's door for parties.
+
+    Args:
+        storage: where blocks go.
+        find_record: digest to checked record; asks the coordinator when the storage has none.
+        root_pem: the consortium root.
+        completed: called with the release's digest whenever a block has become complete.
+        now: the time, at which a party's certificate must be valid.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        find_record: Callable[[str], Record],
+        root_pem: str,
+        completed: Callable[[str], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._storage = storage
+        self._find_record = find_record
+        self._root_pem = root_pem
+        self._completed = completed
+        self._now = now
+        self._turns: defaultdict[tuple[str, str], _Turn] = defaultdict(_Turn)
+        self._turns_lock = threading.Lock()
+
+    def open_block(self, caller: Identity, certificate: str, data: bytes) -> int:
+        """Take note of a sealed block.
+
+        Args:
+            caller: who calls, as mutual TLS found out.
+            certificate: the caller's certificate, PEM.
+            data: canonical bytes of the `SealedBlock`.
+
+        Returns:
+            Bytes held already: where the upload goes on.
+
+        Raises:
+            InvalidInput: not a sealed block.
+            AccessDenied: the caller is not the party, or the spec does not name it with the caller's key.
+            IntegrityError: the signature, size or certificate is not what the spec calls for.
+            Conflict: the party has sealed other bytes for this release before.
+            NotFound, PeerUnavailable: the release is not known, or the coordinator is away.
+        """
+        sealed = SealedBlock.from_bytes(data)
+        spec = self._spec_for(caller, sealed.party, sealed.spec)
+        entry = BlockEntry(sealed=sealed, certificate=certificate)
+        check_entry(entry, spec, self._root_pem, instant(self._now()))
+        with self._turn(sealed.spec, sealed.party).lock:
+            held = self._storage.entry(sealed.spec, sealed.party)
+            if held is not None and held.sealed.sha256 != sealed.sha256:
+                raise Conflict(f"{sealed.party} has sealed other bytes for release {sealed.spec[:12]} before")
+            if held is not None and self._storage.held(sealed.spec, sealed.party) == sealed.size:
+                self._settle(spec, sealed)
+            # A renewed certificate replaces the old one, because it is judged again at the time of publication.
+            if held != entry and self._storage.published(sealed.spec) is None:
+                self._storage.keep_entry(sealed.spec, entry)
+            return self._storage.held(sealed.spec, sealed.party)
+
+    def receive(self, caller: Identity, digest: str, chunks: Iterable[release_pb2.Chunk]) -> str:
+        """Accept the chunks of the caller's block, from any offset up to which it is held, to its end.
+
+        Args:
+            caller: who calls.
+            digest: of the release.
+            chunks: in order; the first says where it starts.
+
+        Returns:
+            SHA-256 of the complete, verified, durable block.
+
+        Raises:
+            Conflict: the block was not announced, or a newer upload of it has taken over.
+            IntegrityError: a chunk, the whole, or the block's shape is wrong; a damaged whole is given up.
+            PeerUnavailable: the disk does not take the bytes.
+        """
+        party, storage = caller.name, self._storage
+        spec = self._spec_for(caller, party, digest)
+        entry = storage.entry(digest, party)
+        if entry is None:
+            raise Conflict("open the block before sending it")
+        turn = self._turn(digest, party)
+        with turn.lock:
+            turn.newest += 1
+            mine = turn.newest
+        position: int | None = None
+        for chunk in chunks:
+            with turn.lock:
+                _check_turn(turn, mine)
+                if position is None:
+                    position = min(chunk.offset, storage.held(digest, party))
+                data = check_chunk(chunk, position, entry.sealed.size)
+                storage.put(digest, party, position, data)
+                position += len(data)
+        with turn.lock:
+            _check_turn(turn, mine)
+            if not storage.is_complete(digest, party):
+                self._finish(spec, entry.sealed)
+        self._completed(digest)
+        return entry.sealed.sha256
+
+    def _settle(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
+        # The last upload broke between its last byte and our answer: all bytes are here, perhaps not yet verified.
+        if not self._storage.is_complete(sealed.spec, sealed.party):
+            with suppress(IntegrityError):  # damaged bytes are gone by now, and are asked for again
+                self._finish(spec, sealed)
+                self._completed(sealed.spec)
+
+    def _finish(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
+        data = self._storage.part_bytes(sealed.spec, sealed.party)
+        if len(data) < sealed.size:
+            raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
+        if sha256(data) != sealed.sha256:
+            self._storage.discard_part(sealed.spec, sealed.party)
+            raise IntegrityError(f"the block of {sealed.party} differs from the digest it was sealed under")
+        try:
+            read_block(data, spec, sealed.party)
+        except IntegrityError:
+            self._storage.forget(sealed.spec, sealed.party)
+            raise
+        self._storage.complete(sealed.spec, sealed.party)
+
+    def _spec_for(self, caller: Identity, party: str, digest: str) -> ReleaseSpec:
+        if caller.role != "party" or caller.name != party:
+            raise AccessDenied(f"{caller.name} may not send the block of {party}")
+        published = self._storage.published(digest)
+        spec = published.manifest().spec if published else self._find_record(digest).spec
+        part = spec.party(party)
+        if part is None or part.key != caller.fingerprint:
+            raise AccessDenied(f"release {digest[:12]} does not name {party} with the key that calls")
+        return spec
+
+    def _turn(self, digest: str, party: str) -> _Turn:
+        with self._turns_lock:
+            return self._turns[digest, party]
+
+
+def _check_turn(turn: _Turn, mine: int) -> None:
+    if turn.newest != mine:
+        raise Conflict("a newer upload of this block has taken over")

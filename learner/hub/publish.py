@@ -1,0 +1,90 @@
+"""From a complete set of blocks to a release that everybody can read.
+
+Order: assemble and sign, verify what stands on disk as any stranger would, ask the coordinator, make it visible in one
+rename, tell the coordinator. Every step may be repeated; a restart goes on at the first one that is not done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dprelease.canonical import sha256
+from dprelease.errors import Conflict
+from dprelease.manifest import assemble, sign_manifest
+from dprelease.signing import PrivateKey
+from dprelease.version import __version__
+from learner.hub.coordination import Coordination
+from learner.hub.record import Record
+from learner.hub.storage import Storage
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Who signs manifests.
+
+    Attributes:
+        key: the hub's private key.
+        certificate: its certificate, PEM.
+        root_pem: the consortium root that a learner will verify against.
+    """
+
+    key: PrivateKey
+    certificate: str
+    root_pem: str
+
+
+def received(storage: Storage, record: Record) -> tuple[str, ...]:
+    """Parties whose verified blocks are here, in the spec's order."""
+    digest = record.spec.digest()
+    return tuple(party for party in record.parties if storage.is_complete(digest, party))
+
+
+def prepare(storage: Storage, record: Record, signer: Signer, now: datetime) -> None:
+    """Write the signed manifest of a complete set beside its blocks, and verify the whole. Nothing is visible yet.
+
+    Raises:
+        Conflict: a block is missing.
+        IntegrityError: the release would not verify, e.g. because a certificate has expired; it is never published so.
+    """
+    digest = record.spec.digest()
+    entries = {party: storage.entry(digest, party) for party in record.parties}
+    blocks = {party: entry for party, entry in entries.items() if entry and storage.is_complete(digest, party)}
+    if len(blocks) < len(record.parties):
+        raise Conflict(f"release {digest[:12]} is not complete")
+    approvals = {signed.approval.party: signed for signed in record.approvals}
+    data = assemble(record.spec, blocks, approvals, signer.certificate, __version__, now).to_bytes()
+    folder = storage.release(digest)
+    folder.write_manifest(data, sign_manifest(signer.key, data))
+    folder.verify(signer.root_pem)
+
+
+def advance(storage: Storage, coordination: Coordination, signer: Signer, digest: str, now: datetime) -> bool:
+    """Take a staged release as far as it goes.
+
+    Returns:
+        Whether it is finished with: published and reported, or over without a publication.
+
+    Raises:
+        PeerUnavailable: the coordinator is away; try again.
+        Conflict, IntegrityError, ...: the release cannot be published as it stands.
+    """
+    if storage.published(digest) is None:
+        record = storage.record(digest)
+        if record is None:
+            return False
+        if coordination.has_ended(digest):
+            storage.drop(digest)
+            return True
+        here = received(storage, record)
+        if here:
+            coordination.report_intake(digest, here)
+        if here != record.parties:
+            return False
+        prepare(storage, record, signer, now)
+        coordination.authorize(digest)
+        storage.reveal(digest)
+    data, _ = storage.release(digest).signed_manifest()
+    coordination.report_publication(digest, sha256(data))
+    storage.drop(digest)
+    return True

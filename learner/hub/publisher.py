@@ -1,0 +1,104 @@
+"""The thread that takes complete sets to publication: at the start, after every block, and until it succeeds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
+from dprelease.wire.retry import Backoff
+from learner.hub.coordination import Coordination
+from learner.hub.publish import Signer, advance
+from learner.hub.storage import Storage
+
+log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Publishes what is complete and reports what was published.
+
+    Args:
+        storage: the hub's files.
+        coordination: calls to the coordinator.
+        signer: who signs.
+        now: the time.
+        sweep_seconds: how often to look again when nothing happens.
+        backoff: waits while the coordinator is away.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        coordination: Coordination,
+        signer: Signer,
+        now: Callable[[], datetime],
+        sweep_seconds: float,
+        backoff: Backoff,
+    ) -> None:
+        self._storage = storage
+        self._coordination = coordination
+        self._signer = signer
+        self._now = now
+        self._sweep_seconds = sweep_seconds
+        self._backoff = backoff
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with a first round over everything that is staged."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon: no further release is looked at."""
+        self._stopping.set()
+        self._wake.set()
+
+    def join(self) -> None:
+        """Wait for the end, after `stop`."""
+        self._thread.join()
+
+    def nudge(self, digest: str) -> None:
+        """Something changed: look now."""
+        log.info("release %s has another complete block", digest[:12])
+        self._wake.set()
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def round(self) -> bool:
+        """Advance every staged release; one that cannot go on never holds up another.
+
+        Returns:
+            Whether everybody who had to be asked was there.
+        """
+        reached = True
+        for digest in self._storage.staged():
+            if self._stopping.is_set():
+                break
+            try:
+                if advance(self._storage, self._coordination, self._signer, digest, self._now()):
+                    log.info("release %s is finished with", digest[:12])
+            except (PeerUnavailable, InternalError) as error:
+                log.warning("release %s waits: %s", digest[:12], error.message)
+                reached = False
+            except DpReleaseError as error:
+                log.error("release %s cannot go on: %s: %s", digest[:12], type(error).__name__, error.message)
+            except Exception:
+                log.exception("release %s failed in an unforeseen way", digest[:12])
+        return reached
+
+    def _run(self) -> None:
+        waits = self._backoff.waits()
+        while True:
+            self._wake.clear()
+            if self._stopping.is_set():
+                return
+            if self.round():
+                waits = self._backoff.waits()
+                self._wake.wait(self._sweep_seconds)
+            else:
+                self._wake.wait(next(waits))

@@ -1,0 +1,60 @@
+"""hub.toml: what whoever runs the hub decides. Sample: deploy/hub.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from dprelease.columns import Name
+from dprelease.settings import LocalPath, Settings
+from dprelease.wire.progress import STALL_SECONDS
+
+
+class Limits(Settings):
+    """Limits of the hub.
+
+    Attributes:
+        stall_seconds: how long a stream may stand still before it is cut.
+        party_workers: threads for parties; each upload that is under way takes one.
+        public_workers: threads for the public; each download that is under way takes one.
+        storage_limit_gib: most that staged and published blocks may take together, in GiB.
+        sweep_seconds: how often the coordinator is asked about releases that wait, when nothing else happens.
+        stop_seconds: how long calls under way may go on after a signal to stop.
+    """
+
+    stall_seconds: Annotated[float, Field(gt=0)] = STALL_SECONDS
+    party_workers: Annotated[int, Field(ge=2)] = 16
+    public_workers: Annotated[int, Field(ge=2)] = 32
+    storage_limit_gib: Annotated[float, Field(gt=0)] = 100.0
+    sweep_seconds: Annotated[float, Field(gt=0)] = 600.0
+    stop_seconds: Annotated[float, Field(ge=0)] = 10.0
+
+
+class HubSettings(Settings):
+    """All of hub.toml.
+
+    Attributes:
+        consortium: whose releases the hub publishes.
+        storage: folder of staged and published releases.
+        listen_parties: host:port for parties, mutual TLS.
+        listen_public: host:port for everybody, TLS without a client certificate.
+        coordinator: host:port of the coordinator.
+        root: the consortium's root certificate, PEM.
+        certificate: the hub's certificate, PEM; serves both listeners, calls the coordinator and signs manifests.
+        key: its private key, PEM.
+        reflection: offer gRPC reflection on both listeners.
+        limits: limits in numbers.
+    """
+
+    consortium: Name
+    storage: LocalPath = Field(default=Path("storage"), validate_default=True)
+    listen_parties: str = "0.0.0.0:7443"
+    listen_public: str = "0.0.0.0:7444"
+    coordinator: str
+    root: LocalPath = Field(default=Path("root.pem"), validate_default=True)
+    certificate: LocalPath = Field(default=Path("hub.pem"), validate_default=True)
+    key: LocalPath = Field(default=Path("hub.key"), validate_default=True)
+    reflection: bool = False
+    limits: Limits = Limits()

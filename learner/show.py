@@ -1,0 +1,150 @@
+"""What a learner sees: tables and sentences on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dprelease.columns import CategoricalColumn
+from dprelease.estimators import FitResult
+from dprelease.manifest import TRUST
+from dprelease.release import Release
+from dprelease.wire.console import plain as one_line
+from learner.catalogue import Listed
+from learner.library import Opened
+from learner.trust import Trusted
+
+SHOWN_DIGITS = 16
+"""Hexadecimal digits of a digest in tables: an ID that every command takes."""
+
+CHECKS = (
+    "manifest signed by the hub, whose certificate chains to the pinned root",
+    "spec: every noise scale and the guarantee recomputed from the declared bounds",
+    "every party approved this spec, with the key that the spec names",
+    "every block signed by its party, for this release, and unchanged",
+)
+
+
+def plain(text: str) -> str:
+    """Text from elsewhere, with nothing in it that a terminal or rich would obey."""
+    return escape(one_line(text))
+
+
+def trusted(consortia: Iterable[Trusted]) -> None:
+    """Trusted consortia."""
+    shown = Table("consortium", "hub", "root SHA-256")
+    for each in consortia:
+        shown.add_row(plain(each.name), plain(each.hub), each.fingerprint)
+    _print(shown)
+
+
+def listed(lines: Iterable[Listed]) -> None:
+    """A hub's list."""
+    shown = Table("ID", "title", "published", "patients", "columns", "MiB")
+    for line in lines:
+        size = f"{line.size / 2**20:.1f}"
+        shown.add_row(
+            line.digest[:SHOWN_DIGITS],
+            plain(line.title),
+            plain(line.published),
+            str(line.rows),
+            str(line.columns),
+            size,
+        )
+    _print(shown)
+
+
+def verified(opened: Opened) -> None:
+    """What was checked, what is guaranteed, and who is trusted for what."""
+    spec = opened.release.spec
+    _say(f"[bold]{plain(spec.title)}[/bold]")
+    _say(f"release {spec.digest()} of consortium {plain(spec.consortium)}, published {opened.manifest.published}")
+    _say(f"{spec.rows} patients, {len(spec.released)} columns, {spec.block_rows()} released rows ({spec.mechanism})")
+    _say(f"\n[bold]Checked[/bold] against the pinned root {opened.consortium.fingerprint}")
+    for check in CHECKS:
+        _say(f"  [green]ok[/green] {check}")
+    guarantee(opened.release)
+    _say("\n[bold]Trust[/bold]")
+    for sentence in TRUST:
+        _say(f"  {plain(sentence)}")
+
+
+def guarantee(release: Release) -> None:
+    """The guarantee in words."""
+    _say("\n[bold]Guarantee[/bold]")
+    for sentence in release.guarantee:
+        _say(f"  {plain(sentence)}")
+
+
+def fitted(result: FitResult, release: Release) -> None:
+    """A fit: coefficients, the constant predictor, estimated errors of both, warnings, guarantee."""
+    for row in range(len(result.targets)):
+        _coefficients(result, release, row)
+    _quality(result, release)
+    for target, verdict in zip(result.targets, result.verdicts, strict=True):
+        _say(f"{plain(target)}: the model is {plain(verdict)}")
+    for warning in result.diagnostics.warnings:
+        _say(f"[yellow]warning:[/yellow] {plain(warning)}")
+    guarantee(release)
+
+
+def _coefficients(result: FitResult, release: Release, row: int) -> None:
+    target = result.targets[row]
+    unit = release.column(target).unit
+    shown = Table("term", "coefficient", "unit", title=f"{plain(target)} by {result.method}", title_justify="left")
+    if result.fit_intercept:
+        shown.add_row("intercept", f"{result.intercept[row]:.6g}", plain(unit or "1"))
+    for column, feature in enumerate(result.features):
+        shown.add_row(plain(feature), f"{result.coef[row, column]:.6g}", plain(_per(unit, release, feature)))
+    _print(shown)
+    if not result.fit_intercept:
+        _say(f"no intercept: through the midpoints of the public ranges, hence {result.intercept[row]:.6g} at 0\n")
+
+
+def _quality(result: FitResult, release: Release) -> None:
+    quality = result.quality
+    shown = Table(
+        "target",
+        "predictor",
+        "mean squared error",
+        "standard error",
+        "optimism",
+        "unit",
+        title="estimated on the private rows, from the released ones: negative where noise hides the error",
+        title_justify="left",
+    )
+    for row, target in enumerate(result.targets):
+        unit = release.column(target).unit
+        square = plain(f"({unit})²" if unit else "1")
+        constant = f"constant {result.constant[row]:.6g} (noise sd {result.constant_noise_sd[row]:.3g})"
+        model_mse, constant_mse = f"{quality.mse[row]:.6g}", f"{quality.constant_mse[row]:.6g}"
+        optimism = f"{quality.optimism[row]:.3g}"
+        shown.add_row(plain(target), "model", model_mse, f"{quality.mse_se[row]:.3g}", optimism, square)
+        shown.add_row("", constant, constant_mse, f"{quality.constant_mse_se[row]:.3g}", "", square)
+    _print(shown)
+
+
+def _per(unit: str, release: Release, feature: str) -> str:
+    declared = release.column(feature)
+    if isinstance(declared, CategoricalColumn) or not declared.unit:
+        return unit or "1"
+    return f"{unit or '1'} per {declared.unit}"
+
+
+def _say(sentence: str) -> None:
+    _console().print(sentence, soft_wrap=True, highlight=False)
+
+
+def _print(shown: Table) -> None:
+    for column in shown.columns:
+        column.overflow = "fold"
+    _console().print(shown)
+
+
+def _console() -> Console:
+    # Made anew, because standard output may have been redirected since; a file or pipe gets whole lines.
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=160)

@@ -1,0 +1,245 @@
+"""The commands, through click's runner, against a hub that really runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from dprelease.certificates import certificate_fingerprint
+from dprelease.estimators import fit
+from dprelease.manifest import TRUST
+from dprelease.wire.status import TABLE
+from learner import show
+from learner.cli import main
+from learner.hub.server import Hub
+from learner.hub.storage import Storage
+from learner.release_folder import ReleaseFolder
+from tests.learner.tampering import BLOCKS, copy
+from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+
+Run = Callable[..., Result]
+
+EXIT = {row.error.__name__: row.exit_code for row in TABLE}
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, group
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), list(commands(main)), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_every_command_has_help_that_ends_with_an_example(path: tuple[str, ...], command: click.Command) -> None:
+    shown = CliRunner().invoke(main, [*path, "--help"])
+    assert shown.exit_code == 0
+    example = (command.help or "").split("Example:")
+    assert len(example) == 2
+    assert re.match(rf"\s+learner {' '.join(path)}", example[1])
+    for parameter in command.params:
+        assert isinstance(parameter, click.Argument) or parameter.help, parameter.name  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("LEARNER_HOME", str(home))
+    return lambda *arguments, **more: CliRunner().invoke(main, [str(argument) for argument in arguments], **more)
+
+
+@pytest.fixture
+def hub(world: World, sealed: Sealed, tmp_path: Path, start_hub: Callable[..., Hub]) -> Hub:
+    """A hub that has published two releases."""
+    storage = Storage(tmp_path / "storage", 1 << 30)
+    for release in (sealed, world.sealed("rows that were noised", mechanism="rows", delta=1e-3)):
+        publish_to(storage, world, release)
+    storage.close()
+    return start_hub()
+
+
+@pytest.fixture
+def trusting(run: Run, world: World, hub: Hub) -> Run:
+    added = run("trust", "add", CONSORTIUM, "--root", world.root_path, "--hub", f"localhost:{hub.public_port}", "--yes")
+    assert added.exit_code == 0, added.output
+    return run
+
+
+def test_pinning_asks_to_compare(run: Run, world: World) -> None:
+    fingerprint = certificate_fingerprint(world.root.certificate)
+    add = ("trust", "add", CONSORTIUM, "--root", world.root_path, "--hub", "hub.example.org:7444")
+    declined = run(*add, input="n\n")
+    assert declined.exit_code == 1
+    assert fingerprint in declined.output
+    assert json.loads(run("trust", "list", "--json").output) == []
+    wrong = run(*add, "--fingerprint", "00" * 32)
+    assert wrong.exit_code == EXIT["InvalidInput"]
+    assert "do not trust" in wrong.output
+    assert run(*add, input="y\n").exit_code == 0
+    assert run(*add, "--fingerprint", fingerprint.upper()).exit_code == 0
+    assert json.loads(run("trust", "list", "--json").output) == [
+        {"name": CONSORTIUM, "hub": "hub.example.org:7444", "root_sha256": fingerprint}
+    ]
+    assert fingerprint in run("trust", "list").output
+    assert run("trust", "remove", CONSORTIUM).exit_code == 0
+    assert run("trust", "remove", CONSORTIUM).exit_code == EXIT["NotFound"]
+
+
+def test_list_fetch_verify(trusting: Run, sealed: Sealed, home: Path) -> None:
+    lines = json.loads(trusting("list", "--json").output)
+    assert sealed.digest in {line["digest"] for line in lines}
+    assert len(lines) == 2
+    shown = trusting("list", "--from", CONSORTIUM).output
+    assert sealed.digest[: show.SHOWN_DIGITS] in shown
+    assert sealed.spec.title in shown
+    fetched = trusting("fetch", sealed.digest[:8])
+    assert fetched.exit_code == 0, fetched.output
+    assert (home / "releases" / sealed.digest / "manifest.json").exists()
+    verified = trusting("verify", sealed.digest[:12])
+    assert verified.exit_code == 0
+    for sentence in (*show.CHECKS, *sealed_guarantee(sealed), *TRUST):
+        assert sentence in verified.output
+    facts = json.loads(trusting("verify", sealed.digest, "--json").output)
+    assert facts["verified"] is True
+    assert facts["guarantee"] == list(sealed_guarantee(sealed))
+    assert {"name": "age", "unit": "years"} in facts["columns"]
+
+
+def sealed_guarantee(sealed: Sealed) -> tuple[str, ...]:
+    from dprelease.accounting import check_spec
+
+    return check_spec(sealed.spec).words()
+
+
+def test_fetched_json_is_clean_on_standard_output(trusting: Run, sealed: Sealed) -> None:
+    assert json.loads(trusting("fetch", sealed.digest, "--json").stdout)["release"] == sealed.digest
+
+
+def test_a_folder_verifies_without_the_library(trusting: Run, folder: ReleaseFolder) -> None:
+    assert trusting("verify", folder.path).exit_code == 0
+
+
+def test_what_does_not_verify_is_neither_verified_fitted_nor_exported(
+    trusting: Run, folder: ReleaseFolder, world: World, tmp_path: Path
+) -> None:
+    false = copy(folder, tmp_path / "false")
+    BLOCKS["a flipped bit"](false, world)
+    output = tmp_path / "output"
+    for arguments in (
+        ("verify", false.path),
+        ("fit", false.path, "--target", "glucose", "--output", output),
+        ("export", false.path, "--format", "csv", "--output", output),
+    ):
+        result = trusting(*arguments)
+        assert result.exit_code == EXIT["IntegrityError"], result.output
+        assert result.stderr.startswith("error: ")
+    assert not output.exists()
+
+
+def test_errors_have_the_exit_codes_of_the_table(trusting: Run, run: Run, world: World, tmp_path: Path) -> None:
+    assert trusting("fetch", "00" * 8).exit_code == EXIT["NotFound"]
+    assert trusting("fetch", "xyz").exit_code == EXIT["InvalidInput"]
+    assert trusting("list", "--from", "nobody").exit_code == EXIT["NotFound"]
+    assert trusting("trust", "add", "other", "--root", world.root_path, "--hub", "localhost:1", "--yes").exit_code == 0
+    assert trusting("list").exit_code == EXIT["InvalidInput"]  # two are trusted now
+    assert trusting("list", "--from", "other").exit_code == EXIT["PeerUnavailable"]
+    assert trusting("--home", tmp_path / "empty", "list").exit_code == EXIT["NotFound"]
+
+
+def fit_arguments(digest: str) -> tuple[Any, ...]:
+    return ("fit", digest[:16], "--target", "glucose", "--features", "age,sex")
+
+
+def test_a_fit_prints_the_model_and_the_constant_predictor(
+    trusting: Run, sealed: Sealed, folder: ReleaseFolder, world: World, tmp_path: Path
+) -> None:
+    trusting("fetch", sealed.digest)
+    output = tmp_path / "fit.json"
+    result = trusting(*fit_arguments(sealed.digest), "--output", output)
+    assert result.exit_code == 0, result.output
+    expected = fit(folder.verify(world.root.certificate), ["glucose"], ["age", "sex"])
+    text = result.output
+    assert text.index("verified") < text.index("coefficient")
+    for column, feature in enumerate(expected.features):
+        line = next(line for line in text.splitlines() if f" {feature} " in line)
+        assert f"{expected.coef[0, column]:.6g}" in line
+    assert "mmol/l per years" in text
+    assert f"constant {expected.constant[0]:.6g} (noise sd {expected.constant_noise_sd[0]:.3g})" in text
+    for number in (expected.quality.mse, expected.quality.constant_mse):
+        assert f"{number[0]:.6g}" in text
+    assert expected.verdicts[0] in text
+    assert "(mmol/l)²" in text
+    for sentence in sealed_guarantee(sealed):
+        assert sentence in text
+    saved = json.loads(output.read_text())
+    assert saved == expected.to_json()
+    assert json.loads(trusting(*fit_arguments(sealed.digest), "--json").output) == saved
+
+
+@pytest.mark.parametrize("method", ["ols", "rmgm", "bgm", "dgm"])
+def test_every_method_can_be_chosen(trusting: Run, sealed: Sealed, method: str) -> None:
+    lines = json.loads(trusting("list", "--json").output)
+    rows = next(line["digest"] for line in lines if line["digest"] != sealed.digest)
+    digest = rows if method in {"bgm", "dgm"} else sealed.digest
+    trusting("fetch", digest)
+    for flag, expected in (("--intercept", True), ("--no-intercept", False)):
+        shown = trusting(*fit_arguments(digest), "--method", method, flag)
+        assert shown.exit_code == 0, shown.output
+        assert ("no intercept" in shown.output) is not expected
+        result = json.loads(trusting(*fit_arguments(digest), "--method", method, flag, "--json").output)
+        assert (result["method"], result["fit_intercept"]) == (method, expected)
+
+
+def test_a_fit_of_what_is_not_there_is_refused(trusting: Run, sealed: Sealed) -> None:
+    trusting("fetch", sealed.digest)
+    for arguments in (("--target", "weight"), ("--target", "glucose", "--features", "age,weight")):
+        result = trusting("fit", sealed.digest, *arguments)
+        assert result.exit_code == EXIT["InvalidInput"]
+        assert "weight" in result.stderr
+
+
+def test_a_level_is_a_feature_by_its_released_name(trusting: Run, sealed: Sealed) -> None:
+    trusting("fetch", sealed.digest)
+    result = trusting(
+        "fit", sealed.digest, "--target", "glucose", "--features", "sex=male", "--features", "age", "--json"
+    )
+    assert json.loads(result.output)["features"] == ["sex=male", "age"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz", "parquet"])
+def test_an_export_says_what_rows_are(
+    trusting: Run, sealed: Sealed, folder: ReleaseFolder, world: World, tmp_path: Path, kind: str
+) -> None:
+    trusting("fetch", sealed.digest)
+    output = tmp_path / f"release.{kind}"
+    result = trusting("export", sealed.digest, "--format", kind, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert "Rows are not patients" in result.output
+    assert output.stat().st_size > 0
+    if kind == "npz":
+        scaled = folder.verify(world.root.certificate).scaled()
+        assert np.array_equal(np.load(output)["values"][:, 1:], scaled.values)
+    nowhere = trusting("export", sealed.digest, "--format", kind, "--output", tmp_path / "none" / "file")
+    assert nowhere.exit_code == EXIT["InvalidInput"]
+
+
+def test_text_from_a_hub_cannot_steer_the_terminal() -> None:
+    shown = show.plain("\x1b[31mred\nnext [bold]line[/bold]")
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+    assert "\\[bold]" in shown

@@ -1,0 +1,361 @@
+"""Intake: what is accepted, what is refused, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dprelease.block import BlockHeader
+from dprelease.certificates import Identity
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput
+from dprelease.wire.chunks import MAX_CHUNK_BYTES
+from dprelease.wire.v1 import release_pb2
+from learner.hub.intake import Intake
+from learner.hub.record import Record
+from learner.hub.storage import Storage
+from tests.learner.world import Member, Sealed, World, chunk, mint, pieces, publish_to
+
+Chunks = list[release_pb2.Chunk]
+
+
+class Door:
+    """An intake on its own storage, and what it told the publisher."""
+
+    def __init__(self, storage: Storage, world: World, sealed: Sealed) -> None:
+        self.storage, self.world, self.sealed = storage, world, sealed
+        self.completed: list[str] = []
+        self.asked: list[str] = []
+        self.now = datetime.now(UTC)
+        self.intake = Intake(storage, self.find_record, world.root.certificate, self.completed.append, lambda: self.now)
+
+    def find_record(self, digest: str) -> Record:
+        self.asked.append(digest)
+        return self.world.record(self.sealed)
+
+    def open(self, party: str = "north", *, member: Member | None = None, sealed: bytes | None = None) -> int:
+        caller = member or self.world.parties[party]
+        return self.intake.open_block(
+            caller.identity, caller.certificate, sealed or self.sealed.identities[party].to_bytes()
+        )
+
+    def send(self, chunks: Iterable[release_pb2.Chunk], party: str = "north") -> str:
+        return self.intake.receive(self.caller(party), self.sealed.digest, chunks)
+
+    def caller(self, party: str) -> Identity:
+        return self.world.parties[party].identity
+
+    def stored(self, party: str = "north") -> bytes:
+        return self.storage.release(self.sealed.digest).block(party).read_bytes()
+
+
+@pytest.fixture
+def door(storage: Storage, world: World, sealed: Sealed) -> Door:
+    return Door(storage, world, sealed)
+
+
+def test_a_block_comes_in_whole(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    assert door.open() == 0
+    assert door.send(pieces(block)) == door.sealed.identities["north"].sha256
+    assert door.stored() == block
+    assert door.completed == [door.sealed.digest]
+
+
+def test_it_goes_on_where_it_broke_off(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+
+    def broken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(block)[:3]
+        raise ConnectionError
+
+    door.open()
+    with pytest.raises(ConnectionError):
+        door.send(broken())
+    assert door.open() == 300
+    door.send(pieces(block, start=300))
+    assert door.stored() == block
+
+
+def test_a_break_between_the_last_byte_and_the_answer_costs_nothing(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+
+    def broken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(block)
+        raise ConnectionError
+
+    door.open()
+    with pytest.raises(ConnectionError):
+        door.send(broken())
+    assert door.completed == []
+    assert door.open() == len(block)
+    assert door.stored() == block
+    assert door.completed == [door.sealed.digest]
+
+
+def test_damaged_bytes_of_full_length_are_asked_for_again(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+    door.storage.put(door.sealed.digest, "north", 0, flipped(block, 200))
+    assert door.open() == 0
+    assert door.send(pieces(block)) == door.sealed.identities["north"].sha256
+    assert door.stored() == block
+
+
+def test_an_upload_may_start_before_what_is_held(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+    with pytest.raises(IntegrityError, match="go on from there"):
+        door.send(pieces(block)[:3])
+    door.send(pieces(block, size=70, start=140))
+    assert door.stored() == block
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+FAULTS: dict[str, Callable[[Chunks], Chunks]] = {
+    "truncated": lambda good: good[:-1],
+    "nothing": lambda good: [],
+    "duplicated": lambda good: [good[0], good[1], good[1], *good[2:]],
+    "reordered": lambda good: [good[0], good[2], good[1], *good[3:]],
+    "a gap at the start": lambda good: good[1:],
+    "a gap within": lambda good: [*good[:2], *good[3:]],
+    "an empty chunk": lambda good: [good[0], chunk(b"", 100), *good[1:]],
+    "past the end": lambda good: [*good, chunk(b"more", good[-1].offset + len(good[-1].data))],
+    "an oversized chunk": lambda good: [chunk(bytes(MAX_CHUNK_BYTES + 1), 0)],
+    "damaged on the way": lambda good: [good[0], chunk(flipped(good[1].data, 5), 100, good[1].crc32), *good[2:]],
+    "damaged before it was sent": lambda good: [good[0], chunk(flipped(good[1].data, 5), 100), *good[2:]],
+    "another block": lambda good: [chunk(bytes(len(each.data)), each.offset) for each in good],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_wrong_bytes_are_refused_and_the_right_ones_still_welcome(door: Door, fault: str) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+    with pytest.raises(IntegrityError):
+        door.send(FAULTS[fault](pieces(block)))
+    assert not door.storage.is_complete(door.sealed.digest, "north")
+    assert door.completed == []
+    door.send(pieces(block, start=door.open()))
+    assert door.stored() == block
+    assert door.completed[-1] == door.sealed.digest
+
+
+def test_the_same_bytes_again_are_welcome(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+    first = door.send(pieces(block))
+    assert door.open() == len(block)
+    assert door.send(pieces(block, size=64)) == first
+    assert door.send([]) == first
+    assert door.stored() == block
+
+
+@pytest.mark.parametrize("when", ["announced", "complete", "published"])
+def test_other_bytes_are_refused_and_nothing_changes(door: Door, when: str) -> None:
+    block = door.sealed.blocks["north"]
+    if when == "published":
+        publish_to(door.storage, door.world, door.sealed)
+    else:
+        door.open()
+    if when == "complete":
+        door.send(pieces(block))
+    other = door.world.sealed(noise_seed=8)
+    assert other.digest == door.sealed.digest
+    assert other.blocks["north"] != block
+    with pytest.raises(Conflict, match="other bytes"):
+        door.open(sealed=other.identities["north"].to_bytes())
+    with pytest.raises(IntegrityError):
+        door.send(pieces(other.blocks["north"]))
+    if when == "announced":
+        door.send(pieces(block, start=door.open()))
+    assert door.stored() == block
+
+
+def test_a_published_block_is_acknowledged_without_the_coordinator(door: Door) -> None:
+    publish_to(door.storage, door.world, door.sealed)
+    assert door.open() == len(door.sealed.blocks["north"])
+    assert door.send(pieces(door.sealed.blocks["north"])) == door.sealed.identities["north"].sha256
+    assert door.asked == []
+
+
+def test_the_newest_upload_wins(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+
+    def overtaken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(block)[:2]
+        door.send(pieces(block, start=door.open()))
+        yield from pieces(block)[2:]
+
+    with pytest.raises(Conflict, match="newer upload"):
+        door.send(overtaken())
+    assert door.stored() == block
+    assert len(door.completed) == 1
+
+
+def test_an_overtaken_upload_writes_nothing_more(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+
+    def newer() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(block, start=200)[:2]
+        raise ConnectionError
+
+    def overtaken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(block)[:2]
+        with pytest.raises(ConnectionError):
+            door.send(newer())
+        yield pieces(block)[2]
+
+    with pytest.raises(Conflict, match="newer upload"):
+        door.send(overtaken())
+    assert door.open() == 400
+
+
+def test_an_overtaken_upload_is_not_acknowledged(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+
+    def overtaken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(block)[:2]
+        door.send(pieces(block, start=door.open()))
+
+    with pytest.raises(Conflict, match="newer upload"):
+        door.send(overtaken())
+    assert len(door.completed) == 1
+
+
+def test_a_start_past_what_is_held_leaves_no_hole(door: Door) -> None:
+    door.open()
+    with pytest.raises(IntegrityError):
+        door.send(pieces(door.sealed.blocks["north"])[1:2])
+    assert door.open() == 0
+
+
+def test_many_uploads_at_once_never_mix_bytes(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    door.open()
+    results: list[str | DpReleaseError] = []
+    barrier = threading.Barrier(6)
+
+    def upload(size: int) -> None:
+        barrier.wait(30)
+        try:
+            results.append(door.send(pieces(block, size=size)))
+        except DpReleaseError as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=upload, args=(size,)) for size in (7, 11, 13, 17, 19, 23)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert door.sealed.identities["north"].sha256 in results
+    assert all(isinstance(each, str | Conflict) for each in results), results
+    assert door.stored() == block
+
+
+def test_uploads_of_two_parties_do_not_disturb_each_other(door: Door) -> None:
+    north, south = door.sealed.blocks["north"], door.sealed.blocks["south"]
+    door.open("north")
+    door.open("south")
+
+    def interrupted() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(north)[:1]
+        door.send(pieces(south), "south")
+        yield from pieces(north)[1:]
+
+    door.send(interrupted())
+    assert (door.stored("north"), door.stored("south")) == (north, south)
+
+
+def test_a_block_is_opened_before_it_is_sent(door: Door) -> None:
+    with pytest.raises(Conflict, match="open"):
+        door.send(pieces(door.sealed.blocks["north"]))
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b"[]"])
+def test_what_is_no_sealed_block_is_refused(door: Door, data: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        door.intake.open_block(door.caller("north"), door.world.parties["north"].certificate, data)
+    assert door.asked == []
+
+
+def test_only_the_party_itself_may_send(door: Door) -> None:
+    for member in (door.world.parties["south"], door.world.hub, mint("north", "hub", door.world.root)):
+        with pytest.raises(AccessDenied):
+            door.open("north", member=member)
+    assert door.asked == []  # not even a question to the coordinator
+
+
+def test_only_with_the_key_that_the_spec_names(door: Door) -> None:
+    other_key = mint("north", "party", door.world.root)
+    with pytest.raises(AccessDenied):
+        door.open("north", member=other_key)
+    door.open("north")
+    with pytest.raises(AccessDenied):
+        door.intake.receive(other_key.identity, door.sealed.digest, pieces(door.sealed.blocks["north"]))
+    assert door.storage.held(door.sealed.digest, "north") == 0
+
+
+def test_a_party_outside_the_release_may_not_send(door: Door) -> None:
+    stranger = mint("east", "party", door.world.root)
+    identity = door.sealed.identities["north"].model_copy(update={"party": "east"})
+    with pytest.raises(AccessDenied):
+        door.open("north", member=stranger, sealed=identity.to_bytes())
+    with pytest.raises(AccessDenied):
+        door.intake.receive(stranger.identity, door.sealed.digest, [])
+
+
+def test_a_wrong_signature_size_or_certificate_is_refused(door: Door) -> None:
+    good = door.sealed.identities["north"]
+    south = door.sealed.identities["south"]
+    for change in (
+        {"signature": south.signature},
+        {"signature": "00"},
+        {"size": good.size + 8},
+        {"sha256": south.sha256},
+    ):
+        with pytest.raises(IntegrityError):
+            door.open(sealed=good.model_copy(update=change).to_bytes())
+    impostor = mint("north", "party", mint("trial", None), key=door.world.parties["north"].key)
+    with pytest.raises(IntegrityError):
+        door.open(member=impostor)
+    assert door.storage.entry(door.sealed.digest, "north") is None
+
+
+def test_an_expired_certificate_is_refused(door: Door) -> None:
+    door.now += timedelta(days=60)
+    with pytest.raises(IntegrityError, match="not valid at"):
+        door.open()
+
+
+def test_a_block_of_another_shape_is_refused_although_it_was_signed(door: Door) -> None:
+    block = door.sealed.blocks["north"]
+    header = BlockHeader(spec=door.sealed.digest, party="north", rows=9, columns=4).to_bytes()
+    assert header in block
+    wrong = block.replace(header, header.replace(b'"rows":9', b'"rows":8'))
+    assert len(wrong) == len(block)
+    signed = door.world.seal("north", door.sealed.spec, wrong)
+    door.open(sealed=signed.to_bytes())
+    with pytest.raises(IntegrityError, match="shape"):
+        door.send(pieces(wrong))
+    assert door.storage.entry(door.sealed.digest, "north") is None
+    door.open()
+    door.send(pieces(block))
+    assert door.stored() == block
+
+
+def test_a_renewed_certificate_takes_the_place_of_the_old_one(door: Door) -> None:
+    door.open()
+    renewed = mint("north", "party", door.world.root, key=door.world.parties["north"].key, days=60)
+    door.open(member=renewed)
+    entry = door.storage.entry(door.sealed.digest, "north")
+    assert entry is not None
+    assert entry.certificate == renewed.certificate

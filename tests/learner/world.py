@@ -1,0 +1,312 @@
+"""A consortium with real certificates for real TLS, honest blocks, and a tiny coordinator that records what it is told."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
+
+from dprelease.approval import SignedApproval, approve
+from dprelease.block import SealedBlock
+from dprelease.canonical import sha256
+from dprelease.certificates import Identity, read_identity
+from dprelease.errors import Conflict, NotFound, PeerUnavailable
+from dprelease.manifest import BlockEntry, sign_block
+from dprelease.privatize import privatize
+from dprelease.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
+from dprelease.spec import ReleaseSpec
+from dprelease.wire.boundary import caller
+from dprelease.wire.transport import Credentials, Listener, listen
+from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2, release_pb2
+from learner.hub.publish import Signer, prepare
+from learner.hub.record import Record, checked_record
+from learner.hub.storage import Storage
+from learner.release_folder import ReleaseFolder
+from learner.settings import HubSettings
+from tests.support.noise import SeededNoise
+from tests.support.specs import TWO_PARTIES, build_spec, random_rows
+
+CONSORTIUM = "trial"
+PARTIES = ("north", "south")
+PATIENCE_SECONDS = 60.0
+"""How long a test waits for something that must happen. It is never slept away: waiting ends with the event."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A key and its certificate."""
+
+    name: str
+    key: PrivateKey
+    certificate: str
+
+    @property
+    def identity(self) -> Identity:
+        return read_identity(self.certificate)
+
+    @property
+    def key_pem(self) -> bytes:
+        return private_key_pem(self.key)
+
+
+def mint(
+    name: str, role: str | None, by: Member | None = None, *, key: PrivateKey | None = None, days: float = 30
+) -> Member:
+    """A certificate that real TLS accepts: SANs for this machine, validity around now. Without `by`, a root."""
+    holder = key or new_private_key()
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    if role is not None:
+        parts.append(x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role))
+    subject = x509.Name(parts)
+    issuer = x509.load_pem_x509_certificate(by.certificate.encode()).subject if by else subject
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(holder.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=31))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .sign(by.key if by else holder, hashes.SHA256())
+    )
+    return Member(name, holder, certificate.public_bytes(serialization.Encoding.PEM).decode())
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """An approved release with every party's honest block."""
+
+    spec: ReleaseSpec
+    blocks: Mapping[str, bytes]
+    identities: Mapping[str, SealedBlock]
+    approvals: tuple[SignedApproval, ...]
+
+    @property
+    def digest(self) -> str:
+        return self.spec.digest()
+
+
+class World:
+    """A consortium: root, hub, coordinator, two parties."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = mint(CONSORTIUM, None)
+        self.hub = mint("hub", "hub", self.root)
+        self.coordinator = mint("coordinator", "coordinator", self.root)
+        self.parties = {name: mint(name, "party", self.root) for name in PARTIES}
+        for member in (self.hub, self.coordinator, self.root):
+            (folder / f"{member.name}.pem").write_text(member.certificate)
+            key = folder / f"{member.name}.key"
+            key.write_bytes(member.key_pem)
+            key.chmod(0o600)
+
+    @property
+    def root_path(self) -> Path:
+        return self.folder / f"{CONSORTIUM}.pem"
+
+    def credentials(self, member: Member | None) -> Credentials:
+        root = self.root.certificate.encode()
+        return Credentials(root) if member is None else Credentials(root, member.certificate.encode(), member.key_pem)
+
+    def settings(self, storage: Path, coordinator: str, **more: Any) -> HubSettings:
+        return HubSettings.model_validate(
+            {
+                "consortium": CONSORTIUM,
+                "storage": storage,
+                "listen_parties": "localhost:0",
+                "listen_public": "localhost:0",
+                "coordinator": coordinator,
+                "root": self.root_path,
+                "certificate": self.folder / "hub.pem",
+                "key": self.folder / "hub.key",
+                "limits": {"stop_seconds": 0.0},
+                **more,
+            }
+        )
+
+    def sealed(self, title: str = "a test release", *, noise_seed: int = 7, **spec: Any) -> Sealed:
+        """A release made the honest way: real privatisation with seeded noise, real signatures."""
+        keys = {name: key_fingerprint(member.key.public_key()) for name, member in self.parties.items()}
+        made = build_spec(TWO_PARTIES, keys=keys, title=title, **spec)
+        noise = SeededNoise(noise_seed)
+        blocks = {name: privatize(random_rows(made, name), made, name, noise).to_bytes() for name in PARTIES}
+        return Sealed(
+            made,
+            blocks,
+            {name: self.seal(name, made, blocks[name]) for name in PARTIES},
+            tuple(self.approval(name, made) for name in PARTIES),
+        )
+
+    def seal(self, party: str, spec: ReleaseSpec, block: bytes) -> SealedBlock:
+        digest = sha256(block)
+        signature = sign_block(self.parties[party].key, spec.digest(), digest)
+        return SealedBlock(party=party, spec=spec.digest(), sha256=digest, size=len(block), signature=signature)
+
+    def approval(self, party: str, spec: ReleaseSpec) -> SignedApproval:
+        member = self.parties[party]
+        return approve(spec, party, sha256(b"commitment"), member.key, member.certificate, datetime.now(UTC))
+
+    def record(self, sealed: Sealed) -> Record:
+        approvals = [signed.to_bytes() for signed in sealed.approvals]
+        return checked_record(sealed.digest, sealed.spec.to_bytes(), approvals, CONSORTIUM, self.root.certificate)
+
+
+def pieces(data: bytes, size: int = 100, start: int = 0) -> list[release_pb2.Chunk]:
+    """Small chunks, so that a small block has many."""
+    return [chunk(data[at : at + size], at) for at in range(start, len(data), size)]
+
+
+def chunk(data: bytes, offset: int, crc: int | None = None) -> release_pb2.Chunk:
+    return release_pb2.Chunk(offset=offset, data=data, crc32=zlib.crc32(data) if crc is None else crc)
+
+
+class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
+    """Knows releases, writes down every call, and may be told to be away or to refuse.
+
+    Attributes:
+        records: digest to what GetRelease answers.
+        calls: name of each call that was answered, with its digest and what it carried.
+        away: names of calls that find nobody here.
+        refused: names of calls that are refused with a conflict.
+    """
+
+    address = ""
+
+    def __init__(self) -> None:
+        self.records: dict[str, release_pb2.ReleaseRecord] = {}
+        self.calls: list[tuple[Any, ...]] = []
+        self.away: set[str] = set()
+        self.refused: set[str] = set()
+        self.attempts: list[str] = []
+        self._changed = threading.Condition()
+
+    def offer(self, sealed: Sealed, state: int = release_pb2.RELEASE_STATE_APPROVED) -> None:
+        self.records[sealed.digest] = release_pb2.ReleaseRecord(
+            spec=sealed.spec.to_bytes(), state=state, approvals=[signed.to_bytes() for signed in sealed.approvals]
+        )
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        return [call[1:] for call in self.calls if call[0] == name]
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Wait until something that a call changed has come about."""
+        with self._changed:
+            assert self._changed.wait_for(condition, PATIENCE_SECONDS), (self.calls, self.attempts)
+
+    def _note(self, context: Any, name: str, digest: bytes, *carried: Any) -> None:
+        assert caller(context, "hub").name == "hub"
+        with self._changed:
+            self.attempts.append(name)
+            self._changed.notify_all()
+            if name in self.away:
+                raise PeerUnavailable("away")
+            if name in self.refused:
+                raise Conflict("refused")
+            self.calls.append((name, digest.hex(), *carried))
+
+    def GetRelease(self, request: Any, context: Any) -> Any:
+        self._note(context, "GetRelease", request.spec_digest)
+        if request.spec_digest.hex() not in self.records:
+            raise NotFound("no such release")
+        return pb.GetReleaseResponse(release=self.records[request.spec_digest.hex()])
+
+    def ReportIntake(self, request: Any, context: Any) -> Any:
+        self._note(context, "ReportIntake", request.spec_digest, tuple(request.received))
+        return pb.ReportIntakeResponse()
+
+    def AuthorizePublication(self, request: Any, context: Any) -> Any:
+        self._note(context, "AuthorizePublication", request.spec_digest)
+        return pb.AuthorizePublicationResponse()
+
+    def ReportPublication(self, request: Any, context: Any) -> Any:
+        self._note(context, "ReportPublication", request.spec_digest, request.manifest_digest.hex())
+        return pb.ReportPublicationResponse()
+
+    def serve(self, credentials: Credentials) -> Listener:
+        return listen(
+            "localhost:0",
+            credentials,
+            [lambda server: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(self, server)],
+            mutual=True,
+            workers=4,
+        )
+
+
+class FolderSource:
+    """A hub without a network: serves a release folder, and does what a test tells it to every chunk.
+
+    Attributes:
+        served: (party, offset) of every download that was begun.
+    """
+
+    def __init__(
+        self,
+        manifest: bytes,
+        signature: str,
+        blocks: Mapping[str, bytes],
+        on_chunk: Callable[[release_pb2.Chunk], release_pb2.Chunk] = lambda piece: piece,
+    ) -> None:
+        self._manifest, self._signature, self._blocks, self._on_chunk = manifest, signature, blocks, on_chunk
+        self.served: list[tuple[str, int]] = []
+
+    def manifest(self, prefix: str) -> tuple[bytes, str]:
+        return self._manifest, self._signature
+
+    def chunks(self, digest: str, party: str, offset: int) -> Iterator[release_pb2.Chunk]:
+        self.served.append((party, offset))
+        for piece in pieces(self._blocks[party], start=offset):
+            yield self._on_chunk(piece)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does to files; ends as soon as it has."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def requests(digest: str, chunks: Iterable[release_pb2.Chunk]) -> Iterator[Any]:
+    """The messages of an upload."""
+    for piece in chunks:
+        yield intake_pb2.SendBlockRequest(spec_digest=bytes.fromhex(digest), chunk=piece)
+
+
+def fill(storage: Storage, world: World, sealed: Sealed, *parties: str) -> None:
+    """Put complete blocks into the staging area, as an intake would."""
+    storage.keep_record(world.record(sealed))
+    for party in parties or sealed.blocks:
+        certificate = world.parties[party].certificate
+        storage.keep_entry(sealed.digest, BlockEntry(sealed=sealed.identities[party], certificate=certificate))
+        storage.put(sealed.digest, party, 0, sealed.blocks[party])
+        storage.complete(sealed.digest, party)
+
+
+def publish_to(storage: Storage, world: World, sealed: Sealed, now: datetime | None = None) -> ReleaseFolder:
+    """A published release in the storage, without any network."""
+    fill(storage, world, sealed)
+    signer = Signer(world.hub.key, world.hub.certificate, world.root.certificate)
+    prepare(storage, world.record(sealed), signer, now or datetime.now(UTC))
+    storage.reveal(sealed.digest)
+    storage.drop(sealed.digest)
+    published = storage.published(sealed.digest)
+    assert published is not None
+    return published
