@@ -6,8 +6,9 @@ STAMP  := $(VENV)/.installed
 BUF    := .buf/node_modules/.bin/buf
 STUBS  := dprelease/wire/v1
 WORKERS ?= 2
+FOLDER  ?= demo-run
 
-.PHONY: demo test test-slow lint types protos check-protos check-wheel check clean
+.PHONY: demo test test-slow lint types protos check-protos check-wheel check-invariants check clean
 
 demo: $(STAMP) ## one release from three institutions on loopback, verified and fitted
 	$(BIN)/python -m demo
@@ -44,6 +45,9 @@ check-wheel: $(STAMP) ## the built wheel serves a learner who has neither opendp
 	cd / && ! $(CURDIR)/.wheel/bin/python -c "import opendp" 2>/dev/null
 	cd / && ! $(CURDIR)/.wheel/bin/python -c "import sqlalchemy" 2>/dev/null
 	rm -rf .wheel
+
+check-invariants: $(STAMP) ## the states of all roles below FOLDER agree with one another
+	$(BIN)/python -m audit $(FOLDER)
 
 check: lint types check-protos check-wheel test
 

@@ -6,17 +6,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from dprelease.certificates import read_certificate
 from dprelease.errors import DpReleaseError, InvalidInput
-from dprelease.wire.boundary import translated
-from dprelease.wire.transport import connect
 from party_node.desk import Desk
 from party_node.identity import key_check
+from party_node.outbound import knock
 
 _EXPIRES_SOON_DAYS = 14
-_HEALTH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -102,9 +98,5 @@ def _ledger(desk: Desk) -> str:
 
 
 def _health(desk: Desk, address: str, name: str) -> str:
-    with connect(address, desk.identity.credentials()) as channel, translated(name):
-        stub = health_pb2_grpc.HealthStub(channel)
-        answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=_HEALTH_SECONDS)
-    if answer.status != health_pb2.HealthCheckResponse.SERVING:
-        raise InvalidInput(f"{name} answers but cannot serve now; tell the consortium's office")
+    knock(address, desk.identity.credentials(), name)
     return f"{address} answers"

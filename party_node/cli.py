@@ -10,9 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from dprelease.errors import Conflict, DataRefused
+from dprelease.errors import DataRefused
 from dprelease.invite import Invite
 from dprelease.settings import read_settings
 from dprelease.version import __version__
@@ -22,9 +21,8 @@ from party_node.cli_budget import ledger
 from party_node.cli_keys import alignment_key, fingerprint, peers
 from party_node.daemon import Daemon
 from party_node.desk import Desk
-from party_node.journal import Status
 from party_node.settings import PartySettings
-from party_node.show import card, print_card, print_releases
+from party_node.show import card, print_card, print_releases, screen
 
 
 @click.group(cls=Commands, context_settings={"auto_envvar_prefix": "PARTY_NODE"})
@@ -61,9 +59,7 @@ def enroll(context: click.Context, token: str) -> None:
     Example: party-node enroll eyJhZGRyZXNzIjoi...
     """
     desk: Desk = context.obj()
-    invite = Invite.from_token(token)
-    enrolment = desk.identity.enrol(invite, desk.settings.name)
-    desk.ledger.open(desk.settings.roster, Fraction(enrolment.cap_mu2), f"fixed at enrolment in {enrolment.consortium}")
+    enrolment = desk.enrol(Invite.from_token(token))
     click.echo(f"enrolled in {enrolment.consortium} as {enrolment.party}")
     click.echo(f"budget of roster {desk.settings.roster}: mu^2 = {float(Fraction(enrolment.cap_mu2)):.6g}, for good")
     click.echo(f"key fingerprint, for the other hospitals: {desk.identity.fingerprint()}")
@@ -133,7 +129,7 @@ def list_releases(context: click.Context, as_json: bool) -> None:
         ]
         click.echo(json.dumps(lines, indent=2))
     else:
-        print_releases(Console(), records)
+        print_releases(screen(), records)
 
 
 @review.command()
@@ -151,7 +147,7 @@ def show(context: click.Context, release: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(shown, indent=2))
     else:
-        print_card(Console(), shown)
+        print_card(screen(), shown)
 
 
 @review.command()
@@ -165,7 +161,7 @@ def approve(context: click.Context, release: str, yes: bool) -> None:
     """
     desk: Desk = context.obj()
     record = desk.journal.find(release)
-    print_card(Console(), card(desk.assess(record.spec), record))
+    print_card(screen(), card(desk.assess(record.spec), record))
     if not yes:
         click.confirm("Approve?", abort=True)
     desk.accept(record)
@@ -183,7 +179,5 @@ def decline(context: click.Context, release: str, reason: str) -> None:
     """
     desk: Desk = context.obj()
     record = desk.journal.find(release)
-    if record.status not in {Status.WAITING, Status.ACCEPTED}:
-        raise Conflict(f"release {record.release[:12]} is {record.status} here; it can no longer be declined")
-    desk.give_up(record, Status.DECLINED, reason)
+    desk.decline(record, reason)
     click.echo(f"declined {record.release[:12]}")

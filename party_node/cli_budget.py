@@ -8,11 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from party_node.desk import Desk
 from party_node.durable import write_durably
-from party_node.show import print_ledger
+from party_node.show import print_ledger, screen
 
 
 @click.group()
@@ -48,7 +47,7 @@ def show(context: click.Context, delta: float, as_json: bool) -> None:
         }
         click.echo(json.dumps(shown, indent=2))
     else:
-        print_ledger(Console(), roster, balance, entries, delta)
+        print_ledger(screen(), roster, balance, entries, delta)
 
 
 @ledger.command("open")

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import extract_tb
 
 from dprelease.approval import check_all_approved
 from dprelease.errors import (
-    AccessDenied,
     BudgetExceeded,
     Conflict,
     DataRefused,
@@ -23,16 +23,14 @@ from dprelease.errors import (
     PeerUnavailable,
     PolicyRefused,
     SpecRefused,
-    Unauthenticated,
-    VersionMismatch,
 )
 from dprelease.noise import NoiseSource
 from dprelease.privatize import privatize
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.desk import Desk
-from party_node.journal import FINAL, Record, Status
-from party_node.outbound import Coordinator, Offer, upload
+from party_node.journal import Record, Status
+from party_node.outbound import Coordinator, Offer, knock, upload
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +57,13 @@ class Daemon:
         Raises:
             Conflict: another daemon runs on the same state folder.
             NotFound: not enrolled, no alignment key, or the roster was never opened.
+            IntegrityError: the ledger's chain is broken.
             DataRefused: the source cannot be used at start.
         """
         settings = self._desk.settings
         with _only_one(settings.state / "daemon.lock"):
             self._desk.ledger.balance(settings.roster)
+            self._desk.ledger.verify()
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
@@ -77,7 +77,7 @@ class Daemon:
                             self.cycle(coordinator)
                             pause = waits.waits()
                             stop.wait(settings.daemon.poll_seconds)
-                except (PeerUnavailable, Unauthenticated, AccessDenied, VersionMismatch) as error:
+                except DpReleaseError as error:
                     seconds = next(pause)
                     log.warning("%s; next attempt in %.0f s", error.message, seconds)
                     stop.wait(seconds)
@@ -96,16 +96,24 @@ class Daemon:
             except DpReleaseError as error:
                 log.error("release %s is held: %s", release[:12], error.message)
                 self._desk.journal.annotate(release, error.message)
+            except Exception as error:
+                # The words of an unforeseen error may quote a cell; its class and place do not.
+                words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
+                log.error("release %s is held: %s", release[:12], words)
+                self._desk.journal.annotate(release, words)
 
     def _report(self, coordinator: Coordinator) -> None:
+        """Report the table if it changed. One that cannot be used, or is not taken, holds up no release."""
         try:
             found = self._desk.settings.source.path.stat()
             seen = (found.st_mtime_ns, found.st_size)
             if seen != self._source_seen:
                 coordinator.report(self._desk.make_catalogue())
                 self._source_seen = seen
-        except (OSError, DataRefused) as error:
-            log.error("the source cannot be used: %s", error)
+        except PeerUnavailable:
+            raise
+        except (OSError, DpReleaseError) as error:
+            log.error("the table was not reported: %s", error)
 
     def _step(self, coordinator: Coordinator, offer: Offer) -> None:
         desk = self._desk
@@ -114,13 +122,14 @@ class Daemon:
             if offer.state != "PROPOSED":
                 return
             record = desk.journal.offer(offer.spec, Status.WAITING, "new")
+        if record.status == Status.DECLINED:
+            self._stay_out(coordinator, record, offer)
+            return
         if offer.state in _OVER:
             self._end(record, offer)
             return
         if record.status == Status.WAITING:
             record = self._consider(coordinator, record)
-        if record.status == Status.DECLINED and offer.state == "PROPOSED":
-            coordinator.decline(record.release, record.note)
         if record.status == Status.ACCEPTED:
             record = self._approve(coordinator, record)
         if record.status == Status.APPROVED:
@@ -130,6 +139,12 @@ class Daemon:
                 record = self._seal(coordinator, record, offer)
         if record.status == Status.SEALED and offer.state in _GO:
             self._deliver(record)
+
+    def _stay_out(self, coordinator: Coordinator, record: Record, offer: Offer) -> None:
+        """Say no until the coordinator has heard it, and keep nothing: a person may decline while we compute."""
+        self._desk.let_go(record.release)
+        if offer.state not in _OVER:
+            coordinator.decline(record.release, record.note)
 
     def _consider(self, coordinator: Coordinator, record: Record) -> Record:
         """Decide by policy, or say what a person has to do."""
@@ -189,19 +204,23 @@ class Daemon:
         return desk.journal.find(record.release)
 
     def _deliver(self, record: Record) -> None:
-        """Send the sealed bytes; the ledger notes it first. The same bytes again as often as needed."""
+        """Send the sealed bytes; the ledger notes it first. The same bytes again as often as needed.
+
+        A hub that is away is found out before that note: what never had a chance to leave can still be given back.
+        """
         desk = self._desk
         sealed = desk.vault.find(record.release)
         if sealed is None:
             raise Conflict("the sealed block is gone; it cannot be made again")
+        hub, credentials = desk.enrolment.hub, desk.identity.credentials()
+        knock(hub, credentials, "the hub")
         desk.ledger.send(desk.settings.roster, record.release)
-        path = desk.vault.path(record.release)
-        upload(desk.enrolment.hub, desk.identity.credentials(), sealed, path, desk.settings.daemon.stall_seconds)
+        upload(hub, credentials, sealed, desk.vault.path(record.release), desk.settings.daemon.stall_seconds)
         desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
         log.info("release %s: delivered", record.release[:12])
 
     def _end(self, record: Record, offer: Offer) -> None:
-        if record.status in FINAL:
+        if record.status == Status.ENDED:
             return
         note = "published" if offer.state == "PUBLISHED" else f"{offer.state.lower()}: {offer.explanation}"
         self._desk.give_up(record, Status.ENDED, note)

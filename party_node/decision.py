@@ -73,8 +73,8 @@ def assess(
         PolicyRefused: it is sound, but outside our limits.
         BudgetExceeded: our ledger has no room for it.
     """
-    result = check_spec(spec)
     _check_own_part(spec, own, fingerprint, consortium, now)
+    result = check_spec(spec)
     cost = result.party(own.party).mu2
     refused = _outside(policy.limits, spec, own.party, result, balance)
     if spec.target.delta * spec.rows >= 1 and not policy.allow_large_delta:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cached_property
 
 from dprelease.approval import approve, commit, new_salt
 from dprelease.bounding import BoundedRows
 from dprelease.catalogue import Catalogue
 from dprelease.errors import Conflict, DataRefused, NotFound
+from dprelease.invite import Invite
 from dprelease.spec import ReleaseSpec
 from party_node.decision import Assessment, assess
 from party_node.durable import write_durably
@@ -31,6 +33,7 @@ class Desk:
 
     def __init__(self, settings: PartySettings) -> None:
         self.settings = settings
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.identity = Identity(settings.state)
         self.ledger = Ledger(settings.state / "ledger.sqlite")
         self.journal = Journal(settings.state / "journal.sqlite")
@@ -41,6 +44,20 @@ class Desk:
     def enrolment(self) -> Enrolment:
         """What enrolment gave us; raises `NotFound` before it."""
         return self.identity.enrolment()
+
+    def enrol(self, invite: Invite) -> Enrolment:
+        """Join the consortium and open our roster's budget, with a cap that is fixed for good.
+
+        Raises:
+            Conflict: the ledger or an earlier enrolment names another cap; the invite stays unused.
+            InvalidInput, Unauthenticated, PeerUnavailable, ...: see `Identity.enrol`.
+        """
+        cap = Fraction(invite.cap_mu2)
+        if any(entry.kind == "open" and Fraction(entry.mu2) != cap for entry in self.ledger.entries()):
+            raise Conflict("the invite names another cap than the one that our ledger was opened with")
+        enrolment = self.identity.enrol(invite, self.settings.name)
+        self.ledger.open(self.settings.roster, cap, f"fixed at enrolment in {enrolment.consortium}")
+        return enrolment
 
     def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
         """The whole table, bounded on a grid and in canonical order."""
@@ -100,6 +117,15 @@ class Desk:
         self.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved here")
         return assessment
 
+    def decline(self, record: Record, reason: str) -> None:
+        """A person's no, before our approval was signed: the daemon tells the coordinator next time it looks.
+
+        Raises:
+            Conflict: the approval is signed, or the release is over.
+        """
+        self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)
+        self.let_go(record.release)
+
     def bounded(self, spec: ReleaseSpec) -> BoundedRows:
         """Our columns of a spec, on its grid, in canonical order.
 
@@ -109,6 +135,9 @@ class Desk:
         part = spec.party(self.settings.name)
         if part is None:
             raise DataRefused("this release has no columns of ours")
+        gone = [column.name for column in part.columns if column.name not in self.settings.columns]
+        if gone:
+            raise DataRefused(f"column {', '.join(gone)} of the release is no longer declared in party.toml")
         table = read_table(self.settings, self.identity.alignment_key(), part.columns, spec.grid_bits)
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")
@@ -120,6 +149,7 @@ class Desk:
         Raises:
             BudgetExceeded: the ledger has no room.
             DataRefused: the table is not the one that the spec describes.
+            Conflict: the release was given up or declined in the meantime; nothing may be sent.
         """
         if record.approval is not None:
             return record.approval
@@ -128,13 +158,10 @@ class Desk:
         if codes is None or salt is None:
             codes, salt = self.bounded(spec).digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
-        cost = self.assess(spec).cost if not self.ledger.stage(self.settings.roster, record.release) else None
-        if cost is not None:
-            detail: dict[str, str | float] = {
-                "title": spec.title,
-                "epsilon": spec.target.epsilon,
-                "delta": spec.target.delta,
-            }
+        if self.ledger.stage(self.settings.roster, record.release) != "reserve":
+            cost = self.assess(spec).cost
+            target = spec.target
+            detail: dict[str, str | float] = {"title": spec.title, "epsilon": target.epsilon, "delta": target.delta}
             self.ledger.reserve(self.settings.roster, record.release, cost, detail)
         approval = approve(
             spec,
@@ -148,9 +175,14 @@ class Desk:
         return approval
 
     def give_up(self, record: Record, status: Status, note: str) -> None:
-        """End a release here; budget comes back and the block is destroyed unless its first byte has left."""
-        if self.ledger.stage(self.settings.roster, record.release) in {"reserve", "charge"}:
-            self.ledger.free(self.settings.roster, record.release)
-        if self.ledger.stage(self.settings.roster, record.release) != "send":
-            self.vault.discard(record.release)
+        """End a release here; see `let_go` for what comes back."""
+        self.let_go(record.release)
         self.journal.move(record.release, set(Status), status, note)
+
+    def let_go(self, release: str) -> None:
+        """Give the budget back and destroy the block, unless its first byte has left; again changes nothing."""
+        stage = self.ledger.stage(self.settings.roster, release)
+        if stage in {"reserve", "charge"}:
+            self.ledger.free(self.settings.roster, release)
+        if stage != "send":
+            self.vault.discard(release)

@@ -106,8 +106,7 @@ class Identity:
         """
         if invite.party != name:
             raise InvalidInput(f"the invite is for {invite.party}, but party.toml says name = {name!r}")
-        now = datetime.now(UTC)
-        if moment(invite.expires) <= now:
+        if moment(invite.expires) <= datetime.now(UTC):
             raise InvalidInput("this invite has lapsed; ask the consortium's office for a new one")
         if self._enrolment.exists() and Fraction(self.enrolment().cap_mu2) != Fraction(invite.cap_mu2):
             raise Conflict("the invite names another cap than the one fixed when this party enrolled")
@@ -118,7 +117,7 @@ class Identity:
                 timeout=CALL_SECONDS,
                 metadata=VERSION,
             )
-        granted = check_certificate(answer.certificate, invite.root, now, "party")
+        granted = check_certificate(answer.certificate, invite.root, datetime.now(UTC), "party")
         if granted.name != name or granted.fingerprint != self.fingerprint():
             raise InvalidInput("the coordinator answered with a certificate for somebody else")
         enrolment = Enrolment(

@@ -84,7 +84,7 @@ class Journal:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as db:
-            db.execute("PRAGMA synchronous=FULL")
+            db.execute("PRAGMA synchronous=EXTRA")
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -144,9 +144,11 @@ class Journal:
             )
 
     def annotate(self, release: str, note: str) -> None:
-        """Say in words why a release is not moving."""
+        """Say in words why a release is not moving; one that is over keeps its last words."""
         with self._transaction() as db:
-            db.execute("UPDATE releases SET note = ? WHERE release = ?", (note, release))
+            db.execute(
+                "UPDATE releases SET note = ? WHERE release = ? AND status NOT IN (?, ?)", (note, release, *FINAL)
+            )
 
     def commit(self, release: str, codes: str, salt: bytes) -> None:
         """Record the digest of the columns that an approval covers, once.
@@ -162,12 +164,18 @@ class Journal:
                 db.execute("UPDATE releases SET codes = ?, salt = ? WHERE release = ?", (codes, salt, release))
 
     def sign(self, release: str, approval: bytes) -> None:
-        """Keep our signed approval and move the release to `APPROVED`."""
+        """Keep our signed approval and move the release to `APPROVED`.
+
+        Raises:
+            Conflict: the release is not `ACCEPTED` any more; the approval must not be sent.
+        """
         with self._transaction() as db:
-            db.execute(
+            changed = db.execute(
                 "UPDATE releases SET approval = ?, status = ?, changed = ? WHERE release = ? AND status = ?",
                 (approval, Status.APPROVED, instant(datetime.now(UTC)), release, Status.ACCEPTED),
             )
+            if changed.rowcount != 1:
+                raise Conflict(f"release {release[:12]} is no longer accepted here; its approval is not sent")
 
 
 def _record(row: tuple[Any, ...]) -> Record:

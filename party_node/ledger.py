@@ -5,8 +5,9 @@ at most the consortium's, so a joint cap over time holds although nobody sees an
 mu^2 adds under composition, exactly, in rationals.
 
 A release moves through ``reserve -> charge -> send``; ``free`` ends it before the first byte and gives the budget back,
-after ``send`` nothing does. SQLite with synchronous=FULL: an entry that was returned from survives a power cut. One
-engine and one file on purpose: triggers refuse any change to an entry, and the chain shows any that happened elsewhere.
+after ``send`` nothing does. SQLite with synchronous=EXTRA: an entry that was returned from survives a power cut, the
+removal of the rollback journal included. One engine and one file on purpose: triggers refuse any change to an entry,
+and the chain shows any that happened elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dprelease.canonical import canonical_bytes, sha256
-from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, NotFound
+from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.gaussian import epsilon_of
 from dprelease.spec import instant
 
@@ -112,7 +113,7 @@ class Ledger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as db:
-            db.execute("PRAGMA synchronous=FULL")
+            db.execute("PRAGMA synchronous=EXTRA")
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -159,9 +160,12 @@ class Ledger:
         """Promise budget to a release; doing so again changes nothing.
 
         Raises:
+            InvalidInput: `mu2` is not positive.
             BudgetExceeded: the cap does not allow it.
             Conflict: the release was freed before; it needs a new proposal.
         """
+        if mu2 <= 0:
+            raise InvalidInput(f"a release costs more than nothing; mu^2 = {mu2} cannot be reserved")
         with self._transaction() as db:
             entries = _read(db)
             stage = _stage(entries, roster, release)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
@@ -18,6 +19,7 @@ from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import read_chunks
+from dprelease.wire.console import plain
 from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import (
@@ -27,6 +29,8 @@ from dprelease.wire.v1 import (
     intake_pb2_grpc,
     release_pb2,
 )
+
+HEALTH_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -90,13 +94,14 @@ class Coordinator:
             )
         offers = []
         for record in answer.releases:
-            state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_")
             try:
+                # An unknown number raises ValueError: a state that only a later version has.
+                state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_")
                 spec = ReleaseSpec.from_bytes(record.spec)
-            except InvalidInput as error:
-                log.warning("a release cannot be read and is left alone: %s", error.message)
+            except (InvalidInput, ValueError) as error:
+                log.warning("a release cannot be read and is left alone: %s", plain(str(error)))
                 continue
-            offers.append(Offer(spec, state, tuple(record.approvals), record.explanation))
+            offers.append(Offer(spec, state, tuple(record.approvals), plain(record.explanation)))
         return offers
 
     def approve(self, approval: bytes) -> None:
@@ -114,6 +119,24 @@ class Coordinator:
                 timeout=CALL_SECONDS,
                 metadata=VERSION,
             )
+
+
+def knock(address: str, credentials: Credentials, peer: str) -> None:
+    """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
+
+    Args:
+        address: host:port.
+        credentials: ours.
+        peer: whom the call goes to, for messages.
+
+    Raises:
+        PeerUnavailable: it is away, or cannot serve now.
+    """
+    with connect(address, credentials) as channel, translated(peer):
+        stub = health_pb2_grpc.HealthStub(channel)
+        answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=HEALTH_SECONDS)
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        raise PeerUnavailable(f"{peer} answers but cannot serve now; tell the consortium's office if it stays so")
 
 
 def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
@@ -136,7 +159,9 @@ def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Pa
         opened = stub.OpenBlock(
             intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()), timeout=CALL_SECONDS, metadata=VERSION
         )
-        if opened.offset >= sealed.size:
+        if opened.offset > sealed.size:
+            raise IntegrityError("the hub claims to hold more bytes of our block than there are")
+        if opened.offset == sealed.size:
             return
         calls: list[grpc.Future[intake_pb2.SendBlockResponse]] = []
         with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:

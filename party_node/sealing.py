@@ -62,8 +62,9 @@ class Vault:
         return sealed
 
     def discard(self, release: str) -> None:
-        """Destroy a block that never left, after its reservation was given back."""
-        for path in (self._seal(release), self.path(release)):
-            path.unlink(missing_ok=True)
-        if self._folder.exists():
+        """Destroy a block that never left, after its reservation was given back; again changes nothing."""
+        there = [path for path in (self._seal(release), self.path(release)) if path.exists()]
+        for path in there:
+            path.unlink()
+        if there:
             sync_folder(self._folder)

@@ -23,7 +23,7 @@ class SourceSettings(Settings):
         format: how to read it; by the file's ending unless given.
         subject: column with the subject identifier.
         record: column that tells apart several rows of one subject; needed when rows_per_subject > 1.
-        delimiter: of a CSV file.
+        delimiter: of a CSV file; one ASCII character, not the quotation mark.
         missing: texts that mean a missing cell.
     """
 
@@ -31,7 +31,7 @@ class SourceSettings(Settings):
     format: Literal["csv", "parquet"] | None = None
     subject: str
     record: str | None = None
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$")] = ","
     missing: tuple[str, ...] = MISSING
 
 

@@ -10,11 +10,17 @@ from rich.table import Table as Grid
 
 from dprelease.columns import CategoricalColumn, Column
 from dprelease.spec import ReleaseSpec
+from dprelease.wire.console import plain
 from party_node.decision import Assessment
 from party_node.journal import Record
 from party_node.ledger import Balance, Entry
 
 JOINT_NOTE = "a patient who is in every block; holds if every hospital adds the noise it declares"
+
+
+def screen() -> Console:
+    """A console that prints titles and names as they stand: no markup, no emoji, no colours of their own."""
+    return Console(markup=False, emoji=False, highlight=False)
 
 
 def describe(column: Column) -> str:
@@ -82,15 +88,16 @@ def _words(value: object) -> str:
     if isinstance(value, dict):
         return "\n".join(f"{key.replace('_', ' ')}: {_words(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return "\n".join(str(item) for item in value) or "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return "\n".join(plain(str(item)) for item in value) or "-"
+    return f"{value:.6g}" if isinstance(value, float) else plain(str(value))
 
 
 def print_releases(console: Console, records: list[Record]) -> None:
     """One line for each release."""
     grid = Grid("release", "status", "patients", "title", "note")
     for record in records:
-        grid.add_row(record.release[:12], record.status, str(record.spec.rows), record.spec.title, record.note)
+        title, note = plain(record.spec.title), plain(record.note)
+        grid.add_row(record.release[:12], record.status, str(record.spec.rows), title, note)
     console.print(grid)
 
 
@@ -100,7 +107,8 @@ def print_ledger(console: Console, roster: str, balance: Balance, entries: list[
     for entry in entries:
         detail = json.loads(entry.detail)
         mu2 = f"{float(Fraction(entry.mu2)):.6g}"
-        grid.add_row(str(entry.number), entry.at, entry.kind, entry.release[:12], mu2, str(detail.get("title", "")))
+        title = plain(str(detail.get("title", "")))
+        grid.add_row(str(entry.number), entry.at, entry.kind, entry.release[:12], mu2, title)
     console.print(grid)
     console.print(
         f"roster {roster}: cap mu^2 = {float(balance.cap):.6g}, charged {float(balance.charged):.6g}, "

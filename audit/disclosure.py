@@ -1,0 +1,52 @@
+"""Does a private cell or an identifier stand anywhere but in the hospital's own table?
+
+Every file outside the tables is cut into words, and the words are looked up among the identifiers and cells of all
+tables. Values shorter than `SHORTEST` characters, such as "1" or "male", cannot be told from chance and are not looked
+for; nor are public levels and settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+
+from audit.states import Hospital
+from dprelease.columns import CategoricalColumn
+
+SHORTEST = 6
+_WORD = re.compile(rb"[A-Za-z0-9_.+-]{%d,}" % SHORTEST)
+
+
+def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
+    """Identifiers and cells of all tables, as they are written."""
+    words: set[bytes] = set()
+    public: set[bytes] = set()
+    for hospital in hospitals:
+        source = hospital.settings.source
+        if source.path.suffix in {".parquet", ".pq"}:
+            table = pyarrow.parquet.read_table(source.path)
+        else:
+            parse = pyarrow.csv.ParseOptions(delimiter=source.delimiter)
+            header = pyarrow.csv.read_csv(source.path, parse_options=parse).column_names
+            as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(header, pyarrow.string()))
+            table = pyarrow.csv.read_csv(source.path, parse_options=parse, convert_options=as_text)
+        for column in table.columns:
+            words |= {str(cell).encode() for cell in column.unique().to_pylist() if cell is not None}
+        for declared in hospital.settings.declarations():
+            public |= {name.encode() for name in declared.released}
+            if isinstance(declared, CategoricalColumn):
+                public |= {level.encode() for level in declared.levels}
+    return {word for word in words - public if _WORD.fullmatch(word)}
+
+
+def disclosures(folder: Path, hospitals: Iterable[Hospital]) -> list[Path]:
+    """Files below the folder that hold a private word, the hospitals' own tables aside."""
+    parties = list(hospitals)
+    words = private_words(parties)
+    tables = {hospital.settings.source.path.resolve() for hospital in parties}
+    files = [path for path in folder.rglob("*") if path.is_file() and path.resolve() not in tables]
+    return [path for path in files if not words.isdisjoint(_WORD.findall(path.read_bytes()))]

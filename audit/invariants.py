@@ -1,0 +1,125 @@
+"""What must hold of a consortium at any moment, whatever was killed: one function for each invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from audit.disclosure import disclosures
+from audit.states import Hospital, Office, hospitals, office, published, verifies
+from dprelease.accounting import guarantee
+from dprelease.canonical import sha256
+from dprelease.errors import DpReleaseError
+from dprelease.manifest import Manifest
+from learner.release_folder import ReleaseFolder
+
+_LIVES = (
+    ["reserve"],
+    ["reserve", "free"],
+    ["reserve", "charge"],
+    ["reserve", "charge", "free"],
+    ["reserve", "charge", "send"],
+)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that must never be.
+
+    Attributes:
+        where: role, release or file.
+        what: what is wrong.
+    """
+
+    where: str
+    what: str
+
+
+def audit(folder: Path) -> list[Violation]:
+    """Every violation found below a folder that holds the states of all roles.
+
+    Args:
+        folder: e.g. the demo's; the states of the roles are found by their files.
+    """
+    parties, releases, known = hospitals(folder), published(folder), office(folder)
+    found = [*_ledgers(parties), *_publications(folder, parties, releases, known), *_fates(parties, known)]
+    found += [
+        Violation(str(path.relative_to(folder)), "holds a private cell or identifier")
+        for path in disclosures(folder, parties.values())
+    ]
+    return found
+
+
+def _ledgers(parties: dict[str, Hospital]) -> Iterator[Violation]:
+    """Chains are whole, every release lived one of the allowed lives once, and no cap was exceeded."""
+    for name, hospital in parties.items():
+        try:
+            hospital.ledger.verify()
+        except DpReleaseError as error:
+            yield Violation(name, error.message)
+            continue
+        entries = hospital.ledger.entries()
+        for roster in {entry.roster for entry in entries}:
+            if hospital.ledger.balance(roster).remaining < 0:
+                yield Violation(name, f"roster {roster} is overspent")
+        for release in {entry.release for entry in entries if entry.release}:
+            kinds = [entry.kind for entry in entries if entry.release == release]
+            if kinds not in _LIVES:
+                yield Violation(name, f"release {release[:12]} went {' -> '.join(kinds)}")
+
+
+def _publications(
+    folder: Path, parties: dict[str, Hospital], releases: list[ReleaseFolder], known: dict[str, Office]
+) -> Iterator[Violation]:
+    """What is public verifies, is what was sealed, was charged what it costs, and agrees with the office."""
+    for release in releases:
+        reason = verifies(release, folder)
+        if reason is not None:
+            yield Violation(str(release.path.name), f"does not verify: {reason}")
+            continue
+        data, _ = release.signed_manifest()
+        manifest = Manifest.from_bytes(data)
+        digest = manifest.spec.digest()
+        yield from _agrees_with_office(digest, sha256(data), known)
+        costs = guarantee(manifest.spec)
+        for entry in manifest.blocks:
+            hospital = parties.get(entry.sealed.party)
+            if hospital is not None:
+                yield from _sealed_and_charged(
+                    hospital, release, digest, entry.sealed.party, costs.party(entry.sealed.party).mu2
+                )
+
+
+def _agrees_with_office(digest: str, manifest: str, known: dict[str, Office]) -> Iterator[Violation]:
+    record = known.get(digest)
+    if known and record is None:
+        yield Violation(digest[:12], "is public, but the office never proposed it")
+    elif record is not None and record.state not in {"RUNNING", "PUBLISHED"}:
+        yield Violation(digest[:12], f"is public, but {record.state} at the office")
+    elif record is not None and record.manifest not in (None, manifest):
+        yield Violation(digest[:12], "the office knows another manifest")
+
+
+def _sealed_and_charged(
+    hospital: Hospital, release: ReleaseFolder, digest: str, party: str, mu2: Fraction
+) -> Iterator[Violation]:
+    sealed = hospital.sealed(digest)
+    if not sealed.exists() or sealed.read_bytes() != release.block(party).read_bytes():
+        yield Violation(party, f"release {digest[:12]}: published other bytes than those sealed")
+    charges = [entry for entry in hospital.ledger.entries() if entry.release == digest]
+    if [entry.kind for entry in charges] != ["reserve", "charge", "send"]:
+        yield Violation(party, f"release {digest[:12]} is public without one reservation, charge and sending")
+    elif any(Fraction(entry.mu2) != mu2 for entry in charges):
+        yield Violation(party, f"release {digest[:12]} was charged another price than its manifest states")
+
+
+def _fates(parties: dict[str, Hospital], known: dict[str, Office]) -> Iterator[Violation]:
+    """Nothing is charged for a release that nobody proposed, and nothing stays reserved after an end long known here."""
+    for name, hospital in parties.items():
+        for entry in hospital.ledger.entries():
+            if known and entry.release and entry.release not in known:
+                yield Violation(
+                    name, f"release {entry.release[:12]} is in the ledger, but the office never proposed it"
+                )

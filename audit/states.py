@@ -1,0 +1,93 @@
+"""Finding the states of the roles below a folder, and opening them read-only."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprelease.errors import DpReleaseError
+from dprelease.settings import read_settings
+from dprelease.spec import ReleaseSpec
+from learner.release_folder import MANIFEST, ReleaseFolder
+from party_node.ledger import Ledger
+from party_node.settings import PartySettings
+
+_DATABASE = "coordinator.sqlite"
+
+
+@dataclass(frozen=True)
+class Hospital:
+    """One party's settings and ledger.
+
+    Attributes:
+        settings: its party.toml.
+        ledger: its budget.
+    """
+
+    settings: PartySettings
+    ledger: Ledger
+
+    def sealed(self, release: str) -> Path:
+        """The file of a sealed block, which may not exist."""
+        return self.settings.state / "sealed" / f"{release}.block"
+
+
+@dataclass(frozen=True)
+class Office:
+    """What the coordinator's database says of a release.
+
+    Attributes:
+        state: e.g. ``PUBLISHED``.
+        manifest: SHA-256 of the published manifest, or None.
+        spec: the spec.
+    """
+
+    state: str
+    manifest: str | None
+    spec: ReleaseSpec
+
+
+def hospitals(folder: Path) -> dict[str, Hospital]:
+    """Party name to its state, for every party.toml below the folder that has a ledger."""
+    found = {}
+    for path in sorted(folder.rglob("party.toml")):
+        settings = read_settings(path, PartySettings)
+        if (settings.state / "ledger.sqlite").exists():
+            found[settings.name] = Hospital(settings, Ledger(settings.state / "ledger.sqlite"))
+    return found
+
+
+def published(folder: Path) -> list[ReleaseFolder]:
+    """Every published release below the folder: the hub's, and learners' copies."""
+    folders = [ReleaseFolder(path.parent) for path in sorted(folder.rglob(MANIFEST))]
+    return [found for found in folders if "staging" not in found.path.parts]
+
+
+def office(folder: Path) -> dict[str, Office]:
+    """Release digest to what the coordinator's database says, for every database below the folder."""
+    found = {}
+    for path in folder.rglob(_DATABASE):
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            for digest, state, manifest, spec in db.execute("SELECT digest, state, manifest, spec FROM releases"):
+                found[digest] = Office(state, manifest, ReleaseSpec.from_bytes(spec))
+    return found
+
+
+def roots(folder: Path) -> list[str]:
+    """Every distinct consortium root below the folder, PEM."""
+    return sorted({path.read_text() for path in folder.rglob("root.pem")})
+
+
+def verifies(release: ReleaseFolder, folder: Path) -> str | None:
+    """None if the release verifies against a root below the folder, else why not."""
+    reason = "there is no root.pem below the folder"
+    for root in roots(folder):
+        try:
+            release.verify(root)
+        except DpReleaseError as error:
+            reason = error.message
+        else:
+            return None
+    return reason

@@ -1,0 +1,174 @@
+"""A coordinator and a hub of a few lines each, behind real mutual TLS. They keep every byte that they were sent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from dprelease.approval import SignedApproval
+from dprelease.block import SealedBlock
+from dprelease.canonical import sha256
+from dprelease.errors import DpReleaseError, PeerUnavailable
+from dprelease.spec import ReleaseSpec
+from dprelease.wire.boundary import caller
+from dprelease.wire.chunks import check_chunk
+from dprelease.wire.transport import Listener, listen
+from dprelease.wire.v1 import (
+    coordination_pb2,
+    coordination_pb2_grpc,
+    intake_pb2,
+    intake_pb2_grpc,
+    release_pb2,
+)
+from tests.wire.pki import HOST, Authority, Member
+
+
+@dataclass
+class Server:
+    """A listener that can go away and come back under the same port."""
+
+    member: Member
+    authority: Authority
+    add: Any
+    serving: bool = True
+    port: int = 0
+    _listener: Listener | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def start(self) -> None:
+        credentials = self.member.credentials(self.authority.root)
+        self._listener = listen(self.address, credentials, [self.add], mutual=True, probe=lambda: self.serving)
+        self.port = self._listener.port
+
+    def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.server.stop(None).wait()
+            self._listener = None
+
+
+@dataclass
+class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
+    """Tells the parties what a test puts into `records`, and notes what they say.
+
+    Attributes:
+        records: spec digest to record; states are changed by the test, or by approvals and refusals as they come in.
+        received: method and bytes of every request.
+        raises: method to the error that it answers with.
+    """
+
+    records: dict[str, release_pb2.ReleaseRecord] = field(default_factory=dict)
+    received: list[tuple[str, bytes]] = field(default_factory=list)
+    raises: dict[str, DpReleaseError] = field(default_factory=dict)
+    asked: threading.Event = field(default_factory=threading.Event)
+
+    def propose(self, spec: ReleaseSpec) -> str:
+        """Offer a spec; its digest."""
+        self.records[spec.digest()] = release_pb2.ReleaseRecord(
+            spec=spec.to_bytes(), state=release_pb2.RELEASE_STATE_PROPOSED, explanation="waits for decisions"
+        )
+        return spec.digest()
+
+    def move(self, release: str, state: str, explanation: str = "") -> None:
+        """Tell the parties another state, true or not."""
+        record = self.records[release]
+        record.state = release_pb2.ReleaseState.Value(f"RELEASE_STATE_{state}")
+        record.explanation = explanation
+
+    def state(self, release: str) -> str:
+        """What the parties are told."""
+        return release_pb2.ReleaseState.Name(self.records[release].state).removeprefix("RELEASE_STATE_")
+
+    def take(self, approval: bytes) -> None:
+        """Keep a signed approval; all of them together approve the release."""
+        release = SignedApproval.from_bytes(approval).approval.spec
+        record = self.records[release]
+        if approval not in record.approvals:
+            record.approvals.append(approval)
+        if len(record.approvals) == len(ReleaseSpec.from_bytes(record.spec).parties):
+            self.move(release, "APPROVED")
+
+    def heard(self, method: str) -> list[bytes]:
+        """Requests of one method."""
+        return [data for name, data in self.received if name == method]
+
+    def _note(self, method: str, request: Any, context: grpc.ServicerContext) -> None:
+        caller(context, "party")
+        self.received.append((method, request.SerializeToString()))
+        if method in self.raises:
+            raise self.raises[method]
+
+    def ReportCatalogue(self, request: Any, context: Any) -> coordination_pb2.ReportCatalogueResponse:
+        self._note("ReportCatalogue", request, context)
+        return coordination_pb2.ReportCatalogueResponse()
+
+    def ListReleases(self, request: Any, context: Any) -> coordination_pb2.ListReleasesResponse:
+        self.asked.set()
+        self._note("ListReleases", request, context)
+        return coordination_pb2.ListReleasesResponse(releases=list(self.records.values()))
+
+    def Approve(self, request: Any, context: Any) -> coordination_pb2.ApproveResponse:
+        self._note("Approve", request, context)
+        self.take(request.signed_approval)
+        return coordination_pb2.ApproveResponse()
+
+    def Decline(self, request: Any, context: Any) -> coordination_pb2.DeclineResponse:
+        self._note("Decline", request, context)
+        release = request.spec_digest.hex()
+        self.move(release, "REJECTED" if self.state(release) == "PROPOSED" else "FAILED", "declined")
+        return coordination_pb2.DeclineResponse()
+
+
+@dataclass
+class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
+    """Takes sealed blocks, resumes where it stopped, and breaks when told.
+
+    Attributes:
+        sealed: every sealed block that was announced, in order.
+        offsets: where every SendBlock began.
+        blocks: bytes held, by spec digest and party.
+        breaks_at: bytes after which the next stream breaks, once.
+        stalls: while set, a stream stands still before its first chunk is taken.
+        wrong_digest: acknowledge other bytes than those received.
+    """
+
+    sealed: list[SealedBlock] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    blocks: dict[tuple[str, str], bytearray] = field(default_factory=dict)
+    breaks_at: int | None = None
+    stalls: threading.Event | None = None
+    wrong_digest: bool = False
+    raises: DpReleaseError | None = None
+
+    def OpenBlock(self, request: Any, context: Any) -> intake_pb2.OpenBlockResponse:
+        if self.raises is not None:
+            raise self.raises
+        sealed = SealedBlock.from_bytes(request.sealed)
+        assert caller(context, "party").name == sealed.party
+        self.sealed.append(sealed)
+        return intake_pb2.OpenBlockResponse(
+            offset=len(self.blocks.setdefault((sealed.spec, sealed.party), bytearray()))
+        )
+
+    def SendBlock(self, requests: Iterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
+        if self.stalls is not None:
+            self.stalls.wait(60)
+        party, spec = caller(context, "party").name, ""
+        for request in requests:
+            if not spec:
+                spec = request.spec_digest.hex()
+                self.offsets.append(request.chunk.offset)
+            size = next(sealed.size for sealed in self.sealed if (sealed.spec, sealed.party) == (spec, party))
+            held = self.blocks[spec, party]
+            held += check_chunk(request.chunk, len(held), size)
+            if self.breaks_at is not None and len(held) >= self.breaks_at:
+                self.breaks_at = None
+                raise PeerUnavailable("the disk is away")
+        digest = sha256(bytes(self.blocks[spec, party]))
+        return intake_pb2.SendBlockResponse(digest=bytes(32) if self.wrong_digest else bytes.fromhex(digest))

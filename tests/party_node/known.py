@@ -1,0 +1,45 @@
+"""What one hospital knows by itself when a proposal comes in, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dprelease.catalogue import Catalogue
+from dprelease.spec import ReleaseSpec
+from party_node.decision import Assessment, assess
+from party_node.ledger import Balance
+from party_node.settings import Limits, Policy
+from tests.support.specs import NOW, TWO_PARTIES, build_spec
+
+KEYS = {"north": "aa" * 32, "south": "bb" * 32}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the north knows by itself."""
+
+    own: Catalogue
+    fingerprint: str = KEYS["north"]
+    pins: dict[str, str] = field(default_factory=lambda: {"south": KEYS["south"]})
+    consortium: str = "trial"
+    policy: Policy = Policy(auto_approve=Limits())  # noqa: RUF009 - settings are frozen
+    balance: Balance = Balance(Fraction(10), Fraction(0), Fraction(0))  # noqa: RUF009 - a balance is frozen
+
+    def assess(self, spec: ReleaseSpec, now: Any = NOW) -> Assessment:
+        known = (self.own, self.fingerprint, self.pins, self.consortium, self.policy, self.balance)
+        return assess(spec, *known, now)
+
+
+SPEC = build_spec(keys=KEYS)
+KNOWN = Known(
+    Catalogue(
+        party="north",
+        roster=SPEC.roster,
+        rows=SPEC.rows,
+        rows_per_subject=SPEC.rows_per_subject,
+        alignment=SPEC.alignment,
+        columns=TWO_PARTIES["north"],
+    )
+)

@@ -1,0 +1,154 @@
+"""`party-node check`: what is in order, what is not, and how to mend it; seen from inside."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from dprelease.errors import DataRefused
+from dprelease.wire.status import exit_code
+from party_node.checkup import Finding, check
+from party_node.durable import write_durably
+from tests.party_node.world import World
+
+
+def found(world: World, *, connectivity: bool = False) -> dict[str, Finding]:
+    return {finding.what: finding for finding in check(world.north.desk(), connectivity=connectivity)}
+
+
+def test_everything_in_order(world: World) -> None:
+    findings = found(world, connectivity=True)
+    assert all(finding.ok for finding in findings.values()), findings
+    names = ["settings", "source", "column age", "column sex", "alignment key", "enrolment", "ledger", "peers"]
+    assert list(findings) == [*names, "coordinator", "hub"]
+    assert "party north, roster cohort" in findings["settings"].words
+    assert "40 rows, no identifier twice, 2 columns" in findings["source"].words
+    assert "0 missing, 0 unreadable, 0 outside" in findings["column age"].words
+    assert "valid for 29 more days" in findings["enrolment"].words
+    assert "chain whole" in findings["ledger"].words
+    assert "1 keys pinned: south" in findings["peers"].words
+    assert world.office.address in findings["coordinator"].words
+
+
+def test_the_key_check_is_equal_at_both_hospitals(world: World) -> None:
+    words = [
+        {finding.what: finding.words for finding in check(hospital.desk(), connectivity=False)}["alignment key"]
+        for hospital in (world.north, world.south)
+    ]
+    assert words[0] == words[1]
+
+
+def no_source(world: World) -> None:
+    world.north.source.unlink()
+
+
+def no_alignment_key(world: World) -> None:
+    (world.north.folder / "state" / "identity" / "alignment.key").unlink()
+
+
+def no_enrolment(world: World) -> None:
+    (world.north.folder / "state" / "identity" / "enrolment.json").unlink()
+
+
+def certificate_for(days: float) -> Callable[[World], None]:
+    def renew(world: World) -> None:
+        identity = world.north.desk().identity
+        key, lasting = identity.key().public_key(), timedelta(days=days)
+        certificate = world.authority.issue("north", "party", key, lasting=lasting)
+        renewed = identity.enrolment().model_copy(update={"certificate": certificate})
+        write_durably(world.north.folder / "state" / "identity" / "enrolment.json", renewed.to_bytes())
+
+    return renew
+
+
+def broken_ledger(world: World) -> None:
+    with closing(sqlite3.connect(world.north.folder / "state" / "ledger.sqlite")) as db:
+        db.execute("DROP TRIGGER no_update")
+        db.execute("UPDATE entries SET mu2 = '1000'")
+        db.commit()
+
+
+def no_ledger(world: World) -> None:
+    (world.north.folder / "state" / "ledger.sqlite").unlink()
+
+
+def no_peers(world: World) -> None:
+    world.north.desk().identity.forget("south")
+
+
+def wrong_unit(world: World) -> None:
+    world.north.edit("upper = 120", "upper = 12")
+
+
+def half_missing(world: World) -> None:
+    header, *lines = world.north.source.read_text().splitlines()
+    lines = [",".join(line.split(",")[:2]) + "," if i < 21 else line for i, line in enumerate(lines)]
+    world.north.source.write_text("\n".join([header, *lines]))
+
+
+def no_coordinator(world: World) -> None:
+    world.office.stop()
+
+
+def hub_cannot_serve(world: World) -> None:
+    world.shelf.serving = False
+
+
+@pytest.mark.parametrize(
+    ("trouble", "what", "words"),
+    [
+        (no_source, "source", "No such file"),
+        (no_alignment_key, "alignment key", "party-node alignment-key new"),
+        (no_enrolment, "enrolment", "party-node enroll TOKEN"),
+        (certificate_for(13.5), "enrolment", "the certificate expires in 13 days"),
+        (broken_ledger, "ledger", "chain is broken at entry 1"),
+        (no_ledger, "ledger", "no roster cohort"),
+        (no_peers, "peers", "none yet"),
+        (wrong_unit, "column age", "40 outside bounds or levels; look at its declaration"),
+        (half_missing, "column sex", "21 missing, 0 unreadable, 0 outside bounds or levels; look at its declaration"),
+        (no_coordinator, "coordinator", "nothing listens there"),
+        (hub_cannot_serve, "hub", "cannot serve now"),
+    ],
+)
+def test_each_trouble_is_found_and_says_how_to_mend_it(
+    world: World, trouble: Callable[[World], None], what: str, words: str
+) -> None:
+    trouble(world)
+    finding = found(world, connectivity=True)[what]
+    assert not finding.ok
+    assert words in finding.words
+    result = world.north.run("check", "--json")
+    assert result.exit_code == exit_code(DataRefused(""))
+    assert json.loads(result.stdout) == [finding.to_json() for finding in found(world, connectivity=True).values()]
+    assert f"not in order: {what}" in result.stderr or f", {what}" in result.stderr
+
+
+def test_a_certificate_that_is_good_for_a_fortnight_is_in_order(world: World) -> None:
+    certificate_for(14.5)(world)
+    assert found(world)["enrolment"].ok
+
+
+def test_without_enrolment_nobody_is_dialled(world: World) -> None:
+    no_enrolment(world)
+    assert not {"coordinator", "hub"} & set(found(world, connectivity=True))
+    assert world.coordinator.received == []
+
+
+def test_offline_nobody_is_dialled(world: World) -> None:
+    no_coordinator(world)
+    result = world.north.run("check", "--offline")
+    assert result.exit_code == 0, result.output
+    assert "coordinator" not in result.output
+
+
+def test_checking_changes_nothing_and_sends_nothing(world: World) -> None:
+    state = world.north.folder / "state"
+    before = {path: path.read_bytes() for path in sorted(state.rglob("*")) if path.is_file()}
+    world.north.run("check")
+    assert {path: path.read_bytes() for path in sorted(state.rglob("*")) if path.is_file()} == before
+    assert world.coordinator.received == []

@@ -1,0 +1,231 @@
+"""The commands: every one explains itself, every output for machines parses, every end has its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dprelease.errors import (
+    Conflict,
+    DpReleaseError,
+    IntegrityError,
+    InvalidInput,
+    NotFound,
+    SpecRefused,
+)
+from dprelease.version import __version__
+from dprelease.wire.status import exit_code
+from party_node.cli import main
+from party_node.ledger import Ledger
+from tests.party_node.world import CAP, World
+
+
+def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command, groups included, with the words that lead to it."""
+    yield path, group
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+ALL = dict(commands())
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, [*path, "--help"])
+    assert result.exit_code == 0
+    text = ALL[path].help or ""
+    assert text[0].isupper()
+    (example,) = [line.strip() for line in text.splitlines() if line.strip().startswith("Example: ")]
+    words = example.removeprefix("Example: party-node ").split()
+    assert [word for word in path if word in words] == list(path), example
+    for parameter in ALL[path].params:
+        assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), parameter.name
+
+
+def test_there_are_the_commands_that_the_manual_names() -> None:
+    assert {path for path in ALL if path} >= {
+        ("enroll",),
+        ("check",),
+        ("run",),
+        ("review", "list"),
+        ("review", "show"),
+        ("review", "approve"),
+        ("review", "decline"),
+        ("ledger", "show"),
+        ("ledger", "open"),
+        ("ledger", "verify"),
+        ("ledger", "export"),
+        ("alignment-key", "new"),
+        ("alignment-key", "import"),
+        ("fingerprint",),
+        ("peers", "list"),
+        ("peers", "pin"),
+        ("peers", "forget"),
+    }
+
+
+def test_the_version() -> None:
+    assert __version__ in CliRunner().invoke(main, ["--version"]).output
+
+
+@pytest.fixture
+def proposed(careful: World) -> tuple[World, str]:
+    """A release that waits for a person at the north."""
+    release = careful.propose()
+    careful.north.cycle()
+    return careful, release
+
+
+def test_outputs_for_machines_parse(proposed: tuple[World, str]) -> None:
+    world, release = proposed
+    world.north.desk().ledger.reserve("cohort", "f" * 64, Fraction(1, 100), {"title": "before"})
+    (line,) = json.loads(world.north.run("review", "list", "--json").stdout)
+    assert (line["release"], line["status"], line["title"]) == (release, "waiting", "age and glucose")
+    shown = json.loads(world.north.run("review", "show", release[:6], "--json").stdout)
+    assert shown["release"] == release
+    ledger = json.loads(world.north.run("ledger", "show", "--json").stdout)
+    assert (ledger["cap_mu2"], ledger["reserved_mu2"], ledger["charged_mu2"]) == (0.5, 0.01, 0.0)
+    assert [entry["kind"] for entry in ledger["entries"]] == ["open", "reserve"]
+    peers = json.loads(world.north.run("peers", "list", "--json").stdout)
+    assert peers == {"south": world.members["south"].fingerprint}
+    assert all(finding["ok"] for finding in json.loads(world.north.run("check", "--json").stdout))
+
+
+JSON = [path for path, command in ALL.items() if any(option.name == "as_json" for option in command.params)]
+
+
+def test_every_output_for_machines_was_looked_at() -> None:
+    assert set(JSON) == {
+        ("check",),
+        ("review", "list"),
+        ("review", "show"),
+        ("ledger", "show"),
+        ("peers", "list"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["review", "show", "zz"], NotFound),
+        (["review", "approve", "zz", "--yes"], NotFound),
+        (["review", "decline", "zz"], NotFound),
+        (["review", "show", ""], None),
+        (["enroll", "not-a-token"], InvalidInput),
+        (["alignment-key", "new"], InvalidInput),
+        (["alignment-key", "import", "ABCD"], InvalidInput),
+        (["peers", "pin", "east", "beef"], InvalidInput),
+        (["peers", "pin", "south", "0" * 64], Conflict),
+        (["peers", "forget", "east"], NotFound),
+        (["ledger", "show", "--delta", "2"], InvalidInput),
+        (["ledger", "open", "cohort"], None),
+        (["ledger", "verify"], None),
+        (["fingerprint"], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_exit_codes_are_those_of_the_table(
+    proposed: tuple[World, str], arguments: list[str], error: type[DpReleaseError] | None
+) -> None:
+    result = proposed[0].north.run(*arguments)
+    assert result.exit_code == (exit_code(error("")) if error else 0), result.output
+    assert result.stderr.startswith("error: ") == bool(error)
+
+
+@pytest.mark.parametrize("text", ["name = ", 'name = "north"', None])
+@pytest.mark.parametrize("path", [("check",), ("fingerprint",), ("ledger", "verify"), ("review", "list")])
+def test_settings_that_cannot_be_used(world: World, text: str | None, path: tuple[str, ...]) -> None:
+    if text is None:
+        world.north.config.unlink()
+    else:
+        world.north.config.write_text(text)
+    result = world.north.run(*path)
+    assert (result.exit_code, result.stderr.startswith("error: ")) == (2, True)
+
+
+def test_the_settings_may_be_named_by_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARTY_NODE_CONFIG", str(world.north.config))
+    assert CliRunner().invoke(main, ["fingerprint"]).stdout.strip() == world.members["north"].fingerprint
+
+
+def test_a_release_is_approved_only_after_its_card_was_shown(proposed: tuple[World, str]) -> None:
+    world, release = proposed
+    result = world.north.run("review", "approve", release[:8], stdin="y\n")
+    assert result.exit_code == 0
+    assert result.stdout.index("joint epsilon") < result.stdout.index("Approve?") < result.stdout.index("approved")
+    assert world.north.run("review", "approve", release[:8], "--yes").exit_code == exit_code(Conflict(""))
+
+
+def test_a_peer_must_be_pinned_before_a_person_can_approve(proposed: tuple[World, str]) -> None:
+    world, release = proposed
+    assert world.north.run("peers", "forget", "south").exit_code == 0
+    result = world.north.run("review", "approve", release[:8], "--yes")
+    assert result.exit_code == exit_code(Conflict(""))
+    assert f"party-node peers pin south {world.members['south'].fingerprint}" in result.stderr
+    assert world.north.status(release) == "waiting"
+    assert world.north.run("peers", "pin", "south", world.members["south"].fingerprint).exit_code == 0
+    assert world.north.run("review", "approve", release[:8], "--yes").exit_code == 0
+
+
+def test_a_release_that_no_longer_checks_out_cannot_be_approved(proposed: tuple[World, str]) -> None:
+    world, release = proposed
+    world.north.edit("upper = 120", "upper = 130")
+    world.north.desk().make_catalogue()
+    result = world.north.run("review", "approve", release[:8], "--yes")
+    assert result.exit_code == exit_code(SpecRefused(""))
+    assert world.north.status(release) == "waiting"
+
+
+def test_declining_twice_is_a_conflict(proposed: tuple[World, str]) -> None:
+    world, release = proposed
+    assert world.north.run("review", "decline", release[:8]).exit_code == 0
+    result = world.north.run("review", "decline", release[:8])
+    assert result.exit_code == exit_code(Conflict(""))
+    assert "is declined here" in result.stderr
+
+
+def test_another_roster_gets_the_cap_of_the_enrolment(world: World) -> None:
+    result = world.north.run("ledger", "open", "cohort-2027")
+    assert "cohort-2027: mu^2 = 0.5, for good" in result.stdout
+    assert world.north.desk().ledger.balance("cohort-2027").cap == CAP
+
+
+def test_the_ledger_is_exported_whole(world: World) -> None:
+    release = world.propose()
+    world.north.cycle()
+    output = world.north.folder / "ledger.jsonl"
+    assert world.north.run("ledger", "export", "--output", str(output)).exit_code == 0
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["open", "reserve"]
+    assert lines[1]["release"] == release
+    assert lines[1]["previous"] == lines[0]["hash"]
+    assert lines[1]["hash"] in world.north.run("ledger", "verify").stdout
+
+
+@pytest.mark.parametrize("arguments", [["ledger", "verify"], ["ledger", "export", "--output", "x"]])
+def test_a_broken_ledger_ends_the_command(world: World, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Ledger) -> str:
+        raise IntegrityError("the ledger's chain is broken at entry 1")
+
+    monkeypatch.setattr(Ledger, "verify", broken)
+    assert world.north.run(*arguments).exit_code == exit_code(IntegrityError(""))
+
+
+def test_the_alignment_key_goes_from_one_hospital_to_the_other(world: World) -> None:
+    for hospital in (world.north, world.south):
+        (hospital.folder / "state" / "identity" / "alignment.key").unlink()
+    made = world.north.run("alignment-key", "new")
+    taken = world.south.run("alignment-key", "import", made.stdout.strip())
+    assert taken.exit_code == 0
+    check = taken.stdout.split()[-1]
+    assert f"key check {check}:" in made.stderr  # standard output is the key alone
+    assert world.north.desk().identity.alignment_key() == world.south.desk().identity.alignment_key()

@@ -1,0 +1,249 @@
+"""Joining: one invite, one call over TLS pinned to the invite's root, and a budget that is fixed for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from cryptography import x509
+
+from dprelease.certificates import read_identity
+from dprelease.errors import (
+    Conflict,
+    DpReleaseError,
+    IntegrityError,
+    InvalidInput,
+    PeerUnavailable,
+    Unauthenticated,
+)
+from dprelease.invite import Invite
+from dprelease.signing import new_private_key
+from dprelease.spec import instant
+from dprelease.wire.status import exit_code
+from dprelease.wire.transport import Listener, listen
+from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
+from party_node.cli import main
+from party_node.identity import Identity
+from party_node.ledger import Ledger
+from tests.wire.pki import HOST, Authority
+
+PARTY_TOML = """
+name = "north"
+roster = "cohort"
+[source]
+path = "rows.csv"
+subject = "patient"
+[columns.age]
+kind = "numeric"
+lower = 0
+upper = 120
+"""
+
+
+@dataclass
+class Office(enrolment_pb2_grpc.EnrolmentServiceServicer):
+    """Signs what it is asked to, unless a test makes it do otherwise."""
+
+    authority: Authority
+    asked: list[enrolment_pb2.EnrolRequest] = field(default_factory=list)
+    certify: Callable[[Any], str] | None = None
+    raises: DpReleaseError | None = None
+
+    def Enrol(self, request: Any, context: Any) -> enrolment_pb2.EnrolResponse:
+        self.asked.append(request)
+        if self.raises is not None:
+            raise self.raises
+        key = x509.load_pem_x509_csr(request.signing_request.encode()).public_key()
+        certificate = (self.certify or (lambda key: self.authority.issue("north", "party", key)))(key)
+        return enrolment_pb2.EnrolResponse(
+            certificate=certificate,
+            root="a root that nobody pinned",
+            consortium="a name that nobody asked for",
+            coordinator="office.example.org:7443",
+            hub="hub.example.org:7443",
+        )
+
+
+@pytest.fixture
+def office(authority: Authority) -> Office:
+    return Office(authority)
+
+
+@pytest.fixture
+def listener(office: Office, authority: Authority) -> Iterator[Listener]:
+    add = enrolment_pb2_grpc.add_EnrolmentServiceServicer_to_server
+    member = authority.member("office", "coordinator")
+    listener = listen(
+        f"{HOST}:0", member.credentials(authority.root), [lambda server: add(office, server)], mutual=False
+    )
+    yield listener
+    listener.server.stop(None).wait()
+
+
+@pytest.fixture
+def invite(listener: Listener, authority: Authority) -> Invite:
+    return Invite(
+        consortium="trial",
+        party="north",
+        address=f"{HOST}:{listener.port}",
+        root=authority.root,
+        secret="s3cret",
+        cap_mu2="1/10",
+        expires=instant(datetime.now(UTC) + timedelta(hours=1)),
+    )
+
+
+@pytest.fixture
+def identity(folder: Path) -> Identity:
+    return Identity(folder / "state")
+
+
+def enrol(folder: Path, invite: Invite) -> Result:
+    (folder / "party.toml").write_text(PARTY_TOML)
+    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", invite.token()])
+
+
+def test_an_invite_becomes_a_certificate_a_budget_and_two_addresses(
+    folder: Path, invite: Invite, office: Office, identity: Identity
+) -> None:
+    result = enrol(folder, invite)
+    assert result.exit_code == 0, result.output
+    enrolment = identity.enrolment()
+    assert (enrolment.party, enrolment.consortium, enrolment.root) == ("north", "trial", invite.root)
+    assert (enrolment.coordinator, enrolment.hub) == ("office.example.org:7443", "hub.example.org:7443")
+    assert read_identity(enrolment.certificate).fingerprint == identity.fingerprint()
+    assert identity.fingerprint() in result.output
+    balance = Ledger(folder / "state" / "ledger.sqlite").balance("cohort")
+    assert (str(balance.cap), balance.charged, balance.reserved) == ("1/10", 0, 0)
+    (asked,) = office.asked
+    assert asked.secret == "s3cret"
+    assert "PRIVATE" not in asked.signing_request
+    assert identity.key().public_key() == x509.load_pem_x509_csr(asked.signing_request.encode()).public_key()
+
+
+def test_enrolling_again_renews_the_certificate_and_keeps_key_and_budget(
+    folder: Path, invite: Invite, identity: Identity
+) -> None:
+    assert enrol(folder, invite).exit_code == 0
+    before = identity.enrolment()
+    assert enrol(folder, invite).exit_code == 0
+    after = identity.enrolment()
+    assert after.certificate != before.certificate
+    assert read_identity(after.certificate).fingerprint == read_identity(before.certificate).fingerprint
+    assert [entry.kind for entry in Ledger(folder / "state" / "ledger.sqlite").entries()] == ["open"]
+
+
+def test_another_cap_is_refused_before_anybody_is_asked(
+    folder: Path, invite: Invite, office: Office, identity: Identity
+) -> None:
+    assert enrol(folder, invite).exit_code == 0
+    before = identity.enrolment()
+    result = enrol(folder, invite.model_copy(update={"cap_mu2": "1/5"}))
+    assert (result.exit_code, len(office.asked)) == (exit_code(Conflict("")), 1)
+    assert "another cap" in result.stderr
+    assert identity.enrolment() == before
+
+
+def test_a_ledger_that_is_there_fixes_the_cap_too(
+    folder: Path, invite: Invite, office: Office, identity: Identity
+) -> None:
+    assert enrol(folder, invite).exit_code == 0
+    (folder / "state" / "identity" / "enrolment.json").unlink()
+    result = enrol(folder, invite.model_copy(update={"cap_mu2": "1/5"}))
+    assert (result.exit_code, len(office.asked)) == (exit_code(Conflict("")), 1)
+    assert str(Ledger(folder / "state" / "ledger.sqlite").balance("cohort").cap) == "1/10"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"party": "south"}, InvalidInput, "the invite is for south"),
+        ({"expires": "2026-01-01T00:00:00Z"}, InvalidInput, "this invite has lapsed"),
+        ({"root": Authority("trial").root}, PeerUnavailable, "not from the expected consortium"),
+        ({"address": "no port"}, InvalidInput, "is not host:port"),
+    ],
+)
+def test_an_invite_that_does_not_fit_asks_nobody(
+    identity: Identity, invite: Invite, office: Office, changes: dict[str, str], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        identity.enrol(invite.model_copy(update=changes), "north")
+    assert office.asked == []
+    with pytest.raises(DpReleaseError, match="not enrolled"):
+        identity.enrolment()
+
+
+def for_another_key(authority: Authority) -> Callable[[Any], str]:
+    return lambda key: authority.issue("north", "party", new_private_key().public_key())
+
+
+def for_another_name(authority: Authority) -> Callable[[Any], str]:
+    return lambda key: authority.issue("south", "party", key)
+
+
+def for_another_role(authority: Authority) -> Callable[[Any], str]:
+    return lambda key: authority.issue("north", "hub", key)
+
+
+def by_another_root(authority: Authority) -> Callable[[Any], str]:
+    return lambda key: Authority("trial").issue("north", "party", key)
+
+
+def expired(authority: Authority) -> Callable[[Any], str]:
+    return lambda key: authority.issue("north", "party", key, lasting=timedelta(days=-1))
+
+
+def an_authority(authority: Authority) -> Callable[[Any], str]:
+    return lambda key: authority.issue("north", "party", key, authority=True)
+
+
+def no_certificate(authority: Authority) -> Callable[[Any], str]:
+    return lambda key: "hello"
+
+
+@pytest.mark.parametrize(
+    ("certify", "error"),
+    [
+        (for_another_key, InvalidInput),
+        (for_another_name, InvalidInput),
+        (for_another_role, IntegrityError),
+        (by_another_root, IntegrityError),
+        (expired, IntegrityError),
+        (an_authority, IntegrityError),
+        (no_certificate, IntegrityError),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_certificate_that_is_not_ours_is_not_kept(
+    identity: Identity,
+    invite: Invite,
+    office: Office,
+    certify: Callable[[Authority], Callable[[Any], str]],
+    error: type[Exception],
+) -> None:
+    office.certify = certify(office.authority)
+    with pytest.raises(error):
+        identity.enrol(invite, "north")
+    with pytest.raises(DpReleaseError, match="not enrolled"):
+        identity.enrolment()
+
+
+def test_an_office_that_does_not_know_the_invite(folder: Path, invite: Invite, office: Office) -> None:
+    office.raises = Unauthenticated("used already")
+    result = enrol(folder, invite)
+    assert result.exit_code == exit_code(Unauthenticated(""))
+    assert result.stderr == "error: the coordinator: The certificate or invite is not valid.\n"
+
+
+def test_an_office_that_is_away_leaves_the_invite_unused(
+    folder: Path, invite: Invite, listener: Listener, identity: Identity
+) -> None:
+    listener.server.stop(None).wait()
+    result = enrol(folder, invite)
+    assert result.exit_code == exit_code(PeerUnavailable(""))
+    assert "nothing listens there" in result.stderr

@@ -1,0 +1,154 @@
+"""Keys that stay on site, the key that hospitals share, and the peers that people compared by telephone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dprelease.alignment import KEY_BYTES
+from dprelease.errors import Conflict, InvalidInput, NotFound
+from party_node.identity import Identity, alignment_key_from_text, alignment_key_text, key_check
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+FINGERPRINT = "0123456789abcdef" * 4
+
+
+@pytest.fixture
+def identity(folder: Path) -> Identity:
+    return Identity(folder / "state")
+
+
+def test_the_key_is_made_once_and_only_its_owner_can_read_it(identity: Identity, folder: Path) -> None:
+    first = identity.fingerprint()
+    assert Identity(folder / "state").fingerprint() == first
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    assert (folder / "state" / "identity" / "key.pem").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_key_that_others_can_read_is_not_used(identity: Identity, folder: Path, mode: int) -> None:
+    identity.fingerprint()
+    (folder / "state" / "identity" / "key.pem").chmod(mode)
+    with pytest.raises(InvalidInput, match="chmod 600"):
+        identity.fingerprint()
+
+
+def test_before_enrolment_there_is_no_certificate(identity: Identity) -> None:
+    for use in (identity.enrolment, identity.credentials):
+        with pytest.raises(NotFound, match="ask the consortium's office for an invite"):
+            use()
+
+
+def test_the_alignment_key_is_made_at_one_hospital_and_imported_at_the_others(folder: Path) -> None:
+    one, other = Identity(folder / "one"), Identity(folder / "other")
+    for identity in (one, other):
+        with pytest.raises(NotFound, match="alignment-key new"):
+            identity.alignment_key()
+    key = one.new_alignment_key()
+    assert other.import_alignment_key(alignment_key_text(key)) == key
+    assert one.alignment_key() == other.alignment_key() == key
+    assert len(key) == KEY_BYTES
+    for path in folder.glob("*/identity/alignment.key"):
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_alignment_key_is_not_replaced(identity: Identity) -> None:
+    key = identity.new_alignment_key()
+    with pytest.raises(InvalidInput, match="exists already"):
+        identity.new_alignment_key()
+    with pytest.raises(InvalidInput, match="exists already"):
+        identity.import_alignment_key(alignment_key_text(bytes(KEY_BYTES)))
+    assert identity.alignment_key() == key
+
+
+@given(st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES))
+def test_a_key_as_text_reads_back(key: bytes) -> None:
+    text = alignment_key_text(key)
+    assert re.fullmatch("[A-Z2-7]{4}(-[A-Z2-7]{4}){13}", text)
+    assert alignment_key_from_text(text) == key
+    assert alignment_key_from_text(f"  {text.lower().replace('-', ' ')}\n") == key
+    assert re.fullmatch("[0-9a-f]{8}", key_check(key))
+
+
+@given(
+    key=st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES), position=st.integers(0, 55), letter=st.sampled_from(LETTERS)
+)
+def test_a_mistyped_letter_is_noticed(key: bytes, position: int, letter: str) -> None:
+    letters = alignment_key_text(key).replace("-", "")
+    mistyped = letters[:position] + letter + letters[position + 1 :]
+    if mistyped == letters:
+        return
+    with pytest.raises(InvalidInput, match="mistyped"):
+        alignment_key_from_text(mistyped)
+
+
+@given(key=st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES), position=st.integers(0, 54))
+def test_two_letters_in_each_others_place_are_noticed(key: bytes, position: int) -> None:
+    letters = alignment_key_text(key).replace("-", "")
+    swapped = letters[:position] + letters[position + 1] + letters[position] + letters[position + 2 :]
+    if swapped == letters:
+        return
+    with pytest.raises(InvalidInput, match="mistyped"):
+        alignment_key_from_text(swapped)
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 10, 60])
+def test_a_key_that_is_not_whole_is_noticed(cut: int) -> None:
+    text = alignment_key_text(bytes(range(KEY_BYTES)))
+    with pytest.raises(InvalidInput):
+        alignment_key_from_text(text[:-cut])
+    with pytest.raises(InvalidInput):
+        alignment_key_from_text(text + text[:cut])
+
+
+@given(st.text(max_size=80))
+def test_any_other_text_is_no_key(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        alignment_key_from_text(text)
+
+
+def test_a_refused_text_is_not_kept(identity: Identity) -> None:
+    with pytest.raises(InvalidInput):
+        identity.import_alignment_key("ABCD-EFGH")
+    with pytest.raises(NotFound):
+        identity.alignment_key()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        FINGERPRINT,
+        FINGERPRINT.upper(),
+        ":".join(FINGERPRINT[i : i + 2] for i in range(0, 64, 2)),
+        " ".join(FINGERPRINT[i : i + 8] for i in range(0, 64, 8)),
+    ],
+)
+def test_a_peer_is_pinned_however_its_key_is_read_out(identity: Identity, folder: Path, written: str) -> None:
+    assert identity.pins() == {}
+    identity.pin("south", written)
+    identity.pin("south", FINGERPRINT)
+    assert Identity(folder / "state").pins() == {"south": FINGERPRINT}
+
+
+@pytest.mark.parametrize("written", ["", FINGERPRINT[:-1], FINGERPRINT + "0", "g" * 64, "٣" * 64, "south"])
+def test_what_is_no_fingerprint_is_refused(identity: Identity, written: str) -> None:
+    with pytest.raises(InvalidInput, match="64 hexadecimal digits"):
+        identity.pin("south", written)
+    assert identity.pins() == {}
+
+
+def test_another_key_for_a_pinned_peer_is_a_conflict_until_it_is_forgotten(identity: Identity) -> None:
+    identity.pin("south", FINGERPRINT)
+    identity.pin("east", "b" * 64)
+    with pytest.raises(Conflict, match="peers forget south"):
+        identity.pin("south", "a" * 64)
+    assert identity.pins()["south"] == FINGERPRINT
+    identity.forget("south")
+    assert identity.pins() == {"east": "b" * 64}
+    identity.pin("south", "a" * 64)
+    with pytest.raises(NotFound, match="no key is pinned for west"):
+        identity.forget("west")

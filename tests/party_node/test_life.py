@@ -1,0 +1,156 @@
+"""A release from proposal to delivery, by policy and by a person."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dprelease.accounting import guarantee
+from dprelease.approval import check_all_approved
+from dprelease.block import read_block
+from dprelease.canonical import sha256
+from dprelease.manifest import verify_block
+from dprelease.privatize import integer_query
+from dprelease.spec import ReleaseSpec
+from tests.party_node.world import CAP, World
+
+
+def test_two_hospitals_deliver_what_they_approved(world: World) -> None:
+    spec = world.spec()
+    release = world.coordinator.propose(spec)
+    for hospital in (world.north, world.south):  # approve; the second one finds all approvals only next time
+        hospital.cycle()
+    assert world.coordinator.state(release) == "APPROVED"
+    for hospital in (world.north, world.south):
+        assert hospital.noise.draws == []
+        hospital.cycle()
+        assert hospital.status(release) == "delivered"
+        name = hospital.member.name
+        data = world.block(release, name)
+        sealed = next(sealed for sealed in world.hub.sealed if sealed.party == name)
+        assert sealed.sha256 == sha256(data)
+        verify_block(hospital.member.key.public_key(), sealed)
+        codes = hospital.desk().bounded(spec).codes
+        drawn = np.vstack([draw.values for draw in reversed(hospital.noise.draws)])  # the anchor is drawn last
+        assert np.array_equal(read_block(data, spec, name).values, integer_query(codes, spec) + drawn)
+
+
+def test_the_scales_drawn_are_those_of_the_spec(world: World) -> None:
+    spec = world.spec()
+    release = world.coordinator.propose(spec)
+    world.north.cycle()
+    world.south_approves(release)
+    world.north.cycle()
+    scales = spec.noise_of("north")
+    assert [draw.scale for draw in world.north.noise.draws] == [scales.scale, scales.anchor_scale]
+    assert [draw.values.shape for draw in world.north.noise.draws] == [(8, 4), (1, 4)]
+
+
+def test_the_ledger_charges_what_the_spec_costs_once(world: World) -> None:
+    spec = world.spec()
+    release = world.coordinator.propose(spec)
+    world.north.cycle()
+    cost = guarantee(spec).party("north").mu2
+    balance = world.north.desk().ledger.balance("cohort")
+    assert (balance.charged, balance.reserved) == (0, cost)
+    world.south_approves(release)
+    world.north.cycle(3)
+    balance = world.north.desk().ledger.balance("cohort")
+    assert (balance.charged, balance.reserved, balance.remaining) == (cost, Fraction(0), CAP - cost)
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+
+
+def test_the_approvals_are_good_for_every_party(world: World) -> None:
+    spec = world.spec()
+    release = world.coordinator.propose(spec)
+    world.north.cycle()
+    world.south.cycle()
+    held = world.coordinator.records[release].approvals
+    with world.north.dialled() as coordinator:
+        (offer,) = coordinator.offers()
+    assert offer.approvals == tuple(held)
+    pins = {name: world.members[name].fingerprint for name in ("north", "south")}
+    check_all_approved(offer.signed_approvals(), spec, world.authority.root, pins)
+
+
+def test_publication_ends_the_release_and_keeps_the_charge(world: World) -> None:
+    release = world.propose()
+    world.north.cycle()
+    world.south_approves(release)
+    world.north.cycle()
+    world.coordinator.move(release, "PUBLISHED", "published")
+    world.north.cycle(2)
+    assert world.north.status(release) == "ended"
+    assert world.north.record(release).note == "published"
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+
+
+def test_a_person_approves_while_the_daemon_works(careful: World) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    assert north.status(release) == "waiting"
+    assert "a person" in north.record(release).note
+    assert careful.coordinator.heard("Approve") == []
+    shown = json.loads(north.run("review", "show", release[:8], "--json").output)
+    assert (shown["release"], shown["first"], shown["status"]) == (release, [], "waiting")
+    assert north.run("review", "approve", release[:8], stdin="y\n").exit_code == 0
+    assert north.status(release) == "accepted"
+    assert north.ledger_kinds(release) == []  # the daemon alone reserves and signs
+    north.cycle()
+    assert north.status(release) == "approved"
+    careful.south_approves(release)
+    north.cycle()
+    assert north.status(release) == "delivered"
+
+
+def test_no_person_no_approval(careful: World) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle(3)
+    assert north.run("review", "approve", release[:8], stdin="n\n").exit_code == 1
+    north.cycle(3)
+    assert north.status(release) == "waiting"
+    assert careful.coordinator.heard("Approve") == []
+    assert north.ledger_kinds(release) == []
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_person_declines(careful: World, accepted: bool) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    if accepted:
+        assert north.run("review", "approve", release[:8], "--yes").exit_code == 0
+    assert north.run("review", "decline", release[:8], "--reason", "the ethics board first").exit_code == 0
+    north.cycle(2)
+    (told,) = careful.coordinator.heard("Decline")
+    assert b"the ethics board first" in told
+    assert careful.coordinator.state(release) == "REJECTED"
+    assert north.status(release) == "declined"
+    assert north.noise.draws == []
+
+
+def test_beyond_the_limits_of_the_policy_a_person_is_asked(make_world) -> None:  # type: ignore[no-untyped-def]
+    world = make_world("[policy.auto_approve]\nmax_epsilon = 0.5\n")
+    release = world.propose()
+    world.north.cycle()
+    assert world.north.status(release) == "waiting"
+    assert "joint epsilon = 1 exceeds 0.5" in world.north.record(release).note
+
+
+def test_outside_the_limits_the_release_is_declined_with_the_constant_sentence(make_world) -> None:  # type: ignore[no-untyped-def]
+    world = make_world("[policy.limits]\nmax_epsilon = 0.5\n")
+    release = world.propose()
+    world.north.cycle()
+    assert world.north.status(release) == "declined"
+    (told,) = world.coordinator.heard("Decline")
+    assert b"The party declines this release." in told
+    assert b"epsilon" not in told
+
+
+def test_a_table_of_the_spec_is_what_everybody_reads(world: World) -> None:
+    spec = world.spec()
+    assert ReleaseSpec.from_bytes(spec.to_bytes()) == spec
+    codes = [hospital.desk().bounded(spec).codes.shape for hospital in (world.north, world.south)]
+    assert codes == [(40, 4), (40, 1)]

@@ -1,0 +1,126 @@
+"""The hospital's own limits in numbers: each one kept, each one named when it is exceeded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
+from party_node.ledger import Balance
+from party_node.settings import Limits, Policy
+from tests.party_node.known import KEYS, KNOWN, SPEC, Known
+from tests.support.specs import TWO_PARTIES, build_spec, numeric
+
+
+def limited(**limits: Any) -> Known:
+    return replace(KNOWN, policy=Policy(limits=Limits(**limits), auto_approve=Limits()))
+
+
+LIMITS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"parties": ("east",)}, {"parties": ("south",)}, "parties south are not among those allowed"),
+    ({"columns": ("age",)}, {"columns": ("age", "sex")}, "columns sex are not among those allowed"),
+    ({"mechanisms": ("rows",)}, {"mechanisms": ("mixed",)}, "mechanism mixed is not among those allowed"),
+    ({"max_epsilon": 0.99}, {"max_epsilon": 1.0}, "joint epsilon = 1 exceeds 0.99"),
+    ({"max_delta": 9e-6}, {"max_delta": 1e-5}, "delta = 1e-05 exceeds 9e-06"),
+    ({"max_total_epsilon": 0.5}, {"max_total_epsilon": 1.0}, "would exceed 0.5"),
+    ({"min_rows": 41}, {"min_rows": 40}, "40 patients are fewer than 41"),
+]
+
+
+@pytest.mark.parametrize(("outside", "inside", "words"), LIMITS, ids=[next(iter(limit[0])) for limit in LIMITS])
+def test_each_limit_of_the_policy(outside: dict[str, Any], inside: dict[str, Any], words: str) -> None:
+    with pytest.raises(PolicyRefused, match=words):
+        limited(**outside).assess(SPEC)
+    assert limited(**inside).assess(SPEC).automatic
+    person = replace(KNOWN, policy=Policy(auto_approve=Limits(**outside))).assess(SPEC)
+    assert not person.automatic
+    assert [words in reason for reason in person.beyond_auto] == [True]
+    assert replace(KNOWN, policy=Policy(auto_approve=Limits(**inside))).assess(SPEC).automatic
+
+
+def test_every_limit_has_its_test() -> None:
+    assert {name for outside, _, _ in LIMITS for name in outside} == set(Limits.model_fields)
+
+
+def test_every_limit_that_is_exceeded_is_named() -> None:
+    with pytest.raises(PolicyRefused, match=r"joint epsilon.*; .*patients"):
+        limited(max_epsilon=0.5, min_rows=1000).assess(SPEC)
+
+
+def test_what_was_spent_before_counts_in_the_total() -> None:
+    spent = replace(
+        KNOWN,
+        balance=Balance(Fraction(1), charged=KNOWN.assess(SPEC).cost, reserved=KNOWN.assess(SPEC).cost),
+        policy=Policy(limits=Limits(max_total_epsilon=1.0), auto_approve=Limits()),
+    )
+    with pytest.raises(PolicyRefused, match=r"total epsilon = 1\.\d+ would exceed 1"):
+        spent.assess(SPEC)
+
+
+def test_without_a_policy_a_person_approves() -> None:
+    assessment = replace(KNOWN, policy=Policy()).assess(SPEC)
+    assert not assessment.automatic
+    assert assessment.blockers == ()
+    assert "a person" in assessment.beyond_auto[0]
+
+
+@pytest.mark.parametrize(("delta", "allowed"), [(1 / 40, False), (0.5, False), (0.0249, True)])
+def test_a_delta_that_permits_publishing_a_row_needs_an_explicit_policy(delta: float, allowed: bool) -> None:
+    spec = build_spec(keys=KEYS, delta=delta, grid_bits=14)
+    if allowed:
+        assert KNOWN.assess(spec).automatic
+    else:
+        with pytest.raises(PolicyRefused, match="is not below 1/n"):
+            KNOWN.assess(spec)
+    willing = replace(KNOWN, policy=Policy(auto_approve=Limits(), allow_large_delta=True))
+    assert willing.assess(spec).automatic
+
+
+@pytest.mark.parametrize(
+    ("pins", "words"),
+    [
+        ({}, f"party-node peers pin south {KEYS['south']}"),
+        ({"east": KEYS["south"]}, "compare the key of south"),
+        ({"south": "dd" * 32}, "another key for south than the one pinned here; telephone them"),
+    ],
+)
+def test_an_unpinned_or_differently_pinned_peer_needs_a_person_first(pins: dict[str, str], words: str) -> None:
+    assessment = replace(KNOWN, pins=pins).assess(SPEC)
+    assert not assessment.automatic
+    assert words in assessment.blockers[0]
+    assert assessment.beyond_auto == ()
+
+
+def test_each_peer_is_looked_at() -> None:
+    parties = {**TWO_PARTIES, "east": (numeric("weight", 0, 300),), "west": (numeric("height", 0, 300),)}
+    spec = build_spec(parties, keys={**KEYS, "east": "ee" * 32, "west": "ff" * 32})
+    blockers = KNOWN.assess(spec).blockers
+    assert [name in blocker for name, blocker in zip(("east", "west"), blockers, strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize("short", [Fraction(1, 10**15), Fraction(1, 100)])
+def test_more_than_is_left_is_refused(short: Fraction) -> None:
+    cost = KNOWN.assess(SPEC).cost
+    enough = Balance(cost * 3, cost, cost)
+    assert replace(KNOWN, balance=enough).assess(SPEC).automatic
+    with pytest.raises(BudgetExceeded) as caught:
+        replace(KNOWN, balance=replace(enough, reserved=cost + short)).assess(SPEC)
+    assert caught.value.needed == pytest.approx(float(cost))
+
+
+def test_a_lie_weighs_more_than_a_limit_and_a_limit_more_than_the_budget() -> None:
+    empty = replace(limited(max_epsilon=0.1), balance=Balance(Fraction(0), Fraction(0), Fraction(0)))
+    with pytest.raises(SpecRefused):
+        empty.assess(SPEC.model_copy(update={"rows": 41}))
+    with pytest.raises(PolicyRefused):
+        empty.assess(SPEC)
+
+
+def test_a_target_for_each_party_is_judged_by_what_all_blocks_reveal() -> None:
+    spec = build_spec(keys=KEYS, scope="per-party")  # epsilon = 1 for each of two blocks
+    with pytest.raises(PolicyRefused, match=r"joint epsilon = 1\.46\d+ exceeds 1"):
+        limited(max_epsilon=1.0).assess(spec)
+    assert limited(max_epsilon=1.5).assess(spec).automatic

@@ -1,0 +1,245 @@
+"""When the hospital says no: to a proposal that does not check out, to data that changed, and in the middle of things."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from dprelease.errors import Conflict, DataRefused, PeerUnavailable
+from dprelease.spec import PartyColumns, ReleaseSpec, Target
+from dprelease.wire.v1 import coordination_pb2
+from party_node.desk import Desk
+from party_node.journal import Status
+from tests.party_node.world import Hospital, World
+from tests.support.specs import numeric
+
+
+def reasons(world: World) -> list[str]:
+    """What the coordinator was told."""
+    return [coordination_pb2.DeclineRequest.FromString(data).reason for data in world.coordinator.heard("Decline")]
+
+
+def other_bounds(spec: ReleaseSpec) -> dict[str, object]:
+    part = spec.party("north")
+    assert part is not None
+    columns = (numeric("age", 0.0, 12000.0, unit="years"), part.columns[1])
+    widened = PartyColumns(party="north", key=part.key, columns=columns)
+    return {"parties": (widened, *(other for other in spec.parties if other.party != "north"))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (lambda spec: {"rows": 41}, "rows = 41"),
+        (lambda spec: {"alignment": "00" * 32}, "alignment"),
+        (lambda spec: {"roster": "others"}, "roster"),
+        (lambda spec: {"target": Target(scope="joint", epsilon=0.5, delta=1e-5)}, "does not reach the joint target"),
+        (other_bounds, "column age is not declared here"),
+    ],
+)
+def test_a_proposal_that_does_not_check_out_is_declined_with_a_constant_sentence(
+    world: World,
+    changes: Callable[[ReleaseSpec], dict[str, object]],
+    words: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    release = world.propose("a lie", **changes(world.spec()))
+    world.north.cycle(2)
+    assert world.north.status(release) == "declined"
+    assert reasons(world) == ["The release spec does not check out."]
+    assert words in caplog.text  # what exactly is wrong stays on the hospital's own screen
+    assert world.north.ledger_kinds(release) == []
+    assert world.north.noise.draws == []
+
+
+def test_a_release_that_the_budget_does_not_allow_is_declined(world: World) -> None:
+    world.north.desk().ledger.reserve("cohort", "f" * 64, world.north.desk().ledger.balance("cohort").remaining, {})
+    release = world.propose()
+    world.north.cycle()
+    assert reasons(world) == ["The privacy budget does not allow this."]
+    assert world.north.ledger_kinds(release) == []
+
+
+def one_cell(hospital: Hospital) -> None:
+    lines = hospital.source.read_text().splitlines()
+    subject, _, sex = lines[7].split(",")
+    lines[7] = f"{subject},99.5,{sex}"
+    hospital.source.write_text("\n".join(lines) + "\n")
+
+
+def one_patient_less(hospital: Hospital) -> None:
+    hospital.source.write_text("\n".join(hospital.source.read_text().splitlines()[:-1]) + "\n")
+
+
+def another_patient(hospital: Hospital) -> None:
+    hospital.source.write_text(hospital.source.read_text().replace("subject-0003", "subject-9999"))
+
+
+def gone(hospital: Hospital) -> None:
+    hospital.source.unlink()
+
+
+def unreadable(hospital: Hospital) -> None:
+    hospital.source.write_bytes(hospital.source.read_bytes() + b"subject-0099,\xff,female\n")
+
+
+def no_longer_declared(hospital: Hospital) -> None:
+    hospital.edit(r"^\[columns\.age\]$", "[columns.age_in_years]\nfrom = 'age'")
+
+
+CHANGES = [one_cell, one_patient_less, another_patient, gone, unreadable, no_longer_declared]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_data_that_changed_after_approval_are_not_released(
+    world: World, change: Callable[[Hospital], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    release = world.propose()
+    world.north.cycle()
+    world.south_approves(release)
+    change(world.north)
+    world.north.cycle()
+    assert world.north.noise.draws == []
+    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.status(release) == "declined"
+    assert reasons(world) == ["The party cannot take part."]
+    assert world.coordinator.state(release) == "FAILED"
+    assert world.hub.sealed == []
+    assert "subject-" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change", CHANGES[1:], ids=lambda change: change.__name__
+)  # another cell alone is no change yet
+def test_data_that_changed_before_signing_are_not_approved(careful: World, change: Callable[[Hospital], None]) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    north.desk().accept(north.record(release))
+    change(north)
+    north.cycle()
+    assert careful.coordinator.heard("Approve") == []
+    assert north.ledger_kinds(release) == []
+    assert north.status(release) == "declined"
+    assert reasons(careful) == ["The party cannot take part."]
+
+
+@pytest.mark.parametrize("order", ["reversed", "sorted"])
+def test_another_order_of_the_file_is_the_same_table(world: World, order: str) -> None:
+    release = world.propose()
+    world.north.cycle()
+    world.south_approves(release)
+    header, *lines = world.north.source.read_text().splitlines()
+    lines = lines[::-1] if order == "reversed" else sorted(lines)
+    world.north.source.write_text("\n".join([header, *lines]) + "\n")
+    world.north.cycle()
+    assert world.north.status(release) == "delivered"
+
+
+def test_a_coordinator_that_is_away_hears_the_refusal_later(world: World) -> None:
+    release = world.propose()
+    world.north.cycle()
+    world.south_approves(release)
+    one_cell(world.north)
+    world.coordinator.raises["Decline"] = PeerUnavailable("x")
+    world.north.cycle()
+    assert world.north.ledger_kinds(release) == ["reserve"]
+    del world.coordinator.raises["Decline"]
+    world.north.cycle()
+    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.coordinator.state(release) == "FAILED"
+
+
+def test_a_persons_reason_survives_trouble_on_the_way(careful: World) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    north.desk().decline(north.record(release), "the ethics board first")
+    careful.coordinator.raises["Decline"] = PeerUnavailable("x")
+    north.cycle(2)
+    assert north.record(release).note == "the ethics board first"
+    del careful.coordinator.raises["Decline"]
+    north.cycle(2)
+    assert reasons(careful) == ["the ethics board first"] * 3
+    assert careful.coordinator.state(release) == "REJECTED"
+
+
+def interleave(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, act: Callable[[], None]) -> None:
+    """Let somebody act, once, just before the daemon does something."""
+    original, done = getattr(owner, name), []
+
+    def first(*arguments: object) -> object:
+        if not done:
+            done.append(1)
+            act()
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, first)
+
+
+def test_a_person_who_declines_while_the_daemon_reads_the_table_is_obeyed(
+    careful: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    north.desk().accept(north.record(release))
+    interleave(monkeypatch, Desk, "bounded", lambda: north.desk().decline(north.record(release), "no"))
+    north.cycle()
+    assert careful.coordinator.heard("Approve") == []
+    north.cycle()
+    assert north.ledger_kinds(release) == ["reserve", "free"]
+    assert reasons(careful) == ["no"]
+    assert north.status(release) == "declined"
+
+
+def test_what_a_person_declined_while_everybody_else_approved_is_withdrawn(careful: World) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    north.desk().decline(north.record(release), "no")
+    careful.coordinator.move(release, "APPROVED")
+    north.cycle()
+    assert careful.coordinator.state(release) == "FAILED"
+
+
+@pytest.mark.parametrize("status", [Status.APPROVED, Status.SEALED, Status.DELIVERED, Status.DECLINED, Status.ENDED])
+def test_a_person_can_decline_only_what_is_not_signed(world: World, status: Status) -> None:
+    release = world.propose()
+    world.north.cycle()
+    journal = world.north.desk().journal
+    journal.move(release, set(Status), status, "as it is")
+    with pytest.raises(Conflict, match=f"is {status.value} here"):
+        world.north.desk().decline(world.north.record(release), "too late")
+    assert world.north.record(release).note == "as it is"
+    assert world.north.ledger_kinds(release) == ["reserve"]
+
+
+def test_a_release_given_up_here_is_never_approved_again(careful: World) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    desk = north.desk()
+    desk.accept(north.record(release))
+    desk.ledger.reserve("cohort", release, desk.assess(careful.spec()).cost, {})
+    desk.ledger.free("cohort", release)  # as after a power cut between freeing and the journal's note
+    north.cycle(2)
+    assert careful.coordinator.heard("Approve") == []
+    assert "given up here" in north.record(release).note
+
+
+def test_giving_up_twice_changes_nothing(world: World) -> None:
+    release = world.propose()
+    world.north.cycle()
+    desk = world.north.desk()
+    for _ in range(2):
+        desk.give_up(desk.journal.find(release), Status.ENDED, "over")
+    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+
+
+def test_a_spec_without_our_columns_is_refused_in_every_way(world: World) -> None:
+    spec = world.spec()
+    stranger = spec.model_copy(update={"parties": spec.parties[1:], "noise": spec.noise[1:]})
+    with pytest.raises(DataRefused, match="no columns of ours"):
+        world.north.desk().bounded(stranger)
+    release = world.coordinator.propose(stranger)
+    world.north.cycle()
+    assert world.north.status(release) == "declined"

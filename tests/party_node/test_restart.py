@@ -1,0 +1,193 @@
+"""Power cuts at every step: a fresh process goes on from what is on disk, and never draws noise for bytes that exist."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+
+from dprelease.approval import SignedApproval
+from dprelease.canonical import sha256
+from tests.party_node.world import World
+
+DRAWS_OF_ONE_BLOCK = 2  # the mixing rows and the anchor
+
+
+class PowerCut(BaseException):
+    """The process ends here: nothing catches it."""
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, path: str, when: str, call: int = 1) -> None:
+    """End the process before or after the `call`-th time that something is done; later calls go through."""
+    original, calls = resolve_name(path), []
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        calls.append(1)
+        if when == "before" and len(calls) == call:
+            raise PowerCut
+        result = original(*arguments, **named)
+        if when == "after" and len(calls) == call:
+            raise PowerCut
+        return result
+
+    monkeypatch.setattr(path, interrupted)
+
+
+Cut = tuple[str, str, int]
+DECIDING: list[Cut] = [
+    ("party_node.journal.Journal.offer", "after", 1),
+    ("party_node.journal.Journal.move", "before", 1),
+    ("party_node.journal.Journal.move", "after", 1),
+    ("party_node.journal.Journal.commit", "before", 1),
+    ("party_node.journal.Journal.commit", "after", 1),
+    ("party_node.ledger.Ledger.reserve", "before", 1),
+    ("party_node.ledger.Ledger.reserve", "after", 1),
+    ("party_node.desk.approve", "after", 1),
+    ("party_node.journal.Journal.sign", "before", 1),
+    ("party_node.journal.Journal.sign", "after", 1),
+    ("party_node.outbound.Coordinator.approve", "before", 1),
+    ("party_node.outbound.Coordinator.approve", "after", 1),
+]
+MAKING: list[Cut] = [
+    ("party_node.daemon.check_all_approved", "before", 1),
+    ("party_node.daemon.check_all_approved", "after", 1),
+    ("party_node.daemon.privatize", "before", 1),
+    ("party_node.daemon.privatize", "after", 1),
+    ("party_node.sealing.write_durably", "before", 1),
+    ("party_node.sealing.write_durably", "after", 1),  # the block is there, its seal is not
+]
+SEALED: list[Cut] = [
+    ("party_node.sealing.write_durably", "after", 2),
+    ("party_node.sealing.Vault.seal", "after", 1),
+    ("party_node.ledger.Ledger.charge", "before", 1),
+    ("party_node.ledger.Ledger.charge", "after", 1),
+    ("party_node.journal.Journal.move", "before", 1),
+    ("party_node.journal.Journal.move", "after", 1),
+    ("party_node.daemon.knock", "after", 1),
+    ("party_node.ledger.Ledger.send", "before", 1),
+    ("party_node.ledger.Ledger.send", "after", 1),
+    ("party_node.daemon.upload", "before", 1),
+    ("party_node.daemon.upload", "after", 1),
+    ("party_node.journal.Journal.move", "before", 2),
+    ("party_node.journal.Journal.move", "after", 2),
+]
+
+
+def cut_short(world: World, path: str, when: str, call: int = 1) -> None:
+    """A round of the north's daemon that a power cut ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        cut(patch, path, when, call)
+        with pytest.raises(PowerCut):
+            world.north.cycle()
+
+
+def approved(world: World) -> str:
+    """A release that every party approved, and that the north has made nothing for."""
+    release = world.propose()
+    world.north.cycle()
+    world.south_approves(release)
+    return release
+
+
+def delivered_once(world: World, release: str) -> None:
+    """The hub holds one block, the ledger one charge, and a later round changes neither."""
+    assert world.north.status(release) == "delivered"
+    data = world.block(release, "north")
+    assert {sealed.sha256 for sealed in world.hub.sealed} == {sha256(data)}
+    assert world.north.desk().vault.path(release).read_bytes() == data
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    draws = len(world.north.noise.draws)
+    world.north.cycle(2)
+    assert len(world.north.noise.draws) == draws
+
+
+@pytest.mark.parametrize(("path", "when", "call"), DECIDING)
+def test_a_cut_while_deciding(world: World, path: str, when: str, call: int) -> None:
+    release = world.propose()
+    cut_short(world, path, when, call)
+    world.north.cycle()
+    assert world.north.status(release) == "approved"
+    assert world.north.ledger_kinds(release) == ["reserve"]
+    held = world.coordinator.records[release].approvals
+    assert len(held) == 1
+    assert SignedApproval.from_bytes(held[0]).approval.party == "north"
+    world.south_approves(release)
+    world.north.cycle()
+    delivered_once(world, release)
+    assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
+
+
+@pytest.mark.parametrize(("path", "when", "call"), MAKING)
+def test_a_cut_before_the_seal_leaves_nothing_that_was_seen(world: World, path: str, when: str, call: int) -> None:
+    release = approved(world)
+    cut_short(world, path, when, call)
+    assert world.north.ledger_kinds(release) == ["reserve"]
+    assert world.hub.sealed == []
+    assert world.north.desk().vault.find(release) is None
+    world.north.cycle()
+    delivered_once(world, release)
+
+
+@pytest.mark.parametrize(("path", "when", "call"), SEALED)
+def test_a_cut_after_the_seal_never_draws_again(world: World, path: str, when: str, call: int) -> None:
+    release = approved(world)
+    cut_short(world, path, when, call)
+    sealed = world.north.desk().vault.path(release).read_bytes()
+    sent = bool(world.hub.sealed)
+    assert not sent or world.north.ledger_kinds(release) == ["reserve", "charge", "send"]  # no charge, no bytes
+    world.north.cycle()
+    delivered_once(world, release)
+    assert world.block(release, "north") == sealed
+    assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "FAILED"])
+@pytest.mark.parametrize(("path", "when", "call"), SEALED)
+def test_a_release_that_is_over_after_a_cut_gives_back_what_did_not_leave(
+    world: World, path: str, when: str, call: int, state: str
+) -> None:
+    release = approved(world)
+    cut_short(world, path, when, call)
+    kinds = world.north.ledger_kinds(release)
+    world.coordinator.move(release, state)
+    world.north.cycle(2)
+    vault, balance = world.north.desk().vault, world.north.desk().ledger.balance("cohort")
+    if kinds[-1] == "send":
+        assert world.north.ledger_kinds(release) == kinds
+        assert balance.charged > 0
+        assert vault.find(release) is not None
+    else:
+        assert world.north.ledger_kinds(release) == [*kinds, "free"]
+        assert (balance.charged, balance.reserved) == (0, 0)
+        assert not vault.path(release).exists()
+        assert world.hub.sealed == []
+    world.coordinator.move(release, "APPROVED")  # a coordinator that changes its mind gains nothing
+    world.north.cycle(2)
+    assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
+    assert world.north.status(release) == "ended"
+
+
+@pytest.mark.parametrize("path", ["party_node.ledger.Ledger.free", "party_node.sealing.Vault.discard"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
+    release = approved(world)
+    cut_short(world, "party_node.ledger.Ledger.charge", "after")
+    world.coordinator.move(release, "CANCELLED")
+    cut_short(world, path, when)
+    world.north.cycle()
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "free"]
+    assert not world.north.desk().vault.path(release).exists()
+    assert world.north.status(release) == "ended"
+
+
+def test_a_cut_between_freeing_and_ending_lets_no_block_out_if_the_coordinator_turns(world: World) -> None:
+    release = approved(world)
+    cut_short(world, "party_node.ledger.Ledger.charge", "after")
+    world.coordinator.move(release, "CANCELLED")
+    cut_short(world, "party_node.ledger.Ledger.free", "after")
+    world.coordinator.move(release, "APPROVED")
+    world.north.cycle(2)
+    assert world.hub.sealed == []
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "free"]
+    assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK

@@ -1,0 +1,113 @@
+"""The sealed block on disk: made once, whole or absent, and never anything else than what was signed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dprelease.block import Block, expected_header
+from dprelease.canonical import sha256
+from dprelease.errors import IntegrityError
+from dprelease.manifest import verify_block
+from dprelease.signing import PrivateKey, new_private_key
+from party_node import durable
+from party_node.durable import write_durably
+from party_node.sealing import Vault
+from tests.support.specs import build_spec
+
+SPEC = build_spec()
+
+
+@pytest.fixture(scope="module")
+def key() -> PrivateKey:
+    return new_private_key()
+
+
+def block(value: int) -> Block:
+    header = expected_header(SPEC, "north")
+    return Block(header, np.full((header.rows, header.columns), value, np.int64))
+
+
+def test_a_sealed_block_is_found_as_it_was_signed(folder: Path, key: PrivateKey) -> None:
+    sealed = Vault(folder / "sealed").seal(block(1), key)
+    found = Vault(folder / "sealed").find(SPEC.digest())
+    assert found == sealed
+    data = Vault(folder / "sealed").path(SPEC.digest()).read_bytes()
+    assert (sealed.sha256, sealed.size, data) == (sha256(data), len(data), block(1).to_bytes())
+    verify_block(key.public_key(), sealed)
+
+
+def test_a_second_draw_for_the_same_release_is_dropped(folder: Path, key: PrivateKey) -> None:
+    vault = Vault(folder / "sealed")
+    first = vault.seal(block(1), key)
+    assert vault.seal(block(2), key) == first
+    assert vault.path(SPEC.digest()).read_bytes() == block(1).to_bytes()
+
+
+def test_nothing_is_sealed_before_its_seal_is_there(folder: Path, key: PrivateKey) -> None:
+    vault = Vault(folder / "sealed")
+    assert vault.find(SPEC.digest()) is None
+    write_durably(vault.path(SPEC.digest()), block(1).to_bytes())
+    assert vault.find(SPEC.digest()) is None
+    assert vault.seal(block(2), key).sha256 == sha256(block(2).to_bytes())
+
+
+def test_only_the_owner_can_read_it(folder: Path, key: PrivateKey) -> None:
+    Vault(folder / "sealed").seal(block(1), key)
+    assert {path.stat().st_mode & 0o777 for path in (folder / "sealed").iterdir()} == {0o600}
+
+
+def test_an_altered_or_lost_block_is_not_found_but_reported(folder: Path, key: PrivateKey) -> None:
+    vault = Vault(folder / "sealed")
+    vault.seal(block(1), key)
+    path = vault.path(SPEC.digest())
+    path.write_bytes(block(2).to_bytes())
+    with pytest.raises(IntegrityError, match="altered"):
+        vault.find(SPEC.digest())
+    path.unlink()
+    with pytest.raises(IntegrityError, match="altered"):
+        vault.seal(block(2), key)
+
+
+def test_discarding_leaves_nothing_and_may_be_repeated(folder: Path, key: PrivateKey) -> None:
+    vault = Vault(folder / "sealed")
+    vault.discard(SPEC.digest())
+    vault.seal(block(1), key)
+    for _ in range(2):
+        vault.discard(SPEC.digest())
+    assert vault.find(SPEC.digest()) is None
+    assert list((folder / "sealed").iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "a" / "file"
+    write_durably(path, b"before")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(durable.os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            write_durably(path, b"after")
+    assert path.read_bytes() == b"before"
+    write_durably(path, b"after")
+    assert path.read_bytes() == b"after"
+    assert [entry.name for entry in path.parent.iterdir()] == ["file"]
+
+
+def test_bytes_and_name_are_on_disk_before_it_returns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bool] = []
+    original = durable.os.fsync
+
+    def recording(handle: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(handle).st_mode))
+        original(handle)
+
+    monkeypatch.setattr(durable.os, "fsync", recording)
+    write_durably(folder / "file", b"x")
+    assert synced == [False, True]  # the file, then its folder

@@ -1,0 +1,123 @@
+"""What the hospital sees: the numbers of the guarantee, and foreign words as plain words."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+
+from dprelease.accounting import guarantee
+from dprelease.errors import InvalidInput
+from party_node.show import _published, screen
+from tests.party_node.world import ROWS, World
+from tests.support.specs import build_spec
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]Age[/red] [/nothing] :smile: \u202eesrever"
+
+
+def test_the_card_says_what_would_be_published_and_what_it_costs(careful: World) -> None:
+    spec = careful.spec()
+    release = careful.coordinator.propose(spec)
+    careful.north.cycle()
+    shown = json.loads(careful.north.run("review", "show", release, "--json").stdout)
+    given = guarantee(spec)
+    assert shown["would_publish"] == (
+        f"8 noisy random mixtures of all {ROWS} patients and one row of column sums, 5 columns"
+    )
+    assert shown["own_columns"] == [
+        "age: 0 to 120 years; missing = 60",
+        "sex: one of female, male or other; missing = other",
+    ]
+    assert shown["parties"] == {"north": ["age", "sex=female", "sex=male", "sex=other"], "south": ["glucose"]}
+    assert shown["joint_epsilon"] == given.joint_epsilon
+    assert shown["own_epsilon"] == given.party("north").epsilon
+    assert shown["epsilon_of_others_against_us"] == given.against({"north"})
+    assert shown["costs_mu2"] == pytest.approx(float(given.party("north").mu2))
+    assert shown["budget"]["spent_mu2_before"] == 0
+    assert shown["budget"]["spent_mu2_after"] == pytest.approx(shown["costs_mu2"])
+    assert shown["budget"]["spent_epsilon_after"] == pytest.approx(given.party("north").epsilon)
+    assert shown["guarantee"] == list(given.words())
+    assert (shown["first"], shown["status"], shown["decide_before"]) == ([], "waiting", spec.expires)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mechanism": "rows"}, "40 noisy rows of 5 columns, one for each patient, in keyed order"),
+        ({"anchor_weight": "0"}, "8 noisy random mixtures of all 40 patients, 5 columns"),
+    ],
+)
+def test_every_kind_of_release_is_told_in_its_own_words(changes: dict[str, str], words: str) -> None:
+    assert _published(build_spec(**changes)) == words  # type: ignore[arg-type]
+
+
+def printed(world: World, release: str) -> list[str]:
+    commands = [
+        ("review", "list"),
+        ("review", "show", release),
+        ("review", "approve", release, "--yes"),
+        ("ledger", "show"),
+    ]
+    shown = []
+    for command in commands:
+        result = world.north.run(*command)
+        assert result.exit_code == 0, result.output
+        shown.append(result.stdout)
+        world.north.cycle()
+    return shown
+
+
+def test_a_hostile_title_is_printed_and_nothing_else(careful: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    release = careful.propose(HOSTILE)
+    careful.north.cycle()
+    for output in printed(careful, release):
+        assert "\x1b" not in output
+        assert "\x07" not in output
+        assert "\u202e" not in output
+        assert " [2J ]0;owned [red]Age[/red] [/nothing] :smile:  esrever" in output
+
+
+def test_a_hostile_explanation_is_printed_and_logged_as_one_line(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    release = world.propose()
+    world.north.cycle()
+    world.coordinator.move(release, "CANCELLED", "gone\n2026-01-01 INFO all is well \x1b[2J")
+    world.north.cycle()
+    assert world.north.record(release).note == "cancelled: gone 2026-01-01 INFO all is well  [2J"
+    assert all("\n" not in record.getMessage() and "\x1b" not in record.getMessage() for record in caplog.records)
+
+
+def test_the_screen_has_no_markup_of_its_own() -> None:
+    console = screen()
+    console.file = StringIO()
+    console.print("[bold]a[/bold] :smile: http://x [/]")
+    assert console.file.getvalue() == "[bold]a[/bold] :smile: http://x [/]\n"
+
+
+@pytest.mark.parametrize("delta", ["0", "1", "-1", "nan"])
+def test_epsilon_needs_a_delta_between_nought_and_one(world: World, delta: str) -> None:
+    result = world.north.run("ledger", "show", "--delta", delta)
+    assert (result.exit_code, result.stderr[:6]) == (2, "error:")
+    with pytest.raises(InvalidInput):
+        world.north.desk().ledger.balance("cohort").epsilon(float(delta))
+
+
+def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
+    spec = world.spec()
+    release = world.coordinator.propose(spec)
+    world.north.cycle()
+    shown = " ".join(world.north.run("ledger", "show", "--delta", "1e-5").stdout.split())
+    assert release[:12] in shown
+    assert "age and glucose" in shown
+    assert f"spent epsilon = {guarantee(spec).party('north').epsilon:.6g} at delta = 1e-05" in shown
+
+
+def test_peers_and_checks_for_people(world: World) -> None:
+    assert world.north.run("peers", "list").stdout == f"south {world.members['south'].fingerprint}\n"
+    shown = world.north.run("check", "--offline").stdout
+    assert shown.count("ok      ") == 8
+    assert "PROBLEM" not in shown

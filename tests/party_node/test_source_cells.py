@@ -1,0 +1,195 @@
+"""Single cells: what is a number, what is missing, what is a level; counted exactly and never refused."""
+
+from __future__ import annotations
+
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from party_node.source import Findings
+from tests.party_node.tables import FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read
+
+IN_ORDER = Findings()
+MISSING = Findings(missing=1)
+UNREADABLE = Findings(unreadable=1)
+OUTSIDE = Findings(outside=1)
+
+NUMBERS: list[tuple[str, int, Findings]] = [
+    ("0", 0, IN_ORDER),
+    ("1", UNIT, IN_ORDER),
+    ("-1", -UNIT, IN_ORDER),
+    ("+1", UNIT, IN_ORDER),
+    (".25", UNIT // 4, IN_ORDER),
+    ("1.", UNIT, IN_ORDER),
+    ("25e-2", UNIT // 4, IN_ORDER),
+    ("2.5E-1", UNIT // 4, IN_ORDER),
+    (" 0.25\t", UNIT // 4, IN_ORDER),
+    ("00.25", UNIT // 4, IN_ORDER),
+    ("1e-999", 0, IN_ORDER),
+    ("1.0000001", UNIT, OUTSIDE),
+    ("-7", -UNIT, OUTSIDE),
+    ("1e300", UNIT, OUTSIDE),
+    ("", FILL, MISSING),
+    ("NA", FILL, MISSING),
+    ("N/A", FILL, MISSING),
+    ("NaN", FILL, MISSING),
+    ("null", FILL, MISSING),
+    (" NA ", FILL, MISSING),
+    ("   ", FILL, MISSING),
+    ('"NULL"', FILL, MISSING),
+    ("inf", FILL, UNREADABLE),
+    ("-Infinity", FILL, UNREADABLE),
+    ("1e999", FILL, UNREADABLE),
+    ("-1e999", FILL, UNREADABLE),
+    ("9" * 400, FILL, UNREADABLE),
+    ("twelve", FILL, UNREADABLE),
+    ("0x10", FILL, UNREADABLE),
+    ("1_0", FILL, UNREADABLE),
+    ('"0,5"', FILL, UNREADABLE),
+    ("1 2", FILL, UNREADABLE),
+    ("--1", FILL, UNREADABLE),
+    ("1e", FILL, UNREADABLE),
+    (".", FILL, UNREADABLE),
+    ("٣", FILL, UNREADABLE),
+    ("true", FILL, UNREADABLE),
+]
+
+LEVELS: list[tuple[str, list[int], Findings]] = [
+    ("u", LEVEL["u"], IN_ORDER),
+    ("v", LEVEL["v"], IN_ORDER),
+    (" u ", LEVEL["u"], IN_ORDER),
+    ('"u"', LEVEL["u"], IN_ORDER),
+    ('"u\n"', LEVEL["u"], IN_ORDER),
+    ("U", LEVEL["other"], OUTSIDE),
+    ("w", LEVEL["other"], OUTSIDE),
+    ("other", LEVEL["other"], OUTSIDE),
+    ("1", LEVEL["other"], OUTSIDE),
+    ("", LEVEL["v"], MISSING),
+    ("NA", LEVEL["v"], MISSING),
+    (" null ", LEVEL["v"], MISSING),
+]
+
+
+@pytest.mark.parametrize(("cell", "code", "found"), NUMBERS, ids=[repr(case[0][:12]) for case in NUMBERS])
+def test_a_cell_that_should_be_a_number(tmp_path: Path, cell: str, code: int, found: Findings) -> None:
+    table = read(csv(tmp_path, f"id,x,c\n1,{cell},u\n"))
+    assert table.bounded.codes.tolist() == [[code, *LEVEL["u"]]]
+    assert table.findings == {"x": found, "c": IN_ORDER}
+
+
+@pytest.mark.parametrize(("cell", "codes", "found"), LEVELS, ids=[repr(case[0]) for case in LEVELS])
+def test_a_cell_that_should_be_a_level(tmp_path: Path, cell: str, codes: list[int], found: Findings) -> None:
+    table = read(csv(tmp_path, f"id,x,c\n1,0,{cell}\n"))
+    assert table.bounded.codes.tolist() == [[0, *codes]]
+    assert table.findings == {"x": IN_ORDER, "c": found}
+
+
+def plain_cell(cell: str) -> str:
+    """A CSV cell without its quotation marks."""
+    return cell[1:-1] if cell.startswith('"') else cell
+
+
+def test_text_in_parquet_reads_as_it_does_in_csv(tmp_path: Path) -> None:
+    numbers, levels = [case[0] for case in NUMBERS], [case[0] for case in LEVELS]
+    size = max(len(numbers), len(levels))
+    cells = [(str(i), numbers[i % len(numbers)], levels[i % len(levels)]) for i in range(size)]
+    by_csv = read(csv(tmp_path, "id,x,c\n" + "".join(f"{i},{x},{c}\n" for i, x, c in cells)))
+    texts = {
+        "id": [i for i, _, _ in cells],
+        "x": [plain_cell(x) for _, x, _ in cells],
+        "c": [plain_cell(c) for _, _, c in cells],
+    }
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        by_parquet = read(parquet(tmp_path, {name: pa.array(column, kind) for name, column in texts.items()}))
+        assert np.array_equal(by_parquet.bounded.codes, by_csv.bounded.codes)
+        assert by_parquet.findings == by_csv.findings
+        assert by_parquet.alignment.digest == by_csv.alignment.digest
+
+
+def test_counts_add_up_over_a_table(tmp_path: Path) -> None:
+    numbers = ["0.5"] * 5 + ["", "NA"] + ["x"] * 3 + ["inf"] + ["2"] * 4
+    levels = ["u"] * 7 + ["w"] * 2 + [""] * 6
+    rows = "".join(f"{i},{x},{c}\n" for i, (x, c) in enumerate(zip(numbers, levels, strict=True)))
+    table = read(csv(tmp_path, "id,x,c\n" + rows))
+    assert table.findings["x"] == Findings(missing=2, unreadable=4, outside=4)
+    assert table.findings["c"] == Findings(missing=6, unreadable=0, outside=2)
+
+
+@pytest.mark.parametrize(
+    ("cells", "code", "found"),
+    [
+        (pa.array([0.25]), UNIT // 4, IN_ORDER),
+        (pa.array([0.25], pa.float32()), UNIT // 4, IN_ORDER),
+        (pa.array(np.array([0.25], np.float16)), UNIT // 4, IN_ORDER),
+        (pa.array([1]), UNIT, IN_ORDER),
+        (pa.array([255], pa.uint8()), UNIT, OUTSIDE),
+        (pa.array([-(2**63)]), -UNIT, OUTSIDE),
+        (pa.array([True]), UNIT, IN_ORDER),
+        (pa.array([False]), 0, IN_ORDER),
+        (pa.array([decimal.Decimal("0.25")]), UNIT // 4, IN_ORDER),
+        (pa.array([decimal.Decimal("0.25")], pa.decimal256(50, 2)), UNIT // 4, IN_ORDER),
+        (pa.array([0.25]).dictionary_encode(), UNIT // 4, IN_ORDER),
+        (pa.array([float("nan")]), FILL, UNREADABLE),
+        (pa.array([float("inf")]), FILL, UNREADABLE),
+        (pa.array([None], pa.float64()), FILL, MISSING),
+        (pa.array([None], pa.int32()), FILL, MISSING),
+        (pa.array([None], pa.bool_()), FILL, MISSING),
+        (pa.array([None], pa.decimal128(5, 2)), FILL, MISSING),
+        (pa.array([None], pa.string()), FILL, MISSING),
+        (pa.array([None], pa.string()).dictionary_encode(), FILL, MISSING),
+        (pa.nulls(1), FILL, MISSING),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else None,
+)
+def test_numbers_in_parquet(tmp_path: Path, cells: pa.Array, code: int, found: Findings) -> None:
+    table = read(parquet(tmp_path, {"id": ["1"], "x": cells, "c": ["u"]}))
+    assert table.bounded.codes[0, 0] == code
+    assert table.findings["x"] == found
+
+
+@pytest.mark.parametrize(
+    ("cells", "levels", "found"),
+    [
+        (pa.array([7], pa.int8()), ["7", "8"], IN_ORDER),
+        (pa.array([7]).dictionary_encode(), ["7", "8"], IN_ORDER),
+        (pa.array([True]), ["true", "false"], IN_ORDER),
+        (pa.array([9]), ["7", "8"], OUTSIDE),
+        (pa.array([None], pa.int64()), ["7"], MISSING),
+        (pa.nulls(1), ["7"], MISSING),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else None,
+)
+def test_categories_in_parquet(tmp_path: Path, cells: pa.Array, levels: list[str], found: Findings) -> None:
+    columns: dict[str, dict[str, Any]] = {"c": {"kind": "categorical", "levels": levels}}
+    table = read(parquet(tmp_path, {"id": ["1"], "c": cells}), columns)
+    position = 0 if found == IN_ORDER else len(levels)
+    assert table.bounded.codes.tolist() == [[UNIT if i == position else 0 for i in range(len(levels) + 1)]]
+    assert table.findings["c"] == found
+
+
+def test_missing_markers_are_the_hospitals_own(tmp_path: Path) -> None:
+    path = csv(tmp_path, "id,x,c\n1,-9,-9\n2,NA,NA\n")
+    table = read(path, missing=("-9",))
+    assert codes_by_subject(table, ["1", "2"]) == {"1": [FILL, *LEVEL["v"]], "2": [FILL, *LEVEL["other"]]}
+    assert table.findings == {"x": Findings(missing=1, unreadable=1), "c": Findings(missing=1, outside=1)}
+
+
+def test_a_column_may_have_another_name_in_the_source(tmp_path: Path) -> None:
+    columns = {"x": {"kind": "numeric", "lower": -1, "upper": 1, "from": "X (unit/l)"}}
+    table = read(csv(tmp_path, "id,X (unit/l)\n1,0.25\n"), columns)
+    assert table.bounded.codes.tolist() == [[UNIT // 4]]
+    assert list(table.findings) == ["x"]
+
+
+def test_two_columns_may_come_from_one(tmp_path: Path) -> None:
+    numeric = {"kind": "numeric", "lower": -1, "upper": 1, "from": "x"}
+    columns = {"narrow": numeric, "wide": {**numeric, "lower": -2, "upper": 2}}
+    assert read(csv(tmp_path, "id,x\n1,0.5\n"), columns).bounded.codes.tolist() == [[UNIT // 2, UNIT // 4]]
+
+
+def test_findings_stay_out_of_what_is_printed_by_chance(tmp_path: Path) -> None:
+    assert "Findings" not in repr(read(csv(tmp_path, "id,x,c\n1,7,u\n")))

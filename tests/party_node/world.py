@@ -1,0 +1,234 @@
+"""Two hospitals that hold different columns about the same forty patients, and what joins them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner, Result
+
+from dprelease.approval import SignedApproval, approve
+from dprelease.canonical import sha256
+from dprelease.noise import NoiseSource
+from dprelease.settings import read_settings
+from dprelease.signing import private_key_pem, write_private
+from dprelease.spec import ReleaseSpec, instant
+from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc
+from party_node.cli import main
+from party_node.daemon import Daemon
+from party_node.desk import Desk
+from party_node.durable import write_durably
+from party_node.identity import Enrolment
+from party_node.journal import Record
+from party_node.outbound import Coordinator
+from party_node.settings import PartySettings
+from tests.party_node.fakes import FakeCoordinator, FakeHub, Server
+from tests.support.noise import RecordingNoise
+from tests.support.specs import build_spec
+from tests.wire.pki import Authority, Member
+
+ROWS = 40
+CAP = Fraction(1, 2)
+ALIGNMENT_KEY = hashlib.sha256(b"the hospitals' own").digest()
+
+DECLARED = {
+    "north": """
+[columns.age]
+kind = "numeric"
+lower = 0
+upper = 120
+unit = "years"
+[columns.sex]
+kind = "categorical"
+levels = ["female", "male"]
+""",
+    "south": """
+[columns.glucose]
+kind = "numeric"
+lower = 2
+upper = 30
+unit = "mmol/l"
+""",
+}
+
+WITHIN_LIMITS = """
+[policy.auto_approve]
+max_epsilon = 1.0
+max_delta = 1e-4
+min_rows = 20
+"""
+
+MANNERS = """
+[daemon]
+poll_seconds = 0.01
+stall_seconds = 30.0
+longest_wait_seconds = 0.02
+"""
+
+
+def rows_of(party: str) -> list[str]:
+    """The lines of a hospital's file, header first, in an order of its own; cells are easy to recognise."""
+    generator = np.random.default_rng(7)
+    ages = [f"{41 + i % 37}.{70000 + 13 * i}" for i in range(ROWS)]
+    sexes = ["female" if generator.random() < 0.5 else "male" for _ in range(ROWS)]
+    glucose = [f"{4 + i % 11}.{80000 + 17 * i}" for i in range(ROWS)]
+    cells = {
+        "north": ("patient,age,sex", [f"subject-{i:04},{ages[i]},{sexes[i]}" for i in range(ROWS)]),
+        "south": ("patient,glucose", [f"subject-{i:04},{glucose[i]}" for i in range(ROWS)]),
+    }
+    header, lines = cells[party]
+    order = np.random.default_rng(len(party) + ord(party[0])).permutation(ROWS)
+    return [header, *(lines[i] for i in order)]
+
+
+@dataclass
+class Hospital:
+    """One hospital: a folder with party.toml, rows and state, and the noise that its daemons draw."""
+
+    folder: Path
+    member: Member
+    world: World
+    noise: RecordingNoise
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "party.toml"
+
+    @property
+    def source(self) -> Path:
+        return self.folder / "rows.csv"
+
+    def desk(self) -> Desk:
+        """A desk as a fresh process would open it."""
+        return Desk(read_settings(self.config, PartySettings))
+
+    def daemon(self, noise: NoiseSource | None = None) -> Daemon:
+        """A daemon as a fresh process would make it."""
+        return Daemon(self.desk(), noise or self.noise)
+
+    @contextmanager
+    def dialled(self) -> Iterator[Coordinator]:
+        with Coordinator.dial(self.world.office.address, self.desk().identity.credentials()) as coordinator:
+            yield coordinator
+
+    def cycle(self, times: int = 1) -> None:
+        """Rounds of a fresh daemon: what it knows is on disk."""
+        daemon = self.daemon()
+        with self.dialled() as coordinator:
+            for _ in range(times):
+                daemon.cycle(coordinator)
+
+    def run(self, *arguments: str, stdin: str | None = None) -> Result:
+        """A command, as IT would type it."""
+        return CliRunner().invoke(main, ["--config", str(self.config), *arguments], input=stdin)
+
+    def record(self, release: str) -> Record:
+        return self.desk().journal.find(release)
+
+    def status(self, release: str) -> str:
+        """Where a release stands here; empty if it was never offered."""
+        record = self.desk().journal.get(release)
+        return record.status.value if record is not None else ""
+
+    def ledger_kinds(self, release: str) -> list[str]:
+        """What the ledger says of a release, in order."""
+        return [entry.kind for entry in self.desk().ledger.entries() if entry.release == release]
+
+    def edit(self, pattern: str, text: str) -> None:
+        """Change party.toml."""
+        before = self.config.read_text()
+        after = re.sub(pattern, text, before, flags=re.MULTILINE)
+        assert after != before
+        self.config.write_text(after)
+
+
+class World:
+    """A consortium: an authority, two hospitals, a coordinator and a hub."""
+
+    def __init__(self, folder: Path, authority: Authority, members: dict[str, Member], policy: str) -> None:
+        self.authority, self.members = authority, members
+        self.coordinator, self.hub = FakeCoordinator(), FakeHub()
+        self.office = Server(members["office"], authority, self._add_coordinator)
+        self.shelf = Server(members["shelf"], authority, self._add_hub)
+        for server in (self.office, self.shelf):
+            server.start()
+        self.north = self._hospital(folder / "north", members["north"], policy)
+        self.south = self._hospital(folder / "south", members["south"], policy)
+
+    def _add_coordinator(self, server: object) -> None:
+        coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(self.coordinator, server)  # type: ignore[arg-type]
+
+    def _add_hub(self, server: object) -> None:
+        intake_pb2_grpc.add_IntakeServiceServicer_to_server(self.hub, server)  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        for server in (self.office, self.shelf):
+            server.stop()
+
+    def _hospital(self, folder: Path, member: Member, policy: str) -> Hospital:
+        identity = folder / "state" / "identity"
+        identity.mkdir(parents=True)
+        head = f'name = "{member.name}"\nroster = "cohort"\n[source]\npath = "rows.csv"\nsubject = "patient"\n'
+        (folder / "party.toml").write_text(head + DECLARED[member.name] + policy + MANNERS)
+        (folder / "rows.csv").write_text("\n".join(rows_of(member.name)) + "\n")
+        write_private(identity / "key.pem", private_key_pem(member.key))
+        write_private(identity / "alignment.key", ALIGNMENT_KEY)
+        hospital = Hospital(folder, member, self, RecordingNoise())
+        enrolment = Enrolment(
+            party=member.name,
+            consortium=self.authority.consortium,
+            coordinator=self.office.address,
+            hub=self.shelf.address,
+            certificate=member.certificate,
+            root=self.authority.root,
+            cap_mu2=str(CAP),
+        )
+        write_durably(identity / "enrolment.json", enrolment.to_bytes())
+        desk = hospital.desk()
+        desk.ledger.open("cohort", CAP)
+        desk.make_catalogue()
+        for name in ("north", "south"):
+            if name != member.name:
+                desk.identity.pin(name, self.members[name].fingerprint)
+        return hospital
+
+    def spec(self, title: str = "age and glucose", **changes: object) -> ReleaseSpec:
+        """An honest proposal over both hospitals' tables; `changes` replace fields afterwards."""
+        own = {hospital.member.name: hospital.desk().catalogue() for hospital in (self.north, self.south)}
+        now = datetime.now(UTC)
+        keys = {name: self.members[name].fingerprint for name in own}
+        honest = build_spec(
+            {name: catalogue.columns for name, catalogue in own.items()}, rows=ROWS, keys=keys, title=title
+        )
+        facts = {
+            "roster": "cohort",
+            "alignment": own["north"].alignment,
+            "created": instant(now),
+            "expires": instant(now + timedelta(hours=1)),
+        }
+        return honest.model_copy(update=facts | changes)
+
+    def propose(self, title: str = "age and glucose", **changes: object) -> str:
+        """Offer `spec` to the hospitals; its digest."""
+        return self.coordinator.propose(self.spec(title, **changes))
+
+    def approval_of(self, party: str, spec: ReleaseSpec) -> SignedApproval:
+        """A hospital's honest approval, without a daemon."""
+        member = self.members[party]
+        return approve(spec, party, sha256(b"commitment"), member.key, member.certificate, datetime.now(UTC))
+
+    def south_approves(self, release: str) -> None:
+        """The other hospital says yes."""
+        spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
+        self.coordinator.take(self.approval_of("south", spec).to_bytes())
+
+    def block(self, release: str, party: str) -> bytes:
+        """What the hub holds."""
+        return bytes(self.hub.blocks[release, party])

@@ -1,0 +1,190 @@
+"""The edge of a server: protocol version first, then the caller's name and role, then one row of the status table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from dprelease.certificates import Identity, Role
+from dprelease.errors import (
+    AccessDenied,
+    Conflict,
+    DpReleaseError,
+    InternalError,
+    Unauthenticated,
+    VersionMismatch,
+)
+from dprelease.wire.boundary import (
+    ACCEPTED_VERSIONS,
+    PROTOCOL_VERSION,
+    VERSION,
+    VERSION_KEY,
+    caller,
+    check_version,
+    translated,
+)
+from dprelease.wire.status import TABLE
+from dprelease.wire.transport import CALL_SECONDS, Listener, connect
+from dprelease.wire.v1 import coordination_pb2, public_pb2, public_pb2_grpc
+from tests.wire.conftest import CoordinationStub, Desk, Shelf
+from tests.wire.pki import HOST, Authority, Member
+
+REQUEST = coordination_pb2.DeclineRequest(reason="not yet")
+Metadata = tuple[tuple[str, str], ...]
+
+
+@pytest.fixture
+def channel(running: Listener, authority: Authority, party: Member) -> Iterator[grpc.Channel]:
+    with connect(f"{HOST}:{running.port}", party.credentials(authority.root)) as channel:
+        yield channel
+
+
+def decline(channel: grpc.Channel, metadata: Metadata = VERSION) -> None:
+    with translated("the coordinator"):
+        CoordinationStub(channel).Decline(REQUEST, timeout=CALL_SECONDS, metadata=metadata)
+
+
+@pytest.mark.parametrize("version", sorted(ACCEPTED_VERSIONS))
+def test_accepted_versions_pass(version: int) -> None:
+    check_version([("user-agent", "x"), (VERSION_KEY, str(version))])
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        [],
+        [(VERSION_KEY, "")],
+        [(VERSION_KEY, "0")],
+        [(VERSION_KEY, str(PROTOCOL_VERSION + 1))],
+        [(VERSION_KEY, f" {PROTOCOL_VERSION}")],
+        [(VERSION_KEY, "one")],
+        [(VERSION_KEY, b"1")],
+        [*VERSION, *VERSION],
+    ],
+)
+def test_missing_malformed_doubled_and_other_versions_are_refused(metadata: list[tuple[str, str | bytes]]) -> None:
+    with pytest.raises(VersionMismatch):
+        check_version(metadata)
+
+
+def test_a_call_with_the_version_reaches_the_handler(channel: grpc.Channel, desk: Desk) -> None:
+    heard: list[str] = []
+    desk.answer = lambda request, context: heard.append(request.reason)
+    decline(channel)
+    assert heard == ["not yet"]
+
+
+@pytest.mark.parametrize("metadata", [(), ((VERSION_KEY, "999"),)])
+def test_a_call_without_the_version_never_reaches_the_handler(
+    channel: grpc.Channel, desk: Desk, metadata: Metadata
+) -> None:
+    heard: list[str] = []
+    desk.answer = lambda request, context: heard.append(request.reason)
+    with pytest.raises(VersionMismatch):
+        decline(channel, metadata)
+    assert heard == []
+
+
+def test_a_stream_without_the_version_never_reaches_the_handler(channel: grpc.Channel, shelf: Shelf) -> None:
+    asked: list[str] = []
+
+    def chunks() -> Iterator[public_pb2.DownloadBlockResponse]:
+        asked.append("asked")
+        yield public_pb2.DownloadBlockResponse()
+
+    shelf.chunks = chunks
+    stub = public_pb2_grpc.PublicServiceStub(channel)
+    with pytest.raises(VersionMismatch), translated("the hub"):
+        list(stub.DownloadBlock(public_pb2.DownloadBlockRequest(), timeout=CALL_SECONDS))
+    assert asked == []
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.error.__name__)
+def test_a_raised_error_arrives_as_the_same_class(channel: grpc.Channel, desk: Desk, row) -> None:  # type: ignore[no-untyped-def]
+    def answer(request: object, context: object) -> None:
+        raise row.error("cell 4711")
+
+    desk.answer = answer
+    with pytest.raises(row.error) as caught:
+        decline(channel)
+    assert caught.value.message == f"the coordinator: {row.sentence}"
+
+
+def test_an_unforeseen_error_arrives_without_its_words(
+    channel: grpc.Channel, desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(request: object, context: object) -> None:
+        raise ZeroDivisionError("cell 4711")
+
+    desk.answer = answer
+    with caplog.at_level(logging.ERROR), pytest.raises(InternalError) as caught:
+        decline(channel)
+    assert "4711" not in caught.value.message
+    assert "Decline failed" in caplog.text  # the office finds it in its own log
+
+
+def test_an_error_within_a_stream_arrives_after_what_was_sent(channel: grpc.Channel, shelf: Shelf) -> None:
+    def chunks() -> Iterator[public_pb2.DownloadBlockResponse]:
+        yield public_pb2.DownloadBlockResponse()
+        raise Conflict("changed meanwhile")
+
+    shelf.chunks = chunks
+    stub = public_pb2_grpc.PublicServiceStub(channel)
+    answers = stub.DownloadBlock(public_pb2.DownloadBlockRequest(), timeout=CALL_SECONDS, metadata=VERSION)
+    assert next(answers) == public_pb2.DownloadBlockResponse()
+    with pytest.raises(Conflict), translated("the hub"):
+        next(answers)
+
+
+def test_a_method_that_is_not_there_reads_as_another_version(channel: grpc.Channel) -> None:
+    later = channel.unary_unary("/dprelease.wire.v2.CoordinationService/Decline")
+    with pytest.raises(VersionMismatch, match="same version"), translated("the coordinator"):
+        later(b"", timeout=CALL_SECONDS, metadata=VERSION)
+
+
+def identities(desk: Desk, channel: grpc.Channel, *roles: Role) -> Identity:
+    seen: list[Identity] = []
+    desk.answer = lambda request, context: seen.append(caller(context, *roles))
+    decline(channel)
+    return seen[0]
+
+
+def test_the_caller_is_whoever_the_certificate_names(channel: grpc.Channel, desk: Desk, party: Member) -> None:
+    identity = identities(desk, channel, "party", "hub")
+    assert (identity.name, identity.role, identity.fingerprint) == ("north", "party", party.fingerprint)
+
+
+def test_another_role_is_denied(channel: grpc.Channel, desk: Desk) -> None:
+    with pytest.raises(AccessDenied):
+        identities(desk, channel, "hub")
+
+
+@pytest.mark.parametrize("role", [None, "director"])
+def test_a_certificate_without_a_role_of_ours_is_no_identity(
+    running: Listener, authority: Authority, desk: Desk, role: str | None
+) -> None:
+    stranger = authority.member("north", role)
+    with (
+        connect(f"{HOST}:{running.port}", stranger.credentials(authority.root)) as channel,
+        pytest.raises(Unauthenticated),
+    ):
+        identities(desk, channel, "party")
+
+
+def test_without_a_certificate_there_is_no_identity() -> None:
+    class Anonymous:
+        def auth_context(self) -> dict[str, list[bytes]]:
+            return {}
+
+    with pytest.raises(Unauthenticated):
+        caller(Anonymous(), "party")  # type: ignore[arg-type]
+
+
+def test_translated_leaves_other_errors_alone() -> None:
+    with pytest.raises(KeyError), translated("the hub"):
+        raise KeyError("x")
+    with pytest.raises(DpReleaseError, match="as it is"), translated("the hub"):
+        raise Conflict("as it is")
