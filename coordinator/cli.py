@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -23,7 +21,7 @@ from coordinator.settings import CoordinatorSettings
 from dprelease.canonical import read_data
 from dprelease.errors import InvalidInput
 from dprelease.version import __version__
-from dprelease.wire.console import Commands, log_to_stderr
+from dprelease.wire.console import Commands, StopSignal, log_to_stderr
 
 log = logging.getLogger(__name__)
 
@@ -122,9 +120,7 @@ def serve(settings: CoordinatorSettings, reflection: bool | None, verbose: bool)
       coordinator serve --config office/coordinator.toml
     """
     log_to_stderr(verbose=verbose)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = StopSignal()
     if reflection is not None:
         settings = settings.model_copy(update={"reflection": reflection})
     server = Server(settings)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
+from dprelease.durable import write_durably
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, fit
 from dprelease.release import Release
 from learner import show
 from learner.cli_releases import from_option, json_option
-from learner.durable import write_durably
 from learner.export import WRITERS, table
 from learner.library import Library, open_verified
 from learner.trust import TrustStore

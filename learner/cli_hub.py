@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
-from queue import SimpleQueue
 
 import click
 
 from dprelease.settings import read_settings
-from dprelease.wire.console import log_to_stderr
+from dprelease.wire.console import StopSignal, log_to_stderr
 from learner.settings import HubSettings
 
 
@@ -35,10 +33,6 @@ def serve(config: Path, verbose: bool) -> None:
 
     log_to_stderr(verbose=verbose)
     settings = read_settings(config, HubSettings)
-    # A queue, because an event may not be set by a handler that interrupts the very thread that waits for it: its lock is
-    # not reentrant, and a signal at the wrong moment would hang the hub. SimpleQueue.put is.
-    signals: SimpleQueue[int] = SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda caught, _: signals.put(caught))
+    stop = StopSignal()
     with Hub(settings):
-        signals.get()
+        stop.wait()

@@ -7,10 +7,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from dprelease.durable import rename_durably
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.manifest import Manifest
 from dprelease.release import Release
-from learner.durable import rename_durably
 from learner.release_folder import ReleaseFolder
 from learner.trust import Trusted, TrustStore
 

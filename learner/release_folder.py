@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dprelease.durable import write_durably
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.manifest import Manifest
 from dprelease.release import Release
 from dprelease.verification import verify_release
-from learner.durable import write_durably
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from dprelease.canonical import Value
 from dprelease.certificates import certificate_fingerprint, read_certificate
 from dprelease.columns import Name
+from dprelease.durable import write_durably
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.wire.transport import check_address
-from learner.durable import write_durably
 
 
 def default_home(environment: Mapping[str, str]) -> Path:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +13,7 @@ from dprelease.errors import DataRefused
 from dprelease.invite import Invite
 from dprelease.settings import read_settings
 from dprelease.version import __version__
-from dprelease.wire.console import Commands, log_to_stderr
+from dprelease.wire.console import Commands, StopSignal, log_to_stderr
 from party_node.checkup import check as run_check
 from party_node.cli_budget import ledger
 from party_node.cli_keys import alignment_key, fingerprint, peers
@@ -99,9 +97,7 @@ def run(context: click.Context, verbose: bool) -> None:
     from dprelease.noise import SecureNoise
 
     log_to_stderr(verbose=verbose)
-    stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
+    stop = StopSignal()
     Daemon(context.obj(), SecureNoise()).run(stop)
 
 

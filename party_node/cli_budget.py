@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from dprelease.durable import write_durably
 from party_node.desk import Desk
-from party_node.durable import write_durably
 from party_node.show import print_ledger, screen
 
 

@@ -26,6 +26,7 @@ from dprelease.errors import (
 )
 from dprelease.noise import NoiseSource
 from dprelease.privatize import privatize
+from dprelease.wire.console import StopSignal
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.desk import Desk
@@ -51,7 +52,7 @@ class Daemon:
         self._noise = noise
         self._source_seen: tuple[int, int] | None = None
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event | StopSignal) -> None:
         """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
 
         Raises:

@@ -9,11 +9,11 @@ from functools import cached_property
 from dprelease.approval import approve, commit, new_salt
 from dprelease.bounding import BoundedRows
 from dprelease.catalogue import Catalogue
+from dprelease.durable import write_durably
 from dprelease.errors import Conflict, DataRefused, NotFound
 from dprelease.invite import Invite
 from dprelease.spec import ReleaseSpec
 from party_node.decision import Assessment, assess
-from party_node.durable import write_durably
 from party_node.identity import Enrolment, Identity
 from party_node.journal import Journal, Record, Status
 from party_node.ledger import Ledger
@@ -33,7 +33,7 @@ class Desk:
 
     def __init__(self, settings: PartySettings) -> None:
         self.settings = settings
-        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # keys, salts and decisions are nobody else's
         self.identity = Identity(settings.state)
         self.ledger = Ledger(settings.state / "ledger.sqlite")
         self.journal = Journal(settings.state / "journal.sqlite")

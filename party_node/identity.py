@@ -13,6 +13,7 @@ from dprelease.alignment import KEY_BYTES, new_key
 from dprelease.canonical import Rational, Value
 from dprelease.certificates import check_certificate, signing_request
 from dprelease.columns import Name
+from dprelease.durable import write_durably
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.invite import Invite
 from dprelease.signing import (
@@ -27,7 +28,6 @@ from dprelease.spec import moment
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
-from party_node.durable import write_durably
 
 
 class Enrolment(Value):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from dprelease.block import Block, SealedBlock
 from dprelease.canonical import sha256
+from dprelease.durable import sync_folder, write_durably
 from dprelease.errors import IntegrityError
 from dprelease.manifest import sign_block
 from dprelease.signing import PrivateKey
-from party_node.durable import sync_folder, write_durably
 
 
 class Vault:
@@ -43,8 +43,8 @@ class Vault:
             size=len(data),
             signature=sign_block(key, block.header.spec, digest),
         )
-        write_durably(self.path(sealed.spec), data)
-        write_durably(self._seal(sealed.spec), sealed.to_bytes())
+        write_durably(self.path(sealed.spec), data, mode=0o600)
+        write_durably(self._seal(sealed.spec), sealed.to_bytes(), mode=0o600)
         return sealed
 
     def find(self, release: str) -> SealedBlock | None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Any
 
 import click
@@ -27,6 +31,35 @@ class Commands(click.Group):
 def plain(text: str) -> str:
     """Text that a peer wrote, safe for a terminal and a log: one line, nothing that moves the cursor or changes colour."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+class StopSignal:
+    """SIGTERM or SIGINT, as something that the main thread waits for.
+
+    A `threading.Event` will not do: a handler that sets it while the same thread waits for it may hang on its lock.
+    `SimpleQueue.put` is safe to call from a handler.
+    """
+
+    def __init__(self) -> None:
+        self._caught = False
+        self._signals: SimpleQueue[int] = SimpleQueue()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._catch)
+
+    def _catch(self, number: int, _frame: FrameType | None) -> None:
+        self._caught = True
+        self._signals.put(number)
+
+    def is_set(self) -> bool:
+        """Whether a signal came."""
+        return self._caught
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for a signal, at most `timeout` seconds; whether one came."""
+        if not self._caught:
+            with suppress(Empty):
+                self._signals.get(timeout=timeout)
+        return self._caught
 
 
 def log_to_stderr(*, verbose: bool) -> None:

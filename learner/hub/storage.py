@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dprelease.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
 from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable
 from dprelease.manifest import BlockEntry
-from learner.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
 from learner.hub.record import Record
 from learner.release_folder import BLOCKS, ReleaseFolder
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dprelease.durable import TEMPORARY
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable
 from dprelease.manifest import BlockEntry
-from learner.durable import TEMPORARY
 from learner.hub import storage as storage_module
 from learner.hub.storage import Storage
 from tests.learner.world import Sealed, World, fill

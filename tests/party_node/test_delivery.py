@@ -11,6 +11,8 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
 from dprelease.wire import chunks
+from dprelease.wire.progress import ProgressDeadline
+from party_node import outbound
 from party_node.journal import Status
 from party_node.outbound import upload
 from tests.party_node.world import World
@@ -140,6 +142,22 @@ def test_a_stream_that_stands_still_is_given_up_and_tried_again(world: World) ->
     world.north.cycle()
     assert world.north.status(release) == "delivered"
     assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
+
+
+def test_every_chunk_counts_as_progress(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    moves: list[float] = []
+
+    class Counting(ProgressDeadline):
+        def moved(self) -> None:
+            moves.append(1)
+            super().moved()
+
+    monkeypatch.setattr(outbound, "ProgressDeadline", Counting)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 64)
+    release = approved(world)
+    world.north.cycle()
+    assert world.north.status(release) == "delivered"
+    assert len(moves) == -(-len(world.block(release, "north")) // 64)
 
 
 @pytest.mark.parametrize("answer", [Conflict("x"), AccessDenied("x"), IntegrityError("x"), PeerUnavailable("x")])

@@ -76,6 +76,24 @@ def test_the_approvals_are_good_for_every_party(world: World) -> None:
     check_all_approved(offer.signed_approvals(), spec, world.authority.root, pins)
 
 
+def test_an_approval_that_the_coordinator_lost_is_sent_again_as_it_was(world: World) -> None:
+    release = world.propose()
+    world.north.cycle(2)
+    (first,) = world.coordinator.heard("Approve")  # one that it holds is not sent again
+    del world.coordinator.records[release].approvals[:]
+    world.north.cycle(2)
+    assert world.coordinator.heard("Approve") == [first, first]
+    assert list(world.coordinator.records[release].approvals) == [world.north.record(release).approval]
+
+
+def test_an_approval_is_signed_once(world: World) -> None:
+    release = world.propose()
+    world.north.cycle()
+    record = world.north.record(release)
+    assert world.north.desk().sign(record) == record.approval
+    assert world.north.ledger_kinds(release) == ["reserve"]
+
+
 def test_publication_ends_the_release_and_keeps_the_charge(world: World) -> None:
     release = world.propose()
     world.north.cycle()

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from dprelease.approval import SignedApproval, approve
 from dprelease.canonical import sha256
+from dprelease.durable import write_durably
 from dprelease.noise import NoiseSource
 from dprelease.settings import read_settings
 from dprelease.signing import private_key_pem, write_private
@@ -24,7 +25,6 @@ from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc
 from party_node.cli import main
 from party_node.daemon import Daemon
 from party_node.desk import Desk
-from party_node.durable import write_durably
 from party_node.identity import Enrolment
 from party_node.journal import Record
 from party_node.outbound import Coordinator

@@ -9,11 +9,17 @@ TEMPORARY = ".tmp"
 """Ending of a file that is being written; its name starts with a dot, as no party's does."""
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Write under a temporary name, sync, rename, sync the folder. Replaces what was there."""
+def write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write under a temporary name, sync, rename, sync the folder. Replaces what was there.
+
+    Args:
+        path: where the file will stand.
+        data: all of it.
+        mode: permissions, less the process's umask.
+    """
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
-    with temporary.open("wb") as file:
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
