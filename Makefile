@@ -57,7 +57,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 $(BUF): $(STAMP)
-	$(BIN)/npm install --silent --no-fund --no-audit --prefix .buf @bufbuild/buf@1.75.0
+	$(BIN)/npm install --silent --no-fund --no-audit --fetch-timeout=60000 --prefix .buf @bufbuild/buf@1.75.0
 
 clean:
 	rm -rf $(VENV) .buf .wheel dist demo-run .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,122 @@
+"""The daemon comes back by itself: from silence, from cut connections, from servers that were away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit import audit
+from demo.consortium import HOST, CommandFailed, Consortium, wait_for
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.support.proxy import Proxy
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 300
+QUICK_CALLS = ("-m", "tests.support.faulty", "set@party_node.outbound:CALL_SECONDS=2", "--")
+
+
+def _hospitals() -> list[Hospital]:
+    random = np.random.default_rng(6)
+    return [
+        Hospital(name, {column: numeric(0, 10)}, {column: [*map(float, random.uniform(0, 10, ROWS))]})
+        for name, column in (("clinic", "dose"), ("ward", "pain"))
+    ]
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with Consortium(tmp_path_factory.mktemp("reconnect") / "consortium") as started:
+        found(started, _hospitals(), epsilon=500.0)
+        yield started
+        assert audit(started.folder) == []
+
+
+@pytest.fixture
+def proxies(consortium: Consortium) -> Iterator[dict[str, Proxy]]:
+    """The clinic reaches coordinator and hub through proxies, and notices silence within a second or two."""
+    home = consortium.hospital("clinic")
+    enrolment = home / "state" / "identity" / "enrolment.json"
+    settings = home / "party.toml"
+    before = enrolment.read_bytes(), settings.read_text()
+    with Proxy(consortium.ports["coordinator"]) as coordinator, Proxy(consortium.ports["hub"]) as hub:
+        consortium.halt("clinic")
+        addresses = {"coordinator": f"{HOST}:{coordinator.port}", "hub": f"{HOST}:{hub.port}"}
+        rewritten = {**json.loads(enrolment.read_bytes()), **addresses}
+        enrolment.write_text(json.dumps(rewritten, sort_keys=True, separators=(",", ":")))
+        settings.write_text(before[1].replace("[daemon]\n", "[daemon]\nstall_seconds = 1.0\n"))
+        consortium.restart("clinic", launcher=QUICK_CALLS)
+        yield {"coordinator": coordinator, "hub": hub}
+        consortium.halt("clinic")
+        enrolment.write_bytes(before[0])
+        settings.write_text(before[1])
+        consortium.restart("clinic")
+
+
+def _logged(consortium: Consortium, name: str, words: str, since: int) -> None:
+    log = consortium.log(name)
+    wait_for(lambda: words in log.read_bytes()[since:].decode(), 60, f"{name} to log {words!r}; see {log}")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+@pytest.mark.parametrize("whom", ["coordinator", "hub"])
+def test_half_open_connections_are_noticed_and_left(
+    consortium: Consortium, proxies: dict[str, Proxy], whom: str
+) -> None:
+    since = _size(consortium.log("clinic"))
+    proxies[whom].silence()
+    release = propose(consortium, _hospitals(), title=f"silence towards the {whom}")
+    assert proxies[whom].silenced.wait(60), "the clinic never spoke into the silence"
+    _logged(consortium, "clinic", "next attempt" if whom == "coordinator" else "waits", since)
+    proxies[whom].heal()
+    assert final_state(consortium, release) == "PUBLISHED"
+
+
+@pytest.mark.parametrize("whom", ["coordinator", "hub"])
+def test_cut_connections_are_made_again(consortium: Consortium, proxies: dict[str, Proxy], whom: str) -> None:
+    release = propose(consortium, _hospitals(), title=f"cut from the {whom}")
+    proxies[whom].cut()
+    assert final_state(consortium, release) == "PUBLISHED"
+
+
+def test_both_servers_may_be_away_for_any_time(consortium: Consortium) -> None:
+    consortium.kill("hub")
+    release = propose(consortium, _hospitals(), title="the servers are away")
+    since = _size(consortium.log("clinic"))
+    consortium.kill("coordinator")
+    _logged(consortium, "clinic", "next attempt", since)
+    consortium.restart("coordinator")
+    consortium.restart("hub")
+    assert final_state(consortium, release) == "PUBLISHED"
+
+
+def test_one_stuck_release_never_blocks_another(consortium: Consortium) -> None:
+    ward = consortium.hospital("ward")
+    settings = ward / "party.toml"
+    before = settings.read_text()
+    consortium.halt("ward")
+    settings.write_text(before.replace("[policy.auto_approve]", "[policy.auto_approve]\nmax_epsilon = 5.0"))
+    consortium.restart("ward")
+    stuck = propose(consortium, _hospitals(), title="waits for a person at the ward", epsilon=10.0)
+    free = propose(consortium, _hospitals(), title="needs nobody", epsilon=4.0)
+    assert final_state(consortium, free) == "PUBLISHED"
+    shown = json.loads(consortium.run("coordinator", "release", "show", stuck, "--json", home=consortium.office))
+    assert shown["state"] == "PROPOSED"
+    assert shown["waits_for"] == ["ward"]
+    consortium.run("coordinator", "release", "cancel", stuck, "--reason", "enough", home=consortium.office)
+    consortium.halt("ward")
+    settings.write_text(before)
+    consortium.restart("ward")
+
+
+def test_a_second_daemon_on_the_same_state_is_refused(consortium: Consortium) -> None:
+    with pytest.raises(CommandFailed, match="another party-node runs") as refused:
+        consortium.run("party-node", "run", home=consortium.hospital("clinic"))
+    assert refused.value.code == 15
