@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dprelease.certificates import Role, read_certificate
+from dprelease.certificates import Role, read_certificate, read_identity
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.signing import PrivateKey, PublicKey, key_fingerprint, load_private_key, new_private_key
 
@@ -82,6 +82,25 @@ class Authority:
     def root_pem(self) -> bytes:
         """The root certificate, PEM."""
         return pem(self.root)
+
+    def renew(self, certificate: bytes | str, now: datetime, days: int) -> bytes:
+        """A later certificate for the same name, role, key and hosts, PEM.
+
+        Args:
+            certificate: one that this authority issued, expired or not.
+            now: the present.
+            days: validity; never beyond the root's own.
+
+        Raises:
+            InvalidInput: it is not a certificate of this authority.
+            Conflict: the root has expired.
+        """
+        old, identity = read_certificate(certificate), read_identity(certificate)
+        try:
+            old.verify_directly_issued_by(self.root)
+        except (ValueError, TypeError, InvalidSignature) as error:
+            raise InvalidInput(f"the certificate of {identity.name} was not issued by this authority") from error
+        return self.issue(identity.name, identity.role, identity.key, now, days, hosts_of(old))
 
     def issue(
         self, name: str, role: Role, key: PublicKey, now: datetime, days: int, hosts: Iterable[str] = ()
@@ -158,6 +177,15 @@ def general_name(host: str) -> x509.GeneralName:
     if not all(label and len(label) <= 63 and label.replace("-", "").isalnum() for label in labels):
         raise InvalidInput(f"{host!r} is neither a host name nor an address, e.g. office.example.org or 10.0.0.7")
     return x509.DNSName(host)
+
+
+def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
+    """Names and addresses of a server, from its certificate; none of a party's."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple(str(name.value) for name in names)
 
 
 def pem(certificate: x509.Certificate) -> bytes:

@@ -12,6 +12,7 @@ import click
 
 from coordinator import enrolment, founding
 from coordinator.authority import Authority
+from coordinator.cli_hub import hub
 from coordinator.cli_party import party
 from coordinator.cli_release import release
 from coordinator.clock import utc_now
@@ -39,6 +40,7 @@ def main() -> None:
 
 main.add_command(release)
 main.add_command(party)
+main.add_command(hub)
 
 
 @main.command()

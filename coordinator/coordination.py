@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from coordinator.lifecycle import Approved, Declined, IntakeReported, PublicationAuthorized, Published
 from coordinator.releases import Release
+from coordinator.settings import Limits
 from coordinator.store import Store
 from dprelease.approval import SignedApproval, check_approval
 from dprelease.catalogue import Catalogue
@@ -17,18 +18,18 @@ REMEMBERED = timedelta(days=30)
 """How long a party is still told about a release that has ended."""
 
 DIGEST_BYTES = 32
-LONGEST_REASON = 500
 
 
 def report_catalogue(
-    request: pb.ReportCatalogueRequest, store: Store, party: str, now: datetime
+    request: pb.ReportCatalogueRequest, store: Store, party: str, limits: Limits, now: datetime
 ) -> pb.ReportCatalogueResponse:
     """Keep a party's catalogue.
 
     Raises:
-        InvalidInput: the bytes are not a catalogue.
+        InvalidInput: the bytes are not a catalogue, or too many.
         AccessDenied: it is another party's.
     """
+    _not_longer("a catalogue", request.catalogue, limits.longest_catalogue_bytes)
     catalogue = Catalogue.from_bytes(request.catalogue)
     _only_for_itself(party, catalogue.party)
     with store.writing() as tx:
@@ -43,16 +44,19 @@ def list_releases(store: Store, party: str, now: datetime) -> pb.ListReleasesRes
     return pb.ListReleasesResponse(releases=[release_to_proto(release) for release in found])
 
 
-def approve(request: pb.ApproveRequest, store: Store, party: str, root_pem: bytes, now: datetime) -> pb.ApproveResponse:
+def approve(
+    request: pb.ApproveRequest, store: Store, party: str, root_pem: bytes, limits: Limits, now: datetime
+) -> pb.ApproveResponse:
     """Keep a party's signed approval, after checking it as every other party will.
 
     Raises:
-        InvalidInput: the bytes are not a signed approval.
+        InvalidInput: the bytes are not a signed approval, or too many.
         AccessDenied: it is another party's.
         NotFound: no such release.
         IntegrityError: wrong spec, signature, certificate or key.
         Conflict: the release is past its decision, or the party approved with another commitment before.
     """
+    _not_longer("an approval", request.signed_approval, limits.longest_approval_bytes)
     signed = SignedApproval.from_bytes(request.signed_approval)
     approval = signed.approval
     _only_for_itself(party, approval.party)
@@ -67,7 +71,7 @@ def approve(request: pb.ApproveRequest, store: Store, party: str, root_pem: byte
     return pb.ApproveResponse()
 
 
-def decline(request: pb.DeclineRequest, store: Store, party: str, now: datetime) -> pb.DeclineResponse:
+def decline(request: pb.DeclineRequest, store: Store, party: str, limits: Limits, now: datetime) -> pb.DeclineResponse:
     """Note that a party will not take part.
 
     Raises:
@@ -79,7 +83,7 @@ def decline(request: pb.DeclineRequest, store: Store, party: str, now: datetime)
     with store.writing() as tx:
         if party not in tx.releases.get(digest).record.parties:
             raise AccessDenied(f"{party} is not a party of release {digest[:12]}")
-        tx.releases.advance(digest, Declined(party, one_line(request.reason)), now)
+        tx.releases.advance(digest, Declined(party, one_line(request.reason, limits.longest_reason)), now)
     return pb.DeclineResponse()
 
 
@@ -134,6 +138,12 @@ def report_publication(
     return pb.ReportPublicationResponse()
 
 
+def list_revoked(store: Store) -> pb.ListRevokedResponse:
+    """The keys whose blocks the hub must neither take nor publish."""
+    with store.reading() as tx:
+        return pb.ListRevokedResponse(keys=map(bytes.fromhex, tx.members.revoked_keys()))
+
+
 def release_to_proto(release: Release) -> ReleaseRecord:
     """A release as it travels. What a party may not see, such as another's reason to decline, is not in it."""
     return ReleaseRecord(
@@ -144,14 +154,19 @@ def release_to_proto(release: Release) -> ReleaseRecord:
     )
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, longest: int) -> str:
     """Foreign text made safe for a terminal: one line, no control characters, not too long."""
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:LONGEST_REASON]
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:longest]
 
 
 def _only_for_itself(party: str, named: str) -> None:
     if named != party:
         raise AccessDenied(f"{party} spoke for {named}")
+
+
+def _not_longer(what: str, data: bytes, longest: int) -> None:
+    if len(data) > longest:
+        raise InvalidInput(f"{what} of {len(data)} bytes; at most {longest} are taken")
 
 
 def _digest(data: bytes) -> str:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -103,13 +104,21 @@ def found(home: Path, plan: Plan, now: datetime) -> Founded:
         _make_private(home)
     located = plan.database or f"{SQLITE}{home.resolve() / DATABASE}"
     store = Store.create(located, plan.name, plan.epsilon, plan.delta)
-    store.close()
+    try:
+        return _fill(home, plan, store, now)
+    finally:
+        store.close()
+
+
+def _fill(home: Path, plan: Plan, store: Store, now: datetime) -> Founded:
     _make_private(home)
     authority = Authority.found(plan.name, now)
     hub = home / HUB_FOLDER
     write_private(home / "root.key", private_key_pem(authority.key))
-    _write_identity(home, authority, "coordinator", plan.hosts, now)
-    _write_identity(hub, authority, "hub", plan.hub_hosts, now)
+    write_identity(home, authority, "coordinator", plan.hosts, now)
+    certificate = write_identity(hub, authority, "hub", plan.hub_hosts, now)
+    with store.writing() as tx:
+        tx.hub.take(certificate)
     public = _address(plan.hosts[0], plan.port)
     _write_toml(hub / "hub.toml", _hub_settings(plan, public))
     _write_toml(home / SETTINGS, _coordinator_settings(plan, public))
@@ -135,11 +144,18 @@ def _make_private(home: Path) -> None:
     home.chmod(0o700)
 
 
-def _write_identity(folder: Path, authority: Authority, role: Role, hosts: tuple[str, ...], now: datetime) -> None:
+def write_identity(folder: Path, authority: Authority, role: Role, hosts: Iterable[str], now: datetime) -> str:
+    """Write a server's new key, its certificate and the root to a folder; returns the certificate, PEM.
+
+    Raises:
+        InvalidInput: a key is there already, or a host cannot be one.
+    """
     key = new_private_key()
+    certificate = authority.issue(role, role, key.public_key(), now, SERVER_DAYS, hosts)
     write_private(folder / f"{role}.key", private_key_pem(key))
-    (folder / f"{role}.pem").write_bytes(authority.issue(role, role, key.public_key(), now, SERVER_DAYS, hosts))
+    (folder / f"{role}.pem").write_bytes(certificate)
     (folder / "root.pem").write_bytes(authority.root_pem)
+    return certificate.decode()
 
 
 def _coordinator_settings(plan: Plan, public: str) -> dict[str, str | bool]:

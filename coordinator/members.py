@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from coordinator.database import put
-from coordinator.tables import catalogues, invites, parties
+from coordinator.tables import catalogues, invites, parties, revocations
 from dprelease.catalogue import Catalogue
 from dprelease.certificates import Identity, read_certificate, read_identity
 from dprelease.errors import AccessDenied, Conflict, NotFound, Unauthenticated
@@ -113,6 +113,8 @@ class Members:
         if owner not in (None, identity.name):
             raise Conflict(f"{identity.name} asked for a certificate over the key of {owner}")
         values = {"certificate": certificate, "fingerprint": identity.fingerprint, "serial": identity.serial}
+        # The office invited this party again; a key that it left behind for good stays revoked.
+        self._connection.execute(revocations.delete().where(revocations.c.fingerprint == identity.fingerprint))
         put(
             self._connection,
             parties,
@@ -120,18 +122,27 @@ class Members:
             {**values, "cap_mu2": cap_mu2, "enrolled": now, "revoked": None},
         )
 
+    def renew(self, certificate: str) -> None:
+        """Keep a later certificate over the same name and key. The earlier ones stay good until they end."""
+        identity = read_identity(certificate)
+        same = (parties.c.name == identity.name, parties.c.fingerprint == identity.fingerprint)
+        values = {"certificate": certificate, "serial": identity.serial}
+        self._connection.execute(parties.update().where(*same).values(values))
+
     def admit(self, identity: Identity, now: datetime) -> Party:
         """The party behind a certificate that TLS has checked; notes that it was seen.
 
+        It goes by the key: certificates are public, so an earlier one of the same key proves as much as the latest.
+
         Raises:
-            AccessDenied: it is unknown here, was replaced or revoked, or has expired on an old connection.
+            AccessDenied: it is unknown here, its key was replaced or revoked, or it has expired on an old connection.
         """
         party = self.find(identity.name)
-        if party is None or (party.serial, party.fingerprint) != (identity.serial, identity.fingerprint):
-            raise AccessDenied(f"the certificate {identity.serial} of {identity.name} is not the one issued last")
+        if party is None or party.fingerprint != identity.fingerprint:
+            raise AccessDenied(f"{identity.name} calls with a key that is not the one enrolled last")
         if party.revoked is not None:
             raise AccessDenied(f"{identity.name} was revoked")
-        if now > party.expires:
+        if now > identity.expires:
             raise AccessDenied(f"the certificate of {identity.name} has expired")
         self._connection.execute(parties.update().where(parties.c.name == party.name).values(last_seen=now))
         return party
@@ -155,10 +166,18 @@ class Members:
         cancelled = self._connection.execute(
             invites.delete().where(invites.c.party == name, invites.c.used.is_(None))
         ).rowcount
-        if self.find(name) is None and not cancelled:
+        party = self.find(name)
+        if party is None and not cancelled:
             raise NotFound(f"no party called {name!r} is enrolled or invited")
+        if party is not None:
+            put(self._connection, revocations, {"fingerprint": party.fingerprint}, {"party": name, "at": now})
         unrevoked = parties.c.revoked.is_(None)
         self._connection.execute(parties.update().where(parties.c.name == name, unrevoked).values(revoked=now))
+
+    def revoked_keys(self) -> tuple[str, ...]:
+        """Fingerprints of every key that was revoked and did not enrol again."""
+        chosen = select(revocations.c.fingerprint).order_by(revocations.c.fingerprint)
+        return tuple(self._connection.execute(chosen).scalars())
 
     def report_catalogue(self, catalogue: Catalogue, now: datetime) -> None:
         """Keep a party's catalogue in place of an earlier one. Specs that were made from that one stay as they are."""

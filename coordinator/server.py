@@ -5,23 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import grpc
 
 from coordinator.authority import Authority
 from coordinator.clock import Clock, utc_now
+from coordinator.renewal import OwnCertificate
 from coordinator.service import CoordinationService, EnrolmentService
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
 from dprelease.errors import InvalidInput
-from dprelease.wire.transport import Credentials, Listener, listen
+from dprelease.wire.limits import Limiter, Rate, streams_of
+from dprelease.wire.transport import Listener, listen
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2
 from dprelease.wire.v1.coordination_pb2_grpc import add_CoordinationServiceServicer_to_server
 from dprelease.wire.v1.enrolment_pb2_grpc import add_EnrolmentServiceServicer_to_server
 
 GRACE_SECONDS = 10.0
 """How long calls in progress may take when the server stops."""
+
+WORKERS = 16
+"""Threads of each listener. No call here is a stream."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +50,8 @@ class Server:
         self._listeners: list[Listener] = []
         self._ticker = threading.Thread(target=self._tick, args=(settings.tick_seconds,), name="tick", daemon=True)
         try:
-            self._store.tick(clock())
+            self._own = OwnCertificate(settings, self._authority)
+            self._look()
             self._start(settings)
         except Exception:
             self.stop()
@@ -72,22 +77,23 @@ class Server:
         self._store.close()
 
     def _start(self, settings: CoordinatorSettings) -> None:
-        credentials = Credentials(
-            root=self._authority.root_pem, certificate=_read(settings.certificate), key=_read(settings.key)
-        )
-        coordination = CoordinationService(self._store, self._authority.root_pem, self._clock)
+        coordination = CoordinationService(self._store, self._authority, settings, self._clock)
         enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
 
-        def start(address: str, register: Callable[[grpc.Server], None], name: str, *, mutual: bool) -> None:
+        def start(
+            address: str, register: Callable[[grpc.Server], None], name: str, rate: Rate, *, mutual: bool
+        ) -> None:
             self._listeners.append(
                 listen(
                     address,
-                    credentials,
+                    self._own.credentials,
                     [register],
                     mutual=mutual,
                     names=[name],
                     probe=self._store.answers,
                     reflect=settings.reflection,
+                    workers=WORKERS,
+                    limiter=Limiter(rate, streams_of(WORKERS), streams_of(WORKERS)),
                 )
             )
 
@@ -95,12 +101,14 @@ class Server:
             settings.listen,
             lambda server: add_CoordinationServiceServicer_to_server(coordination, server),
             coordination_pb2.DESCRIPTOR.services_by_name["CoordinationService"].full_name,
+            Rate.of(settings.limits.calls_per_second),
             mutual=True,
         )
         start(
             settings.listen_enrolment,
             lambda server: add_EnrolmentServiceServicer_to_server(enrolment, server),
             enrolment_pb2.DESCRIPTOR.services_by_name["EnrolmentService"].full_name,
+            Rate(settings.limits.enrolments_per_minute / 60, settings.limits.enrolments_per_minute),
             mutual=False,
         )
         self._ticker.start()
@@ -108,9 +116,14 @@ class Server:
     def _tick(self, seconds: float) -> None:
         while not self._stopping.wait(seconds):
             try:
-                self._store.tick(self._clock())
+                self._look()
             except Exception:
                 log.exception("deadlines could not be looked at; trying again in %g seconds", seconds)
+
+    def _look(self) -> None:
+        now = self._clock()
+        self._store.tick(now)
+        self._own.renew(now)
 
 
 def open_store(settings: CoordinatorSettings) -> Store:
@@ -125,10 +138,3 @@ def open_store(settings: CoordinatorSettings) -> Store:
         store.close()
         raise InvalidInput(f"this database belongs to {store.consortium.name}, the settings say {settings.consortium}")
     return store
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import grpc
 
-from coordinator import coordination, enrolment
+from coordinator import coordination, enrolment, renewal
 from coordinator.authority import Authority
 from coordinator.clock import Clock
 from coordinator.settings import CoordinatorSettings
@@ -22,20 +22,24 @@ class CoordinationService(CoordinationServiceServicer):
 
     Args:
         store: the consortium's.
-        root_pem: root certificate that approvals are checked against.
+        authority: its root checks approvals; it renews certificates.
+        settings: validity of certificates.
         clock: tells the time.
     """
 
-    def __init__(self, store: Store, root_pem: bytes, clock: Clock) -> None:
+    def __init__(self, store: Store, authority: Authority, settings: CoordinatorSettings, clock: Clock) -> None:
         self._store = store
-        self._root_pem = root_pem
+        self._authority = authority
+        self._settings = settings
         self._clock = clock
 
     def ReportCatalogue(
         self, request: pb.ReportCatalogueRequest, context: grpc.ServicerContext
     ) -> pb.ReportCatalogueResponse:
         """For a party."""
-        return coordination.report_catalogue(request, self._store, self._party(context), self._clock())
+        return coordination.report_catalogue(
+            request, self._store, self._party(context), self._settings.limits, self._clock()
+        )
 
     def ListReleases(self, request: pb.ListReleasesRequest, context: grpc.ServicerContext) -> pb.ListReleasesResponse:
         """For a party."""
@@ -43,35 +47,54 @@ class CoordinationService(CoordinationServiceServicer):
 
     def Approve(self, request: pb.ApproveRequest, context: grpc.ServicerContext) -> pb.ApproveResponse:
         """For a party."""
-        return coordination.approve(request, self._store, self._party(context), self._root_pem, self._clock())
+        return coordination.approve(
+            request, self._store, self._party(context), self._authority.root_pem, self._settings.limits, self._clock()
+        )
 
     def Decline(self, request: pb.DeclineRequest, context: grpc.ServicerContext) -> pb.DeclineResponse:
         """For a party."""
-        return coordination.decline(request, self._store, self._party(context), self._clock())
+        return coordination.decline(request, self._store, self._party(context), self._settings.limits, self._clock())
 
     def GetRelease(self, request: pb.GetReleaseRequest, context: grpc.ServicerContext) -> pb.GetReleaseResponse:
         """For the hub."""
-        caller(context, "hub")
+        self._hub(context)
         return coordination.get_release(request, self._store)
 
     def ReportIntake(self, request: pb.ReportIntakeRequest, context: grpc.ServicerContext) -> pb.ReportIntakeResponse:
         """For the hub."""
-        caller(context, "hub")
+        self._hub(context)
         return coordination.report_intake(request, self._store, self._clock())
 
     def AuthorizePublication(
         self, request: pb.AuthorizePublicationRequest, context: grpc.ServicerContext
     ) -> pb.AuthorizePublicationResponse:
         """For the hub."""
-        caller(context, "hub")
+        self._hub(context)
         return coordination.authorize_publication(request, self._store, self._clock())
 
     def ReportPublication(
         self, request: pb.ReportPublicationRequest, context: grpc.ServicerContext
     ) -> pb.ReportPublicationResponse:
         """For the hub."""
-        caller(context, "hub")
+        self._hub(context)
         return coordination.report_publication(request, self._store, self._clock())
+
+    def RenewCertificate(
+        self, request: pb.RenewCertificateRequest, context: grpc.ServicerContext
+    ) -> pb.RenewCertificateResponse:
+        """For a party and the hub."""
+        identity = caller(context, "party", "hub")
+        return renewal.renew(request, self._store, self._authority, self._settings, identity, self._clock())
+
+    def ListRevoked(self, request: pb.ListRevokedRequest, context: grpc.ServicerContext) -> pb.ListRevokedResponse:
+        """For the hub."""
+        self._hub(context)
+        return coordination.list_revoked(self._store)
+
+    def _hub(self, context: grpc.ServicerContext) -> None:
+        identity = caller(context, "hub")
+        with self._store.reading() as tx:
+            tx.hub.admit(identity, self._clock())
 
     def _party(self, context: grpc.ServicerContext) -> str:
         identity = caller(context, "party")

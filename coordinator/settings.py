@@ -38,6 +38,24 @@ Address = Annotated[str, AfterValidator(_checked_address)]
 """host:port."""
 
 
+class Limits(Settings):
+    """How much one caller may ask for.
+
+    Attributes:
+        calls_per_second: of one party or the hub, in the long run; five seconds' worth may come at once.
+        enrolments_per_minute: attempts to enrol from one network address.
+        longest_catalogue_bytes: of a party's declarations.
+        longest_approval_bytes: of a signed approval.
+        longest_reason: characters that are kept of a reason to decline.
+    """
+
+    calls_per_second: Annotated[float, Field(gt=0)] = 50.0
+    enrolments_per_minute: Annotated[int, Field(ge=1)] = 20
+    longest_catalogue_bytes: Annotated[int, Field(ge=1)] = 1 << 20
+    longest_approval_bytes: Annotated[int, Field(ge=1)] = 1 << 16
+    longest_reason: Annotated[int, Field(ge=0)] = 500
+
+
 class CoordinatorSettings(Settings):
     """Settings of the coordinator.
 
@@ -57,6 +75,7 @@ class CoordinatorSettings(Settings):
         run_hours: how long blocks may take after the last approval.
         tick_seconds: how often deadlines are looked at.
         reflection: offer gRPC reflection.
+        limits: how much one caller may ask for.
     """
 
     consortium: Name
@@ -76,3 +95,4 @@ class CoordinatorSettings(Settings):
     run_hours: Annotated[int, Field(ge=1, le=8760)] = 72
     tick_seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
     reflection: bool = False
+    limits: Limits = Limits()

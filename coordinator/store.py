@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from coordinator.database import Database
 from coordinator.history import History
+from coordinator.hub_seat import HubSeat
 from coordinator.lifecycle import PartyRevoked, Tick
 from coordinator.members import Members
 from coordinator.releases import Releases
@@ -47,6 +48,7 @@ class Transaction:
     members: Members
     releases: Releases
     history: History
+    hub: HubSeat
 
 
 class Store:
@@ -177,7 +179,7 @@ class Store:
 
 
 def _transaction(connection: Connection) -> Transaction:
-    return Transaction(Members(connection), Releases(connection), History(connection))
+    return Transaction(Members(connection), Releases(connection), History(connection), HubSeat(connection))
 
 
 def _meta(connection: Connection) -> dict[str, str]:

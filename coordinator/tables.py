@@ -10,7 +10,7 @@ from sqlalchemy.types import TypeDecorator
 
 from dprelease.spec import instant, moment
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Version of this layout, kept in `meta`."""
 
 
@@ -75,6 +75,14 @@ parties = Table(
     Column("enrolled", Moment, nullable=False),
     Column("revoked", Moment),
     Column("last_seen", Moment),
+)
+
+revocations = Table(
+    "revocations",
+    layout,
+    Column("fingerprint", String(64), primary_key=True),
+    Column("party", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 catalogues = Table(

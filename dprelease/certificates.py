@@ -33,13 +33,15 @@ class Identity:
         name: common name.
         role: organisational unit.
         key: public key.
-        serial: serial number, hexadecimal; what a revocation names.
+        serial: serial number, hexadecimal.
+        expires: until when the certificate is valid.
     """
 
     name: str
     role: Role
     key: PublicKey
     serial: str
+    expires: datetime
 
     @property
     def fingerprint(self) -> str:
@@ -78,7 +80,15 @@ def read_identity(pem: bytes | str) -> Identity:
         raise InvalidInput("the certificate does not name one holder and one role")
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InvalidInput("the certificate's key is not on P-256")
-    return Identity(names[0], roles[0], key, f"{certificate.serial_number:x}")  # type: ignore[arg-type]
+    serial, expires = f"{certificate.serial_number:x}", certificate.not_valid_after_utc
+    return Identity(names[0], roles[0], key, serial, expires)  # type: ignore[arg-type]
+
+
+def renewal_due(pem: bytes | str, now: datetime) -> bool:
+    """Whether less than a third is left of a certificate's life: time for the next one, with time for trouble."""
+    certificate = read_certificate(pem)
+    life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    return certificate.not_valid_after_utc - now < life / 3
 
 
 def check_certificate(pem: bytes | str, root_pem: bytes | str, at: datetime, role: Role) -> Identity:

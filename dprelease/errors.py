@@ -15,6 +15,7 @@
     ├── VersionMismatch     the two sides speak different protocol versions
     ├── IntegrityError      bytes disagree with their digest, signature, shape or spec
     ├── PeerUnavailable     the other side cannot be reached; trying again is right
+    │   └── TooManyRequests it can, but we ask for too much; trying again later is right
     └── InternalError       anything unforeseen on the other side
 
 A message may be rich: it is shown on the machine where it was raised. What crosses a boundary is the constant sentence
@@ -88,6 +89,10 @@ class IntegrityError(DpReleaseError):
 
 class PeerUnavailable(DpReleaseError):
     """The other side cannot be reached now."""
+
+
+class TooManyRequests(PeerUnavailable):
+    """The peer asks for more than its share; the same request is welcome later."""
 
 
 class InternalError(DpReleaseError):

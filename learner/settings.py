@@ -21,6 +21,11 @@ class Limits(Settings):
         public_workers: threads for the public; each download that is under way takes one.
         storage_limit_gib: most that staged and published blocks may take together, in GiB.
         sweep_seconds: how often the coordinator is asked about releases that wait, when nothing else happens.
+        revocation_seconds: how often the coordinator is asked whose key was revoked.
+        calls_per_second: of one party, or of one network address on the public listener, in the long run.
+        streams_per_peer: most uploads of one party, and most downloads to one network address, at once.
+        open_releases_per_party: most unpublished releases for which one party may have a block here.
+        staged_gib_per_party: most that one party's unpublished blocks may take together, in GiB.
         stop_seconds: how long calls under way may go on after a signal to stop.
     """
 
@@ -29,6 +34,11 @@ class Limits(Settings):
     public_workers: Annotated[int, Field(ge=2)] = 32
     storage_limit_gib: Annotated[float, Field(gt=0)] = 100.0
     sweep_seconds: Annotated[float, Field(gt=0)] = 600.0
+    revocation_seconds: Annotated[float, Field(gt=0)] = 10.0
+    calls_per_second: Annotated[float, Field(gt=0)] = 20.0
+    streams_per_peer: Annotated[int, Field(ge=1)] = 8
+    open_releases_per_party: Annotated[int, Field(ge=1)] = 32
+    staged_gib_per_party: Annotated[float, Field(gt=0)] = 25.0
     stop_seconds: Annotated[float, Field(ge=0)] = 10.0
 
 

@@ -87,7 +87,10 @@ def _certificate(desk: Desk) -> str:
     certificate = read_certificate(desk.enrolment.certificate)
     days = (certificate.not_valid_after_utc - datetime.now(UTC)).days
     if days < _EXPIRES_SOON_DAYS:
-        raise InvalidInput(f"the certificate expires in {days} days; ask the office for a new invite")
+        when = f"expires in {days} days and was not renewed; start the daemon, or" if days >= 0 else "has expired;"
+        raise InvalidInput(
+            f"the certificate {when} ask the consortium's office for a new invite: party-node enroll TOKEN"
+        )
     return f"consortium {desk.enrolment.consortium}, certificate valid for {days} more days"
 
 

@@ -32,6 +32,8 @@ from dprelease.wire.status import row_for
 from party_node.desk import Desk
 from party_node.journal import Record, Status
 from party_node.outbound import Coordinator, Offer, knock, upload
+from party_node.renewal import Renewal
+from party_node.repetition import PUBLISHED
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class Daemon:
     def __init__(self, desk: Desk, noise: NoiseSource) -> None:
         self._desk = desk
         self._noise = noise
+        self._renewal = Renewal(desk.identity)
         self._source_seen: tuple[int, int] | None = None
 
     def run(self, stop: threading.Event | StopSignal) -> None:
@@ -72,9 +75,10 @@ class Daemon:
             log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
             while not stop.is_set():
                 try:
-                    with Coordinator.dial(enrolment.coordinator, self._desk.identity.credentials()) as coordinator:
+                    credentials = self._desk.identity.credentials()
+                    with Coordinator.dial(enrolment.coordinator, credentials) as coordinator:
                         self._source_seen = None
-                        while not stop.is_set():
+                        while not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
                             pause = waits.waits()
                             stop.wait(settings.daemon.poll_seconds)
@@ -85,7 +89,8 @@ class Daemon:
             log.info("%s stops", settings.name)
 
     def cycle(self, coordinator: Coordinator) -> None:
-        """One round: report the table if it changed, then take every release one step further."""
+        """One round: look after the certificate, report a table that changed, take every release one step further."""
+        self._renewal.look(coordinator)
         self._report(coordinator)
         for offer in coordinator.offers():
             release = offer.spec.digest()
@@ -132,7 +137,8 @@ class Daemon:
         if record.status == Status.WAITING:
             record = self._consider(coordinator, record)
         if record.status == Status.ACCEPTED:
-            record = self._approve(coordinator, record)
+            self._approve(coordinator, record)
+            return  # what we were told is from before our approval
         if record.status == Status.APPROVED:
             if offer.state == "PROPOSED" and record.approval not in offer.approvals and record.approval is not None:
                 coordinator.approve(record.approval)
@@ -157,7 +163,7 @@ class Daemon:
         if assessment.automatic:
             self._desk.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
         else:
-            note = "; ".join((*assessment.blockers, *assessment.beyond_auto))
+            note = "; ".join((*assessment.repeats, *assessment.blockers, *assessment.beyond_auto))
             if note != record.note:
                 log.info(
                     "release %s waits for a person: party-node review show %s", record.release[:12], record.release[:12]
@@ -172,15 +178,15 @@ class Daemon:
         self._desk.give_up(record, Status.DECLINED, sentence)
         return self._desk.journal.find(record.release)
 
-    def _approve(self, coordinator: Coordinator, record: Record) -> Record:
+    def _approve(self, coordinator: Coordinator, record: Record) -> None:
         try:
             approval = self._desk.sign(record)
         except (BudgetExceeded, DataRefused, SpecRefused, PolicyRefused) as error:
             log.error("release %s is declined: %s", record.release[:12], error.message)
-            return self._refuse(coordinator, record, error)
+            self._refuse(coordinator, record, error)
+            return
         coordinator.approve(approval)
         log.info("release %s: approved", record.release[:12])
-        return self._desk.journal.find(record.release)
 
     def _seal(self, coordinator: Coordinator, record: Record, offer: Offer) -> Record:
         """All parties approved: check that, then compute, seal and charge. No noise exists before this."""
@@ -223,7 +229,7 @@ class Daemon:
     def _end(self, record: Record, offer: Offer) -> None:
         if record.status == Status.ENDED:
             return
-        note = "published" if offer.state == "PUBLISHED" else f"{offer.state.lower()}: {offer.explanation}"
+        note = PUBLISHED if offer.state == "PUBLISHED" else f"{offer.state.lower()}: {offer.explanation}"
         self._desk.give_up(record, Status.ENDED, note)
         log.info("release %s is over: %s", record.release[:12], note)
 

@@ -30,6 +30,7 @@ class Assessment:
         balance: our budget now.
         blockers: what a person here has to do before the release can be approved, e.g. pin a key.
         beyond_auto: why the release needs a person, empty when policy approves it.
+        repeats: other releases that we paid for the same content, in words; such a proposal always needs a person.
     """
 
     spec: ReleaseSpec
@@ -39,11 +40,12 @@ class Assessment:
     balance: Balance
     blockers: tuple[str, ...]
     beyond_auto: tuple[str, ...]
+    repeats: tuple[str, ...] = ()
 
     @property
     def automatic(self) -> bool:
         """Whether policy approves this without a person."""
-        return not self.blockers and not self.beyond_auto
+        return not (self.blockers or self.beyond_auto or self.repeats)
 
 
 def assess(
@@ -55,6 +57,7 @@ def assess(
     policy: Policy,
     balance: Balance,
     now: datetime,
+    repeats: tuple[str, ...] = (),
 ) -> Assessment:
     """Check a proposal.
 
@@ -67,6 +70,7 @@ def assess(
         policy: limits in numbers.
         balance: our budget for the roster.
         now: the time.
+        repeats: from `repetition.repetitions`.
 
     Raises:
         SpecRefused: the proposal disagrees with our own recomputation or our own table's public facts.
@@ -91,7 +95,7 @@ def assess(
     auto = ["approval by a person is this hospital's policy"]
     if policy.auto_approve is not None:
         auto = _outside(policy.auto_approve, spec, own.party, result, balance)
-    return Assessment(spec, own.party, result, cost, balance, tuple(blockers), tuple(auto))
+    return Assessment(spec, own.party, result, cost, balance, tuple(blockers), tuple(auto), repeats)
 
 
 def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consortium: str, now: datetime) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cached_property
 
 from dprelease.approval import approve, commit, new_salt
 from dprelease.bounding import BoundedRows
@@ -17,6 +16,7 @@ from party_node.decision import Assessment, assess
 from party_node.identity import Enrolment, Identity
 from party_node.journal import Journal, Record, Status
 from party_node.ledger import Ledger
+from party_node.repetition import repetitions
 from party_node.sealing import Vault
 from party_node.settings import PartySettings
 from party_node.source import Table, read_table
@@ -40,9 +40,9 @@ class Desk:
         self.vault = Vault(settings.state / "sealed")
         self._catalogue = settings.state / "catalogue.json"
 
-    @cached_property
+    @property
     def enrolment(self) -> Enrolment:
-        """What enrolment gave us; raises `NotFound` before it."""
+        """What enrolment gave us, with the present certificate; raises `NotFound` before it."""
         return self.identity.enrolment()
 
     def enrol(self, invite: Invite) -> Enrolment:
@@ -93,6 +93,7 @@ class Desk:
 
     def assess(self, spec: ReleaseSpec) -> Assessment:
         """Check a proposal; see `decision.assess`."""
+        roster = self.settings.roster
         return assess(
             spec,
             self.catalogue(),
@@ -100,8 +101,9 @@ class Desk:
             self.identity.pins(),
             self.enrolment.consortium,
             self.settings.policy,
-            self.ledger.balance(self.settings.roster),
+            self.ledger.balance(roster, without=spec.digest()),
             datetime.now(UTC),
+            repetitions(spec, self.settings.name, self.journal.records(), self.ledger.stages(roster)),
         )
 
     def accept(self, record: Record) -> Assessment:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from dprelease.alignment import KEY_BYTES, new_key
 from dprelease.canonical import Rational, Value
-from dprelease.certificates import check_certificate, signing_request
+from dprelease.certificates import check_certificate, read_identity, signing_request
 from dprelease.columns import Name
 from dprelease.durable import write_durably
-from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, Unauthenticated
 from dprelease.invite import Invite
 from dprelease.signing import (
     PrivateKey,
@@ -88,8 +88,19 @@ class Identity:
         return Enrolment.from_bytes(self._enrolment.read_bytes())
 
     def credentials(self) -> Credentials:
-        """For mutual TLS, as ourselves."""
+        """For mutual TLS, as ourselves.
+
+        Raises:
+            NotFound: not enrolled yet.
+            Unauthenticated: the certificate has expired; nobody would talk to us.
+        """
         enrolment = self.enrolment()
+        ends = read_identity(enrolment.certificate).expires
+        if ends < datetime.now(UTC):
+            raise Unauthenticated(
+                f"our certificate expired at {ends:%Y-%m-%d %H:%M} UTC; if this machine's clock is right, ask the "
+                "consortium's office for a new invite: party-node enroll TOKEN"
+            )
         return Credentials(enrolment.root.encode(), enrolment.certificate.encode(), private_key_pem(self.key()))
 
     def enrol(self, invite: Invite, name: str) -> Enrolment:
@@ -131,6 +142,28 @@ class Identity:
         )
         write_durably(self._enrolment, enrolment.to_bytes())
         return enrolment
+
+    def signing_request(self) -> bytes:
+        """A request for a later certificate over the key that we have, PEM."""
+        return signing_request(self.enrolment().party, self.key())
+
+    def keep_certificate(self, certificate: str) -> datetime:
+        """Use a renewed certificate from the next dial on.
+
+        Returns:
+            When it ends.
+
+        Raises:
+            IntegrityError: it is not the consortium's, not ours, or ends no later than the one we have.
+        """
+        held = self.enrolment()
+        granted = check_certificate(certificate, held.root, datetime.now(UTC), "party")
+        if granted.name != held.party or granted.fingerprint != self.fingerprint():
+            raise IntegrityError("the coordinator answered with a certificate for somebody else")
+        if granted.expires <= read_identity(held.certificate).expires:
+            raise IntegrityError("the coordinator answered with a certificate that ends no later than ours")
+        write_durably(self._enrolment, held.model_copy(update={"certificate": certificate}).to_bytes())
+        return granted.expires
 
     def alignment_key(self) -> bytes:
         """The key that the hospitals share.

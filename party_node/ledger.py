@@ -142,19 +142,27 @@ class Ledger:
             elif Fraction(opened[0].mu2) != cap:
                 raise Conflict(f"the budget of roster {roster} was fixed at mu^2 = {opened[0].mu2}; it cannot change")
 
-    def balance(self, roster: str) -> Balance:
+    def balance(self, roster: str, *, without: str = "") -> Balance:
         """A roster's budget.
+
+        Args:
+            roster: whose.
+            without: a release to leave out, so that its cost can be shown beside what it would be without it.
 
         Raises:
             NotFound: the roster was never opened.
         """
         with self._transaction() as db:
-            return _balance(_read(db), roster)
+            return _balance([entry for entry in _read(db) if entry.kind == "open" or entry.release != without], roster)
 
     def stage(self, roster: str, release: str) -> str:
         """The last thing that happened to a release: ``reserve``, ``charge``, ``send``, ``free``, or empty."""
         with self._transaction() as db:
             return _stage(_read(db), roster, release)
+
+    def stages(self, roster: str) -> dict[str, str]:
+        """The last thing that happened to every release of a roster; see `stage`."""
+        return {entry.release: entry.kind for entry in self.entries(roster) if entry.kind != "open"}
 
     def reserve(self, roster: str, release: str, mu2: Fraction, detail: dict[str, str | float]) -> None:
         """Promise budget to a release; doing so again changes nothing.

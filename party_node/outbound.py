@@ -104,6 +104,12 @@ class Coordinator:
             offers.append(Offer(spec, state, tuple(record.approvals), plain(record.explanation)))
         return offers
 
+    def renew(self, signing_request: bytes) -> str:
+        """Ask for a later certificate over our key; PEM, unchecked."""
+        request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
+        with translated("the coordinator"):
+            return self._stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
+
     def approve(self, approval: bytes) -> None:
         """Hand in our signed approval."""
         with translated("the coordinator"):

@@ -61,6 +61,7 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
             "spent_epsilon_after": balance.epsilon(delta, assessment.cost),
         },
         "decide_before": spec.expires,
+        "pays_again": list(assessment.repeats),
         "first": list(assessment.blockers),
         "needs_a_person_because": list(assessment.beyond_auto),
     }

@@ -51,13 +51,18 @@ class Boundary(grpc.ServerInterceptor):  # type: ignore[type-arg] # not generic 
             wrapped: Callable[..., Any] = _streaming(handler.unary_stream or handler.stream_stream, details)
         else:
             wrapped = _single(handler.unary_unary or handler.stream_unary, details)
-        make = {
-            (False, False): grpc.unary_unary_rpc_method_handler,
-            (False, True): grpc.unary_stream_rpc_method_handler,
-            (True, False): grpc.stream_unary_rpc_method_handler,
-            (True, True): grpc.stream_stream_rpc_method_handler,
-        }[(handler.request_streaming, handler.response_streaming)]
-        return make(wrapped, handler.request_deserializer, handler.response_serializer)
+        return rebuilt(handler, wrapped)
+
+
+def rebuilt(handler: Any, behaviour: Callable[..., Any]) -> Any:
+    """A handler of the same kind with another behaviour, for interceptors."""
+    make = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[(handler.request_streaming, handler.response_streaming)]
+    return make(behaviour, handler.request_deserializer, handler.response_serializer)
 
 
 def _single(behaviour: Callable[..., Any], details: Any) -> Callable[..., Any]:

@@ -50,6 +50,7 @@ TABLE: tuple[Status, ...] = (
     Status(errors.VersionMismatch, grpc.StatusCode.UNIMPLEMENTED, "The protocol versions do not match.", 18),
     Status(errors.IntegrityError, grpc.StatusCode.DATA_LOSS, "The bytes do not match what was signed.", 19),
     Status(errors.PeerUnavailable, grpc.StatusCode.UNAVAILABLE, "The service is not available now.", 20),
+    Status(errors.TooManyRequests, grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many requests; try again later.", 22),
     Status(errors.InternalError, grpc.StatusCode.INTERNAL, "Something went wrong on this side.", 21),
 )
 

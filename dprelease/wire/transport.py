@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 
 from dprelease.errors import InvalidInput
 from dprelease.wire.boundary import Boundary
+from dprelease.wire.limits import Limiter
 
 KEEPALIVE_SECONDS = 60
 CALL_SECONDS = 30.0
@@ -95,7 +96,7 @@ class Listener:
 
 def listen(
     address: str,
-    credentials: Credentials,
+    credentials: Credentials | Callable[[], Credentials],
     register: Sequence[Callable[[grpc.Server], None]],
     *,
     mutual: bool,
@@ -103,39 +104,53 @@ def listen(
     probe: Callable[[], bool] = lambda: True,
     reflect: bool = False,
     workers: int = 16,
+    limiter: Limiter | None = None,
 ) -> Listener:
     """Start a server.
 
     Args:
         address: host:port to listen on; port 0 takes any free one.
-        credentials: our certificate and key, and the root that callers must chain to.
+        credentials: our certificate and key, and the root that callers must chain to; or a function that tells them,
+            which is asked at every new connection, so that a renewed certificate needs no restart.
         register: functions that add servicers to the server.
         mutual: require a client certificate.
         names: full names of the services, for reflection.
         probe: whether the role is able to serve.
         reflect: offer gRPC reflection.
         workers: threads.
+        limiter: how much one peer may ask for; None does not limit.
 
     Raises:
         InvalidInput: the address is malformed or cannot be listened on.
     """
     check_address(address)
-    server = grpc.server(ThreadPoolExecutor(max_workers=workers), interceptors=[Boundary()], options=_SERVER_OPTIONS)
+    # The boundary stands outside: it tells a peer that the limiter refused.
+    interceptors = [Boundary(), *([] if limiter is None else [limiter])]
+    server = grpc.server(ThreadPoolExecutor(max_workers=workers), interceptors=interceptors, options=_SERVER_OPTIONS)
     for add in register:
         add(server)
     health_pb2_grpc.add_HealthServicer_to_server(Health(probe), server)
     if reflect:
         reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    if credentials.key is None or credentials.certificate is None:
-        raise InvalidInput("a server needs a certificate and its key")
-    pair = [(credentials.key, credentials.certificate)]
-    tls = grpc.ssl_server_credentials(pair, credentials.root if mutual else None, require_client_auth=mutual)
+    tls = _server_credentials(credentials if callable(credentials) else lambda: credentials, mutual=mutual)
     try:
         port = server.add_secure_port(address, tls)
     except RuntimeError as error:
         raise InvalidInput(f"cannot listen on {address}: is the port taken, or the certificate unreadable?") from error
     server.start()
     return Listener(server, port)
+
+
+def _server_credentials(present: Callable[[], Credentials], *, mutual: bool) -> grpc.ServerCredentials:
+    def configuration(ours: Credentials) -> Any:
+        if ours.key is None or ours.certificate is None:
+            raise InvalidInput("a server needs a certificate and its key")
+        pair = [(ours.key, ours.certificate)]
+        return grpc.ssl_server_certificate_configuration(pair, ours.root if mutual else None)
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(present()), lambda: configuration(present()), require_client_authentication=mutual
+    )
 
 
 def check_address(address: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from dprelease.errors import Conflict
+from dprelease.errors import AccessDenied, Conflict, PeerUnavailable
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import CALL_SECONDS
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
@@ -35,9 +35,13 @@ class Coordination:
     """
 
     def __init__(self, channel: grpc.Channel, consortium: str, root_pem: str) -> None:
-        self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self.use(channel)
         self._consortium = consortium
         self._root_pem = root_pem
+
+    def use(self, channel: grpc.Channel) -> None:
+        """Call over another channel from now on, e.g. one that shows a renewed certificate."""
+        self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
 
     def approved_release(self, digest: str) -> Record:
         """The record of a release whose blocks may come in.
@@ -79,6 +83,28 @@ class Coordination:
         )
         with translated(PEER):
             self._stub.ReportPublication(request, timeout=CALL_SECONDS, metadata=VERSION)
+
+    def revoked(self) -> frozenset[str]:
+        """Fingerprints of the keys whose blocks are neither taken nor published.
+
+        Raises:
+            PeerUnavailable: the coordinator is away, or does not accept this hub: a party can only try again later.
+        """
+        try:
+            with translated(PEER):
+                request = coordination_pb2.ListRevokedRequest()
+                answer = self._stub.ListRevoked(request, timeout=CALL_SECONDS, metadata=VERSION)
+        except AccessDenied as error:
+            raise PeerUnavailable(
+                "the coordinator does not accept this hub; at the consortium's office: coordinator hub show"
+            ) from error
+        return frozenset(key.hex() for key in answer.keys)
+
+    def renew(self, signing_request: bytes) -> str:
+        """A later certificate over our key, PEM, unchecked."""
+        request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
+        with translated(PEER):
+            return self._stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
 
     def _release(self, digest: str) -> release_pb2.ReleaseRecord:
         request = coordination_pb2.GetReleaseRequest(spec_digest=bytes.fromhex(digest))

@@ -67,7 +67,7 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
 
     Raises:
         PeerUnavailable: the coordinator is away; try again.
-        Conflict, IntegrityError, ...: the release cannot be published as it stands.
+        Conflict, IntegrityError, ...: the release cannot be published as it stands, e.g. a party was revoked.
     """
     if storage.published(digest) is None:
         record = storage.record(digest)
@@ -82,9 +82,16 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
         if here != record.parties:
             return False
         prepare(storage, record, signer, now)
+        _refuse_revoked(record, coordination.revoked())
         coordination.authorize(digest)
         storage.reveal(digest)
     data, _ = storage.release(digest).signed_manifest()
     coordination.report_publication(digest, sha256(data))
     storage.drop(digest)
     return True
+
+
+def _refuse_revoked(record: Record, revoked: frozenset[str]) -> None:
+    named = [part.party for part in record.spec.parties if part.key in revoked]
+    if named:
+        raise Conflict(f"the key of {', '.join(named)} was revoked; nothing of this release is published")

@@ -22,7 +22,7 @@ class Publisher:
     Args:
         storage: the hub's files.
         coordination: calls to the coordinator.
-        signer: who signs.
+        signer: tells who signs now.
         now: the time.
         sweep_seconds: how often to look again when nothing happens.
         backoff: waits while the coordinator is away.
@@ -32,7 +32,7 @@ class Publisher:
         self,
         storage: Storage,
         coordination: Coordination,
-        signer: Signer,
+        signer: Callable[[], Signer],
         now: Callable[[], datetime],
         sweep_seconds: float,
         backoff: Backoff,
@@ -61,8 +61,12 @@ class Publisher:
         self._thread.join()
 
     def nudge(self, digest: str) -> None:
-        """Something changed: look now."""
+        """A block has become complete: look now."""
         log.info("release %s has another complete block", digest[:12])
+        self.wake()
+
+    def wake(self) -> None:
+        """Something changed: look now."""
         self._wake.set()
 
     def is_alive(self) -> bool:
@@ -80,7 +84,7 @@ class Publisher:
             if self._stopping.is_set():
                 break
             try:
-                if advance(self._storage, self._coordination, self._signer, digest, self._now()):
+                if advance(self._storage, self._coordination, self._signer(), digest, self._now()):
                     log.info("release %s is finished with", digest[:12])
             except (PeerUnavailable, InternalError) as error:
                 log.warning("release %s waits: %s", digest[:12], error.message)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, cast
 
 import grpc
 
-from dprelease.errors import InvalidInput
+from dprelease.certificates import Identity
+from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import read_chunks
+from dprelease.wire.interrupt import Interruptible
 from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
 from learner.hub.intake import Intake
+from learner.hub.revocation import Revocations
 from learner.hub.shelf import Line, Shelf
 
 Context = grpc.ServicerContext
@@ -24,29 +28,34 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
 
     Args:
         intake: the door.
+        revocations: whom the hub no longer listens to.
         stall_seconds: longest stand-still of an upload.
     """
 
-    def __init__(self, intake: Intake, stall_seconds: float) -> None:
+    def __init__(self, intake: Intake, revocations: Revocations, stall_seconds: float) -> None:
         self._intake = intake
+        self._revocations = revocations
         self._stall_seconds = stall_seconds
 
     def OpenBlock(self, request: intake_pb2.OpenBlockRequest, context: Any) -> intake_pb2.OpenBlockResponse:  # noqa: N802
         """Announce a block."""
         identity = caller(context, "party")
+        self._revocations.look()
+        self._revocations.check(identity)
         certificate = cast(bytes, context.auth_context()["x509_pem_cert"][0]).decode()
         return intake_pb2.OpenBlockResponse(offset=self._intake.open_block(identity, certificate, request.sealed))
 
     def SendBlock(self, request_iterator: Any, context: Any) -> intake_pb2.SendBlockResponse:  # noqa: N802
         """Receive a block."""
         identity = caller(context, "party")
-        with ProgressDeadline(context.cancel, self._stall_seconds) as deadline:
-            first = next(request_iterator, None)
+        requests: Interruptible[intake_pb2.SendBlockRequest] = Interruptible(request_iterator)
+        with requests, self._watched(identity, requests) as deadline:
+            first = next(requests, None)
             if first is None or len(first.spec_digest) != 32:
                 raise InvalidInput("the first message of an upload names the release by its digest")
 
             def chunks() -> Iterator[release_pb2.Chunk]:
-                for request in chain([first], request_iterator):
+                for request in chain([first], requests):
                     deadline.moved()
                     if request.spec_digest not in (b"", first.spec_digest):
                         raise InvalidInput("one upload carries one block")
@@ -54,6 +63,16 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
 
             digest = self._intake.receive(identity, first.spec_digest.hex(), chunks())
         return intake_pb2.SendBlockResponse(digest=bytes.fromhex(digest))
+
+    @contextmanager
+    def _watched(self, identity: Identity, requests: Interruptible[Any]) -> Iterator[ProgressDeadline]:
+        """An upload that ends, with the reason for an answer, when it stands still or its key is revoked."""
+        stalled = PeerUnavailable(f"an upload of {identity.name} stood still for {self._stall_seconds:g} s")
+        with (
+            self._revocations.during(identity, requests.interrupt),
+            ProgressDeadline(lambda: requests.interrupt(stalled), self._stall_seconds) as deadline,
+        ):
+            yield deadline
 
 
 class PublicServicer(public_pb2_grpc.PublicServiceServicer):

@@ -17,10 +17,12 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from dprelease.block import SealedBlock
 from dprelease.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
-from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable
+from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable, TooManyRequests
 from dprelease.manifest import BlockEntry
 from learner.hub.record import Record
 from learner.release_folder import BLOCKS, ReleaseFolder
@@ -29,19 +31,33 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
+@dataclass(frozen=True)
+class PartyShare:
+    """Most that one party may have staged.
+
+    Attributes:
+        releases: unpublished releases with a block of its.
+        size: bytes of these blocks together.
+    """
+
+    releases: int = 32
+    size: int = 25 << 30
+
+
 class Storage:
     """Staged and published releases under one folder.
 
     Args:
         root: the folder; made if it is not there.
         limit_bytes: most that all announced and published blocks may take together.
+        share: most that one party may have staged.
 
     Raises:
         InvalidInput: the folder cannot be used, or another hub uses it.
     """
 
-    def __init__(self, root: Path, limit_bytes: int) -> None:
-        self._root, self._limit = root, limit_bytes
+    def __init__(self, root: Path, limit_bytes: int, share: PartyShare = PartyShare()) -> None:
+        self._root, self._limit, self._share = root, limit_bytes, share
         self._staging, self._published = root / "staging", root / "published"
         # A release must not be moved away between the renaming of its last block and the syncing of its folder.
         self._moving = threading.Lock()
@@ -95,10 +111,12 @@ class Storage:
 
         Raises:
             PeerUnavailable: there is no room for it.
+            TooManyRequests: the party has its share staged already.
         """
         sealed = entry.sealed
         path = self._sealed(digest, sealed.party)
         with _disk():
+            self._check_share(sealed, path)
             if self._announced(except_for=path) + sealed.size > self._limit:
                 raise PeerUnavailable("the storage has reached storage_limit_gib")
             if sealed.size - self.held(digest, sealed.party) > shutil.disk_usage(self._root).free:
@@ -185,6 +203,12 @@ class Storage:
             raise NotFound(f"release {digest[:12]} is not staged")
         with _disk(), self._moving:
             rename_durably(source, self._published / digest)
+
+    def _check_share(self, sealed: SealedBlock, path: Path) -> None:
+        others = [other for other in self._staging.glob(f"*/parts/{path.name}") if other != path]
+        staged = sum(BlockEntry.from_bytes(other.read_bytes()).sealed.size for other in others)
+        if len(others) >= self._share.releases or staged + sealed.size > self._share.size:
+            raise TooManyRequests(f"{sealed.party} has {len(others)} unpublished blocks of {staged} bytes here already")
 
     def _announced(self, except_for: Path) -> int:
         sealed = (path for path in self._staging.glob("*/parts/*.sealed.json") if path != except_for)

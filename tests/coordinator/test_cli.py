@@ -115,7 +115,7 @@ def test_every_command_has_help_that_ends_with_an_example(path: tuple[str, ...])
         assert not isinstance(parameter, click.Option) or parameter.help, parameter.name
 
 
-READS = [("release", "list"), ("release", "show"), ("release", "watch"), ("party", "list")]
+READS = [("release", "list"), ("release", "show"), ("release", "watch"), ("party", "list"), ("hub", "show")]
 
 
 @pytest.mark.parametrize("path", READS, ids=" ".join)
@@ -124,12 +124,13 @@ def test_every_read_offers_json(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in ALL if path and path[-1] not in ("init", "release", "party")], ids=" ".join
+    "path", [path for path in ALL if path and path[-1] not in ("init", "release", "party", "hub")], ids=" ".join
 )
 def test_without_settings_the_error_says_what_to_do(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COORDINATOR_CONFIG", "/nowhere/coordinator.toml")
     arguments = {"invite": ["north"], "create": ["x.toml"], "revoke": ["north"], "show": ["abcd"], "watch": ["abcd"]}
-    more = arguments.get(path[-1], ["abcd", "--reason", "x"] if path[-1] == "cancel" else [])
+    arguments |= {"cancel": ["abcd", "--reason", "x"], "reissue": ["--into", "next"]}
+    more = arguments.get(path[-1], [])
     result = run(*path, *more)
     assert result.exit_code == 2
     assert "COORDINATOR_CONFIG" in result.stderr

@@ -174,7 +174,7 @@ def test_a_party_is_admitted_with_its_present_certificate_only(both: Office) -> 
         assert known.last_seen == LATER
     both.enrol("north")
     with both.store.writing() as tx:
-        with pytest.raises(AccessDenied, match="not the one issued last"):
+        with pytest.raises(AccessDenied, match="not the one enrolled last"):
             tx.members.admit(first, LATER)
         tx.members.admit(read_identity(both.certificates["north"]), LATER)
         with pytest.raises(AccessDenied, match="expired"):

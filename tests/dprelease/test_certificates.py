@@ -15,6 +15,7 @@ from dprelease.certificates import (
     check_certificate,
     read_certificate,
     read_identity,
+    renewal_due,
     signing_request,
 )
 from dprelease.errors import IntegrityError, InvalidInput
@@ -127,3 +128,11 @@ def test_a_signing_request_names_its_key() -> None:
     public = request.public_key()
     assert isinstance(public, ec.EllipticCurvePublicKey)
     assert key_fingerprint(public) == key_fingerprint(key.public_key())
+
+
+@pytest.mark.parametrize(
+    ("left", "due"), [(timedelta(days=31), False), (timedelta(days=30), True), (timedelta(0), True), (-SECOND, True)]
+)
+def test_a_certificate_is_due_when_less_than_a_third_of_its_life_is_left(left: timedelta, due: bool) -> None:
+    ends = read_identity(NORTH.certificate).expires  # it lasts 91 days
+    assert renewal_due(NORTH.certificate, ends - left) is due

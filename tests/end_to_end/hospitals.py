@@ -110,17 +110,3 @@ def trust(consortium: Consortium) -> tuple[Path, tuple[str, str]]:
     root = str(consortium.hub / "root.pem")
     consortium.run("learner", *home, "trust", "add", "demo", "--root", root, "--hub", address, "--yes")
     return folder, home
-
-
-def leaks(consortium: Consortium, hospitals: list[Hospital]) -> list[str]:
-    """Files outside the hospitals' own tables that hold an identifier or an undeclared cell; logs included."""
-    own = {
-        consortium.hospital(hospital.name) / name for hospital in hospitals for name in ("table.csv", "table.parquet")
-    }
-    marks = (IDENTIFIER_MARK.encode(), CELL_MARK.encode())
-    found = []
-    for path in consortium.folder.rglob("*"):
-        if path.is_file() and path not in own:
-            data = path.read_bytes()
-            found += [str(path.relative_to(consortium.folder)) for mark in marks if mark in data]
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ from dprelease.wire.v1 import (
     public_pb2_grpc,
     release_pb2,
 )
-from learner.hub.server import Hub, read_signer
+from learner.hub.identity import read_signer
+from learner.hub.server import Hub
 from learner.hub.service import PublicServicer
 from tests.learner.world import (
     PARTIES,
@@ -408,7 +410,7 @@ def test_a_hub_that_cannot_start_says_why_and_leaves_nothing_behind(
 
 def test_the_hubs_own_files_are_checked(world: World, tmp_path: Path) -> None:
     good = world.settings(tmp_path, "localhost:1")
-    assert read_signer(good).key.private_numbers() == world.hub.key.private_numbers()
+    assert read_signer(good, datetime.now(UTC)).key.private_numbers() == world.hub.key.private_numbers()
     for change, error in (
         ({"key": world.folder / "coordinator.key"}, InvalidInput),
         ({"certificate": world.folder / "coordinator.pem"}, IntegrityError),
@@ -417,7 +419,7 @@ def test_the_hubs_own_files_are_checked(world: World, tmp_path: Path) -> None:
         ({"root": world.folder / "hub.key"}, InvalidInput),
     ):
         with pytest.raises(error):
-            read_signer(good.model_copy(update=change))
+            read_signer(good.model_copy(update=change), datetime.now(UTC))
 
 
 def test_the_hub_never_shows_its_calls_to_a_coordinator_of_another_consortium(

@@ -27,6 +27,7 @@ class Office:
         self.before: Callable[[str], None] = lambda name: None
         self.received: tuple[str, ...] = ()
         self.manifests: list[str] = []
+        self.revoked_keys: frozenset[str] = frozenset()
 
     def _note(self, name: str) -> None:
         self.before(name)
@@ -41,6 +42,10 @@ class Office:
     def report_intake(self, digest: str, parties: tuple[str, ...]) -> None:
         self._note("intake")
         self.received = tuple(parties)
+
+    def revoked(self) -> frozenset[str]:
+        self._note("revoked?")
+        return self.revoked_keys
 
     def authorize(self, digest: str) -> None:
         self._note("authorize")
@@ -79,9 +84,9 @@ def test_a_complete_set_is_verified_authorized_revealed_and_reported(
     office.before = lambda name: seen.update({name: storage.published(sealed.digest) is not None})
     fill(storage, world, sealed)
     assert step(storage, office, signer, sealed)
-    assert office.calls == ["ended?", "intake", "authorize", "published"]
+    assert office.calls == ["ended?", "intake", "revoked?", "authorize", "published"]
     assert office.received == PARTIES
-    assert seen == {"ended?": False, "intake": False, "authorize": False, "published": True}
+    assert seen == {"ended?": False, "intake": False, "revoked?": False, "authorize": False, "published": True}
     assert office.manifests == [visible_manifest(storage, sealed)]
     assert storage.staged() == ()
     published = storage.published(sealed.digest)
@@ -91,7 +96,7 @@ def test_a_complete_set_is_verified_authorized_revealed_and_reported(
     assert {party: block.to_bytes() for party, block in release.blocks.items()} == sealed.blocks
 
 
-@pytest.mark.parametrize("where", ["ended?", "intake", "authorize", "published"])
+@pytest.mark.parametrize("where", ["ended?", "intake", "revoked?", "authorize", "published"])
 def test_a_restart_after_any_step_goes_on(
     tmp_path: Path, signer: Signer, world: World, sealed: Sealed, where: str
 ) -> None:
@@ -180,7 +185,7 @@ def publisher_of(storage: Storage, signer: Signer) -> Iterator[Callable[[Office]
     made: list[Publisher] = []
 
     def make(office: Office) -> Publisher:
-        made.append(Publisher(storage, office, signer, lambda: datetime.now(UTC), 600, Backoff(0.01, 0.02)))  # type: ignore[arg-type]
+        made.append(Publisher(storage, office, lambda: signer, lambda: datetime.now(UTC), 600, Backoff(0.01, 0.02)))  # type: ignore[arg-type]
         return made[-1]
 
     yield make

@@ -186,6 +186,8 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         calls: name of each call that was answered, with its digest and what it carried.
         away: names of calls that find nobody here.
         refused: names of calls that are refused with a conflict.
+        revoked: fingerprints of revoked keys.
+        renews: signing request to the certificate that the hub is given; None while it is not asked for.
     """
 
     address = ""
@@ -195,6 +197,9 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self.calls: list[tuple[Any, ...]] = []
         self.away: set[str] = set()
         self.refused: set[str] = set()
+        self.revoked: set[str] = set()
+        self.looks = 0
+        self.renews: Callable[[str], str] | None = None
         self.attempts: list[str] = []
         self._changed = threading.Condition()
 
@@ -239,6 +244,20 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
     def ReportPublication(self, request: Any, context: Any) -> Any:
         self._note(context, "ReportPublication", request.spec_digest, request.manifest_digest.hex())
         return pb.ReportPublicationResponse()
+
+    def ListRevoked(self, request: Any, context: Any) -> Any:
+        assert caller(context, "hub").name == "hub"
+        with self._changed:
+            self.looks += 1
+            self._changed.notify_all()
+            if "ListRevoked" in self.away:
+                raise PeerUnavailable("away")
+        return pb.ListRevokedResponse(keys=map(bytes.fromhex, self.revoked))
+
+    def RenewCertificate(self, request: Any, context: Any) -> Any:
+        self._note(context, "RenewCertificate", b"", context.auth_context()["x509_pem_cert"][0].decode())
+        assert self.renews is not None
+        return pb.RenewCertificateResponse(certificate=self.renews(request.signing_request))
 
     def serve(self, credentials: Credentials) -> Listener:
         return listen(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import grpc
 from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
-from dprelease.errors import DpReleaseError, PeerUnavailable
+from dprelease.errors import DpReleaseError, PeerUnavailable, VersionMismatch
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
@@ -61,12 +61,16 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         records: spec digest to record; states are changed by the test, or by approvals and refusals as they come in.
         received: method and bytes of every request.
         raises: method to the error that it answers with.
+        shown: certificate of the connection that ListReleases came over last.
+        renews: signing request to the certificate that is given for it; None for a coordinator that does not know how.
     """
 
     records: dict[str, release_pb2.ReleaseRecord] = field(default_factory=dict)
     received: list[tuple[str, bytes]] = field(default_factory=list)
     raises: dict[str, DpReleaseError] = field(default_factory=dict)
     asked: threading.Event = field(default_factory=threading.Event)
+    shown: str = ""
+    renews: Callable[[str], str] | None = None
 
     def propose(self, spec: ReleaseSpec) -> str:
         """Offer a spec; its digest."""
@@ -109,6 +113,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         return coordination_pb2.ReportCatalogueResponse()
 
     def ListReleases(self, request: Any, context: Any) -> coordination_pb2.ListReleasesResponse:
+        self.shown = context.auth_context()["x509_pem_cert"][0].decode()
         self.asked.set()
         self._note("ListReleases", request, context)
         return coordination_pb2.ListReleasesResponse(releases=list(self.records.values()))
@@ -117,6 +122,11 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self._note("Approve", request, context)
         self.take(request.signed_approval)
         return coordination_pb2.ApproveResponse()
+
+    def RenewCertificate(self, request: Any, context: Any) -> coordination_pb2.RenewCertificateResponse:
+        if self.renews is None:
+            raise VersionMismatch("this one is older")
+        return coordination_pb2.RenewCertificateResponse(certificate=self.renews(request.signing_request))
 
     def Decline(self, request: Any, context: Any) -> coordination_pb2.DeclineResponse:
         self._note("Decline", request, context)
@@ -134,7 +144,7 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
         offsets: where every SendBlock began.
         blocks: bytes held, by spec digest and party.
         breaks_at: bytes after which the next stream breaks, once.
-        stalls: while set, a stream stands still before its first chunk is taken.
+        stalls: a stream takes nothing and stands still until this is set.
         wrong_digest: acknowledge other bytes than those received.
     """
 
@@ -159,6 +169,7 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
     def SendBlock(self, requests: Iterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
         if self.stalls is not None:
             self.stalls.wait(60)
+            raise PeerUnavailable("it stood still too long for anybody to wait")
         party, spec = caller(context, "party").name, ""
         for request in requests:
             if not spec:

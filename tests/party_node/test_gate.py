@@ -62,7 +62,7 @@ def test_the_hub_hears_the_sealed_block_alone(world: World) -> None:
 
 
 def test_two_approvals_of_the_same_table_commit_to_it_unlike(world: World) -> None:
-    first, second = world.propose("one"), world.propose("two")
+    first, second = world.propose("one"), world.propose("two", outputs=9)
     world.north.cycle()
     commitments = {
         SignedApproval.from_bytes(world.coordinator.records[release].approvals[0]).approval.commitment

@@ -41,6 +41,18 @@ def test_the_card_says_what_would_be_published_and_what_it_costs(careful: World)
     assert (shown["first"], shown["status"], shown["decide_before"]) == ([], "waiting", spec.expires)
 
 
+def test_a_card_counts_its_own_cost_once(careful: World) -> None:
+    release = careful.coordinator.propose(careful.spec())
+    careful.north.cycle()
+    before = json.loads(careful.north.run("review", "show", release, "--json").stdout)
+    careful.north.run("review", "approve", release, "--yes")
+    careful.north.cycle()
+    desk = careful.north.desk()
+    assert desk.ledger.stage(desk.settings.roster, release) == "reserve"
+    after = json.loads(careful.north.run("review", "show", release, "--json").stdout)
+    assert after["budget"] == before["budget"]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -77,7 +77,7 @@ class Authority:
             .issuer_name(issuer)
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=60))
+            .not_valid_before(now - timedelta(days=30))
             .not_valid_after(now + lasting)
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )

@@ -94,3 +94,25 @@ class ReportPublicationRequest(_message.Message):
 class ReportPublicationResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class RenewCertificateRequest(_message.Message):
+    __slots__ = ("signing_request",)
+    SIGNING_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    signing_request: str
+    def __init__(self, signing_request: _Optional[str] = ...) -> None: ...
+
+class RenewCertificateResponse(_message.Message):
+    __slots__ = ("certificate",)
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    certificate: str
+    def __init__(self, certificate: _Optional[str] = ...) -> None: ...
+
+class ListRevokedRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListRevokedResponse(_message.Message):
+    __slots__ = ("keys",)
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, keys: _Optional[_Iterable[bytes]] = ...) -> None: ...

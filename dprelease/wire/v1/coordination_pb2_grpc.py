@@ -75,6 +75,16 @@ class CoordinationServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ReportPublicationRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ReportPublicationResponse.FromString,
                 _registered_method=True)
+        self.RenewCertificate = channel.unary_unary(
+                '/dprelease.wire.v1.CoordinationService/RenewCertificate',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RenewCertificateRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RenewCertificateResponse.FromString,
+                _registered_method=True)
+        self.ListRevoked = channel.unary_unary(
+                '/dprelease.wire.v1.CoordinationService/ListRevoked',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinationServiceServicer:
@@ -137,6 +147,20 @@ class CoordinationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RenewCertificate(self, request, context):
+        """Party or hub: a later certificate over the same name and key, when little is left of the present one's life.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRevoked(self, request, context):
+        """Hub: the keys that were revoked; their streams end and their blocks are not published.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -179,6 +203,16 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
                     servicer.ReportPublication,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ReportPublicationRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ReportPublicationResponse.SerializeToString,
+            ),
+            'RenewCertificate': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewCertificate,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RenewCertificateRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RenewCertificateResponse.SerializeToString,
+            ),
+            'ListRevoked': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRevoked,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -398,6 +432,60 @@ class CoordinationService:
             '/dprelease.wire.v1.CoordinationService/ReportPublication',
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.ReportPublicationRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.ReportPublicationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.CoordinationService/RenewCertificate',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.RenewCertificateRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.RenewCertificateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRevoked(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.CoordinationService/ListRevoked',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,10 @@ class CoordinationServiceStub:
     """Hub: asks to publish; from here on the release can no longer be cancelled."""
     ReportPublication: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ReportPublicationRequest, _coordination_pb2.ReportPublicationResponse]
     """Hub: the release is visible to the public."""
+    RenewCertificate: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.RenewCertificateRequest, _coordination_pb2.RenewCertificateResponse]
+    """Party or hub: a later certificate over the same name and key, when little is left of the present one's life."""
+    ListRevoked: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ListRevokedRequest, _coordination_pb2.ListRevokedResponse]
+    """Hub: the keys that were revoked; their streams end and their blocks are not published."""
 
 @_typing.type_check_only
 class CoordinationServiceAsyncStub(CoordinationServiceStub):
@@ -73,6 +77,10 @@ class CoordinationServiceAsyncStub(CoordinationServiceStub):
     """Hub: asks to publish; from here on the release can no longer be cancelled."""
     ReportPublication: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ReportPublicationRequest, _coordination_pb2.ReportPublicationResponse]  # type: ignore[assignment]
     """Hub: the release is visible to the public."""
+    RenewCertificate: _aio.UnaryUnaryMultiCallable[_coordination_pb2.RenewCertificateRequest, _coordination_pb2.RenewCertificateResponse]  # type: ignore[assignment]
+    """Party or hub: a later certificate over the same name and key, when little is left of the present one's life."""
+    ListRevoked: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ListRevokedRequest, _coordination_pb2.ListRevokedResponse]  # type: ignore[assignment]
+    """Hub: the keys that were revoked; their streams end and their blocks are not published."""
 
 class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
     """Catalogue, proposals, decisions and progress."""
@@ -140,5 +148,21 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_coordination_pb2.ReportPublicationResponse, _abc.Awaitable[_coordination_pb2.ReportPublicationResponse]]:
         """Hub: the release is visible to the public."""
+
+    @_abc_1.abstractmethod
+    def RenewCertificate(
+        self,
+        request: _coordination_pb2.RenewCertificateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.RenewCertificateResponse, _abc.Awaitable[_coordination_pb2.RenewCertificateResponse]]:
+        """Party or hub: a later certificate over the same name and key, when little is left of the present one's life."""
+
+    @_abc_1.abstractmethod
+    def ListRevoked(
+        self,
+        request: _coordination_pb2.ListRevokedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.ListRevokedResponse, _abc.Awaitable[_coordination_pb2.ListRevokedResponse]]:
+        """Hub: the keys that were revoked; their streams end and their blocks are not published."""
 
 def add_CoordinationServiceServicer_to_server(servicer: CoordinationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,88 @@
+"""Whom the hub no longer listens to: the keys that the consortium's office revoked, asked for every few seconds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from dprelease.certificates import Identity
+from dprelease.errors import AccessDenied, DpReleaseError
+
+log = logging.getLogger(__name__)
+
+End = Callable[[DpReleaseError], object]
+"""Ends a call with an error, from another thread."""
+
+
+class Revocations:
+    """The revoked keys as of the last look, and the calls that are under way.
+
+    Args:
+        ask: asks the coordinator for the fingerprints of all revoked keys.
+        now: the time, at which a caller's certificate must be valid.
+        grown: called when keys were added.
+    """
+
+    def __init__(
+        self, ask: Callable[[], frozenset[str]], now: Callable[[], datetime], grown: Callable[[], object]
+    ) -> None:
+        self._ask = ask
+        self._now = now
+        self._grown = grown
+        self._revoked: frozenset[str] = frozenset()
+        self._under_way: dict[int, tuple[Identity, End]] = {}
+        self._asking = threading.Lock()  # so that an older answer never replaces a newer one
+        self._lock = threading.Lock()
+
+    def look(self) -> None:
+        """Ask now; calls of revoked keys that are under way end.
+
+        Raises:
+            PeerUnavailable: the coordinator is away, or does not accept this hub.
+        """
+        with self._asking:
+            revoked = self._ask()
+            with self._lock:
+                added = revoked - self._revoked
+                self._revoked = revoked
+                ending = [call for call in self._under_way.values() if call[0].fingerprint in revoked]
+        for identity, end in ending:
+            log.warning("an upload of %s is cut: its key was revoked", identity.name)
+            end(_refusal(identity))
+        if added:
+            self._grown()
+
+    def check(self, identity: Identity) -> None:
+        """Refuse a caller whose key was revoked, or whose certificate has ended on an old connection.
+
+        Raises:
+            AccessDenied: it was, or has.
+        """
+        if self._now() > identity.expires:
+            raise AccessDenied(f"the certificate of {identity.name} has expired")
+        if identity.fingerprint in self._revoked:
+            raise _refusal(identity)
+
+    @contextmanager
+    def during(self, identity: Identity, end: End) -> Iterator[None]:
+        """While a call is under way: end it as soon as its key is revoked.
+
+        Raises:
+            AccessDenied: it is already.
+        """
+        call = object()
+        with self._lock:
+            self.check(identity)
+            self._under_way[id(call)] = (identity, end)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._under_way[id(call)]
+
+
+def _refusal(identity: Identity) -> AccessDenied:
+    return AccessDenied(f"{identity.name} was revoked")

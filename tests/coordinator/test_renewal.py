@@ -1,0 +1,211 @@
+"""Certificates before they end: who gets a later one, over which key, and what stays good. Over real TLS."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from coordinator.authority import SERVER_DAYS, hosts_of
+from coordinator.renewal import OwnCertificate
+from dprelease.approval import SignedApproval, check_all_approved
+from dprelease.certificates import check_certificate, read_certificate, read_identity, signing_request
+from dprelease.errors import AccessDenied, InvalidInput, PeerUnavailable
+from dprelease.signing import PrivateKey, new_private_key, private_key_pem
+from dprelease.wire.transport import Credentials
+from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
+from dprelease.wire.v1.release_pb2 import ReleaseState
+from tests.coordinator.world import Stub, World, ask, listed, report, until
+
+OLD = timedelta(days=70)
+"""Age of a certificate that is good for 90 days: 20 are left, less than a third."""
+
+
+def aged(world: World, party: str, age: timedelta = OLD) -> Stub:
+    """Connect as a party whose certificate was issued some time ago."""
+    key = world.keys.setdefault(party, new_private_key())
+    then = world.clock() - age
+    certificate = world.authority.issue(party, "party", key.public_key(), then, 90).decode()
+    store = world.store()
+    with store.writing() as tx:
+        tx.members.enrol(certificate, store.consortium.mu2 / 3, then)
+    world.certificates[party] = certificate
+    return world.as_party(party)
+
+
+def aged_hub(world: World) -> tuple[Credentials, PrivateKey]:
+    """A hub whose certificate has little life left."""
+    key = new_private_key()
+    then = world.clock() - timedelta(days=SERVER_DAYS - 30)
+    pem = world.authority.issue("hub", "hub", key.public_key(), then, SERVER_DAYS, ("localhost", "127.0.0.1"))
+    with world.store().writing() as tx:
+        tx.hub.take(pem.decode())
+    return Credentials(world.root, pem, private_key_pem(key)), key
+
+
+def renew(stub: Stub, name: str, key: PrivateKey) -> str:
+    request = pb.RenewCertificateRequest(signing_request=signing_request(name, key).decode())
+    return str(ask(stub.RenewCertificate, request).certificate)
+
+
+def test_a_party_gets_a_later_certificate_over_its_own_name_and_key(world: World) -> None:
+    stub = aged(world, "north")
+    renewed = renew(stub, "whatever the request says", world.keys["north"])
+    old, new = (
+        read_identity(world.certificates["north"]),
+        check_certificate(renewed, world.root, world.clock(), "party"),
+    )
+    assert (new.name, new.role, new.fingerprint) == (old.name, old.role, old.fingerprint)
+    assert new.expires == world.clock() + timedelta(days=90) > old.expires
+    world.certificates["north"] = renewed
+    assert listed(world.as_party("north")) == []
+    with world.store().reading() as tx:
+        known = tx.members.find("north")
+        assert tx.history.of_party("north")[-1].what == "the certificate of north was renewed"
+    assert known is not None
+    assert (known.certificate, known.serial) == (renewed, new.serial)
+
+
+def test_asking_again_gives_the_same_and_the_old_one_stays_good_until_it_ends(world: World) -> None:
+    stub = aged(world, "north")
+    first = renew(stub, "north", world.keys["north"])  # suppose that this answer was lost
+    assert renew(stub, "north", world.keys["north"]) == first
+    assert listed(stub) == []
+    world.clock.now += timedelta(days=20, seconds=1)
+    with pytest.raises(AccessDenied):
+        listed(stub)
+
+
+def test_who_has_enough_left_keeps_what_it_has(world: World) -> None:
+    stub = world.join("north")
+    assert renew(stub, "north", world.keys["north"]) == world.certificates["north"]
+
+
+def test_another_key_or_rubbish_gets_nothing(world: World) -> None:
+    stub, other = aged(world, "north"), aged(world, "south")
+    assert other is not stub
+    for key in (new_private_key(), world.keys["south"]):
+        with pytest.raises(AccessDenied):
+            renew(stub, "south", key)
+    with pytest.raises(InvalidInput):
+        ask(stub.RenewCertificate, pb.RenewCertificateRequest(signing_request="rubbish"))
+    with world.store().reading() as tx:
+        assert [party.certificate for party in tx.members.all()] == [world.certificates[n] for n in ("north", "south")]
+
+
+def test_a_revoked_party_gets_nothing_even_with_a_certificate_that_is_still_good(world: World) -> None:
+    stub = aged(world, "north")
+    world.store().revoke("north", world.clock())
+    with pytest.raises(AccessDenied):
+        renew(stub, "north", world.keys["north"])
+
+
+def test_an_expired_certificate_is_not_heard_at_all(world: World) -> None:
+    stub = aged(world, "north", age=timedelta(days=90, minutes=1))
+    with pytest.raises(PeerUnavailable, match="it may have expired"):
+        renew(stub, "north", world.keys["north"])
+
+
+def test_what_was_signed_before_a_renewal_stays_signed(world: World) -> None:
+    north, south = aged(world, "north"), aged(world, "south")
+    report(north, "north")
+    report(south, "south")
+    digest = world.propose()
+    before = world.approval(world.spec(digest), "north").to_bytes()
+    world.certificates["north"] = renew(north, "north", world.keys["north"])
+    renewed = world.as_party("north")
+    ask(renewed.Approve, pb.ApproveRequest(signed_approval=before))
+    ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
+    assert listed(renewed) == [(digest, ReleaseState.RELEASE_STATE_APPROVED)]
+    record = ask(world.as_hub().GetRelease, pb.GetReleaseRequest(spec_digest=digest)).release
+    check_all_approved(map(SignedApproval.from_bytes, record.approvals), world.spec(digest), world.root.decode())
+
+
+def test_the_hub_keeps_its_host_names(world: World) -> None:
+    credentials, key = aged_hub(world)
+    stub = CoordinationServiceStub(world.channel(credentials))
+    renewed = renew(stub, "hub", key)
+    assert check_certificate(renewed, world.root, world.clock(), "hub").expires > world.clock() + timedelta(days=700)
+    assert hosts_of(read_certificate(renewed)) == ("localhost", "127.0.0.1")
+    assert renew(stub, "hub", key) == renewed
+    again = Credentials(world.root, renewed.encode(), private_key_pem(key))
+    assert ask(CoordinationServiceStub(world.channel(again)).ListRevoked, pb.ListRevokedRequest()).keys == []
+
+
+def shown(world: World) -> str:
+    """The certificate that a new connection meets."""
+    assert world.server is not None
+    pem = ssl.get_server_certificate(("127.0.0.1", world.server.enrolment_port))
+    return read_certificate(pem).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def own(world: World, days_ago: int) -> str:
+    """Put a coordinator's certificate of some age where the server looks for it."""
+    key = read_identity(world.settings.certificate.read_bytes()).key
+    then = world.clock() - timedelta(days=days_ago)
+    pem = world.authority.issue("coordinator", "coordinator", key, then, SERVER_DAYS, ("localhost",)).decode()
+    world.settings.certificate.write_text(pem)
+    return pem
+
+
+@pytest.mark.parametrize("days_ago", [SERVER_DAYS - 30, SERVER_DAYS + 30])
+def test_the_coordinator_renews_its_own_certificate_at_the_start_even_an_expired_one(
+    world: World, days_ago: int
+) -> None:
+    world.stop()
+    old = own(world, days_ago)
+    world.start()
+    assert shown(world) == world.settings.certificate.read_text() != old
+    world.join("north")
+    assert listed(world.as_party("north")) == []
+
+
+def test_the_coordinator_renews_its_own_certificate_while_it_runs(world: World) -> None:
+    world.stop()
+    world.settings = world.settings.model_copy(update={"tick_seconds": 0.02})
+    world.start()
+    before = shown(world)
+    north = world.join("north")
+    assert listed(north) == []
+    world.clock.now += timedelta(days=SERVER_DAYS - 30)
+    until(lambda: shown(world) != before)
+    assert shown(world) == world.settings.certificate.read_text()
+    world.clock.now -= timedelta(days=SERVER_DAYS - 30)
+    assert listed(north) == []  # on a connection from before
+
+
+def test_a_certificate_of_another_authority_is_not_renewed(world: World) -> None:
+    foreign = world.authority.found("Trio", world.clock())
+    key = read_identity(world.settings.certificate.read_bytes()).key
+    world.settings.certificate.write_bytes(foreign.issue("coordinator", "coordinator", key, world.clock(), 1))
+    keeper = OwnCertificate(world.settings, world.authority)
+    with pytest.raises(InvalidInput, match="not issued by this authority"):
+        keeper.renew(world.clock() + timedelta(days=1))
+
+
+def test_a_certificate_that_cannot_be_kept_is_used_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    old = own(world, SERVER_DAYS - 30)
+    keeper = OwnCertificate(world.settings, world.authority)
+    monkeypatch.setattr("coordinator.renewal.write_durably", full)
+    keeper.renew(world.clock())
+    assert keeper.credentials().certificate != old.encode()
+    assert world.settings.certificate.read_text() == old
+    assert "cannot be written (No space left on device)" in caplog.text
+
+
+def test_a_share_is_untouched_by_renewal(world: World) -> None:
+    stub = aged(world, "north")
+    renew(stub, "north", world.keys["north"])
+    with world.store().reading() as tx:
+        party = tx.members.find("north")
+    assert party is not None
+    assert party.cap_mu2 == world.store().consortium.mu2 * Fraction(1, 3)

@@ -1,0 +1,134 @@
+"""The auditor of a consortium's states is shown broken states, and catches each."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit import audit
+from audit.__main__ import main
+from demo.consortium import Consortium
+from tests.end_to_end.hospitals import IDENTIFIER_MARK, Hospital, final_state, found, numeric, propose
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The states after one release; its digest."""
+    random = np.random.default_rng(7)
+    hospitals = [
+        Hospital(name, {column: numeric(0, 10)}, {column: [*map(float, random.uniform(0, 10, ROWS))]})
+        for name, column in (("clinic", "dose"), ("ward", "pain"))
+    ]
+    folder = tmp_path_factory.mktemp("audit") / "consortium"
+    with Consortium(folder) as consortium:
+        found(consortium, hospitals)
+        release = propose(consortium, hospitals)
+        assert final_state(consortium, release) == "PUBLISHED"
+    return folder, release
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def _ledger(folder: Path, statement: str, *values: str) -> None:
+    with closing(sqlite3.connect(folder / "clinic" / "state" / "ledger.sqlite")) as db:
+        for trigger in ("no_update", "no_delete"):
+            db.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+        db.execute(statement, values)
+        db.commit()
+
+
+def _office(folder: Path, statement: str) -> None:
+    with closing(sqlite3.connect(folder / "office" / "coordinator.sqlite")) as db:
+        db.execute(statement)
+        db.commit()
+
+
+def _published(folder: Path, release: str) -> Path:
+    return folder / "office" / "hub" / "storage" / "published" / release
+
+
+def _half(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "clinic" / "state" / "ledger.sqlite")) as db:
+        ((text,),) = db.execute("SELECT mu2 FROM entries WHERE kind = 'charge'").fetchall()
+    _ledger(folder, "UPDATE entries SET mu2 = ? WHERE kind = 'charge'", str(Fraction(text) / 2))
+
+
+BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
+    "a published block differs by a bit": (
+        lambda folder, release: _flip(_published(folder, release) / "blocks" / "clinic.block"),
+        "does not verify",
+    ),
+    "a sealed block differs by a bit": (
+        lambda folder, release: _flip(folder / "clinic" / "state" / "sealed" / f"{release}.block"),
+        "other bytes than those sealed",
+    ),
+    "a manifest differs by a bit": (
+        lambda folder, release: _flip(_published(folder, release) / "manifest.json"),
+        "does not verify",
+    ),
+    "a charge was halved": (lambda folder, release: _half(folder), "chain is broken"),
+    "a charge was deleted": (
+        lambda folder, release: _ledger(folder, "DELETE FROM entries WHERE kind = 'charge'"),
+        "chain is broken",
+    ),
+    "the last entry was cut off": (
+        lambda folder, release: _ledger(folder, "DELETE FROM entries WHERE kind = 'send'"),
+        "without one reservation, charge and sending",
+    ),
+    "the office cancelled what is public": (
+        lambda folder, release: _office(folder, "UPDATE releases SET state = 'CANCELLED'"),
+        "CANCELLED at the office",
+    ),
+    "the office knows another manifest": (
+        lambda folder, release: _office(folder, "UPDATE releases SET manifest = printf('%064d', 0)"),
+        "another manifest",
+    ),
+    "an identifier in a log": (
+        lambda folder, release: (folder / "hub.log").write_text(f"row {IDENTIFIER_MARK}000017 is odd"),
+        "private cell or identifier",
+    ),
+    "a cell in the hub's storage": (
+        lambda folder, release: (_published(folder, release) / "note").write_text(_a_cell(folder)),
+        "private cell or identifier",
+    ),
+}
+
+
+def _a_cell(folder: Path) -> str:
+    header, first, *_ = (folder / "clinic" / "table.csv").read_text().splitlines()
+    return first.split(",")[header.replace('"', "").split(",").index("dose")]
+
+
+def test_honest_states_pass(finished: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(finished[0]) == 0
+    assert "every invariant holds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_state_is_caught(finished: tuple[Path, str], tmp_path: Path, name: str) -> None:
+    folder, release = finished
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    wreck, words = BREAKS[name]
+    wreck(copy, release)
+    violations = audit(copy)
+    assert any(words in violation.what for violation in violations), violations
+
+
+def test_a_folder_without_states_is_no_success(tmp_path: Path) -> None:
+    assert main(tmp_path) == 1

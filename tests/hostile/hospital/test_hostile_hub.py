@@ -1,0 +1,161 @@
+"""A hub that would have fresh noise: whatever it does, it gets the bytes that were sealed first, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from dprelease.canonical import sha256
+from dprelease.errors import (
+    AccessDenied,
+    Conflict,
+    DpReleaseError,
+    IntegrityError,
+    InternalError,
+    InvalidInput,
+    NotFound,
+    PeerUnavailable,
+    VersionMismatch,
+)
+from tests.hostile.faults import Fault, Kind, each
+from tests.hostile.hospital.honest import check_delivered, honest_release, steps
+from tests.party_node.world import World
+
+SAME = "the block, its charge and its noise stay; the same bytes go out again"
+DRAWS_OF_ONE_BLOCK = 2
+
+
+def refuses(error: DpReleaseError) -> Callable[[World, str], None]:
+    def act(world: World, release: str) -> None:
+        world.hub.raises = error
+
+    return act
+
+
+def acknowledges_other_bytes(world: World, release: str) -> None:
+    world.hub.wrong_digest = True
+
+
+def claims_more_than_there_is(world: World, release: str) -> None:
+    world.hub.blocks[release, "north"] = bytearray(1 << 20)
+
+
+def disappears_before_the_stream(world: World, release: str) -> None:
+    world.shelf.stop()
+
+
+def breaks_mid_stream(world: World, release: str) -> None:
+    world.hub.breaks_at = 200
+
+
+def breaks_and_forgets(world: World, release: str) -> None:
+    world.hub.breaks_at = 200
+    original = world.hub.OpenBlock
+
+    def forgetful(request: Any, context: Any) -> Any:
+        if world.hub.sealed:
+            world.hub.blocks.clear()
+        return original(request, context)
+
+    world.hub.OpenBlock = forgetful  # type: ignore[method-assign]
+
+
+def answers_garbage(world: World, release: str) -> None:
+    def add(server: grpc.Server) -> None:
+        garbage = grpc.unary_unary_rpc_method_handler(
+            lambda request, context: request, response_serializer=lambda _: b"\xff" * 40
+        )
+        service = grpc.method_handlers_generic_handler("dprelease.wire.v1.IntakeService", {"OpenBlock": garbage})
+        server.add_generic_rpc_handlers((service,))
+
+    world.shelf.stop()
+    world.shelf.add = add
+    world.shelf.start()
+
+
+HUBS = [
+    *(
+        Fault(f"the hub refuses the block: {words}", "hospital", Kind.HELD, type(error), SAME, refuses(error))
+        for words, error in (
+            ("it says that other bytes were sealed", Conflict("x")),
+            ("it says that the bytes are damaged", IntegrityError("x")),
+            ("it says that the party may not send", AccessDenied("x")),
+            ("it says that the release is unknown", NotFound("x")),
+            ("it says that the block is malformed", InvalidInput("x")),
+            ("it says that versions differ", VersionMismatch("x")),
+            ("it breaks", InternalError("x")),
+        )
+    ),
+    Fault("the hub acknowledges other bytes", "hospital", Kind.HELD, IntegrityError, SAME, acknowledges_other_bytes),
+    Fault("the hub claims more bytes than there are", "hospital", Kind.HELD, IntegrityError, SAME, claims_more_than_there_is),
+    Fault("the hub answers garbage", "hospital", Kind.HELD, InternalError, SAME, answers_garbage),
+    Fault("the hub disappears mid-stream", "hospital", Kind.HELD, PeerUnavailable, SAME, breaks_mid_stream),
+    Fault("the hub disappears mid-stream and forgets everything", "hospital", Kind.HELD, PeerUnavailable, SAME, breaks_and_forgets),
+    Fault(
+        "the hub is away", "hospital", Kind.HELD, PeerUnavailable,
+        "the block stays; no byte is noted as sent, so the budget can still come back", disappears_before_the_stream,
+    ),
+]  # fmt: skip
+
+
+@each(HUBS)
+def test_the_hub_gets_the_same_bytes_or_none(world: World, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dprelease.wire.chunks.CHUNK_BYTES", 100)
+    release, north = world.propose(), world.north
+    north.cycle()
+    world.south_approves(release)
+    honest_add = world.shelf.add
+    fault.act(world, release)
+    assert steps(north) == [fault.error]
+    north.cycle()  # a second round meets the same hub, or what is left of it
+    block = north.desk().vault.path(release).read_bytes()
+    assert len(north.noise.draws) == DRAWS_OF_ONE_BLOCK
+    held = ["reserve", "charge"] if "away" in fault.what else ["reserve", "charge", "send"]
+    assert north.ledger_kinds(release) == held
+    world.hub.raises, world.hub.wrong_digest = None, False
+    if len(world.hub.blocks.get((release, "north"), b"")) > len(block):
+        del world.hub.blocks[release, "north"]
+    world.shelf.stop()
+    world.shelf.add = honest_add
+    world.shelf.start()
+    north.cycle()
+    check_delivered(world, release)
+    assert world.block(release, "north") == block
+    assert {sealed.sha256 for sealed in world.hub.sealed} == {sha256(block)}
+    assert len(north.noise.draws) == DRAWS_OF_ONE_BLOCK
+    honest_release(world)
+
+
+def forgets_what_it_acknowledged(world: World, release: str) -> None:
+    world.hub.blocks.clear()
+    world.hub.sealed.clear()
+
+
+FORGETS = Fault(
+    "the hub forgets a block that it acknowledged", "hospital", Kind.HARMLESS, None,
+    "no fresh noise; the release fails at its deadline and the charge stands", forgets_what_it_acknowledged,
+)  # fmt: skip
+
+
+@each([FORGETS])
+def test_what_was_acknowledged_is_never_made_again(world: World, fault: Fault) -> None:
+    release, north = world.propose(), world.north
+    north.cycle()
+    world.south_approves(release)
+    north.cycle()
+    check_delivered(world, release)
+    block = north.desk().vault.path(release).read_bytes()
+    fault.act(world, release)
+    north.cycle(2)
+    world.coordinator.move(release, "FAILED", "no block in time")
+    north.cycle()
+    assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    assert north.desk().vault.path(release).read_bytes() == block
+    assert len(north.noise.draws) == DRAWS_OF_ONE_BLOCK
+    honest_release(world)
+
+
+FAULTS = [*HUBS, FORGETS]

@@ -1,0 +1,149 @@
+"""Invites and coordinators that a hospital must not fall for when it joins, and versions that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, Unauthenticated, VersionMismatch
+from dprelease.invite import Invite
+from dprelease.signing import new_private_key
+from dprelease.spec import instant
+from dprelease.wire.transport import listen
+from dprelease.wire.v1 import enrolment_pb2_grpc
+from party_node.cli import main
+from tests.hostile.faults import Fault, Kind, each
+from tests.hostile.hospital.honest import check_untouched, honest_release
+from tests.party_node.test_enrolment import PARTY_TOML, Office
+from tests.party_node.world import World
+from tests.wire.pki import HOST, Authority
+
+Act = Callable[[Office, Invite], Invite]
+
+
+@pytest.fixture
+def office(authority: Authority) -> Office:
+    return Office(authority)
+
+
+@pytest.fixture
+def invite(office: Office, authority: Authority) -> Iterator[Invite]:
+    add = enrolment_pb2_grpc.add_EnrolmentServiceServicer_to_server
+    credentials = authority.member("office", "coordinator").credentials(authority.root)
+    listener = listen(f"{HOST}:0", credentials, [lambda server: add(office, server)], mutual=False)
+    yield Invite(
+        consortium="trial",
+        party="north",
+        address=f"{HOST}:{listener.port}",
+        root=authority.root,
+        secret="s3cret",
+        cap_mu2="1/10",
+        expires=instant(datetime.now(UTC) + timedelta(hours=1)),
+    )
+    listener.server.stop(None).wait()
+
+
+def other(**fields: object) -> Act:
+    return lambda office, invite: invite.model_copy(update=fields)
+
+
+def refuses(office: Office, invite: Invite) -> Invite:
+    office.raises = Unauthenticated("used already")
+    return invite
+
+
+def certifies(certificate: Callable[[Office], str]) -> Act:
+    def act(office: Office, invite: Invite) -> Invite:
+        office.certify = lambda key: certificate(office)
+        return invite
+
+    return act
+
+
+def of_another_key(office: Office) -> str:
+    return office.authority.issue("north", "party", new_private_key().public_key())
+
+
+def of_another_root(office: Office) -> str:
+    return _OTHER.issue("north", "party", new_private_key().public_key())
+
+
+_OTHER = Authority("trial")
+
+UNENROLLED = "no certificate, no budget; an honest invite still works"
+JOINING = [
+    Fault(what, "hospital", kind, error, UNENROLLED, act)
+    for what, kind, error, act in (
+        ("an invite for another party", Kind.LOCAL, InvalidInput, other(party="south")),
+        ("an invite that has lapsed by our own clock", Kind.LOCAL, InvalidInput, other(expires="2026-01-01T00:00:00Z")),
+        (
+            "an invite with another root than the coordinator's",
+            Kind.HANDSHAKE,
+            PeerUnavailable,
+            other(root=_OTHER.root),
+        ),
+        ("an invite that the coordinator does not know", Kind.LOCAL, Unauthenticated, refuses),
+        ("a certificate for another key in answer", Kind.LOCAL, InvalidInput, certifies(of_another_key)),
+        ("a certificate of another root in answer", Kind.LOCAL, IntegrityError, certifies(of_another_root)),
+        ("garbage for a certificate in answer", Kind.LOCAL, IntegrityError, certifies(lambda office: "?")),
+    )
+]
+
+
+def _enrol(folder: Path, token: str) -> Result:
+    (folder / "party.toml").write_text(PARTY_TOML)
+    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", token])
+
+
+@each(JOINING)
+def test_a_hospital_joins_only_whom_its_invite_names(
+    folder: Path, invite: Invite, office: Office, fault: Fault
+) -> None:
+    refused = _enrol(folder, fault.act(office, invite).token())
+    assert refused.exit_code == fault.exit_code, refused.output
+    assert refused.stderr.startswith("error: ")
+    assert not (folder / "state" / "identity" / "enrolment.json").exists()
+    assert CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "ledger", "show"]).exit_code != 0
+    office.raises = office.certify = None
+    joined = _enrol(folder, invite.token())
+    assert joined.exit_code == 0, joined.output
+
+
+MANGLED = Fault(
+    "an invite that was mistyped", "hospital", Kind.LOCAL, InvalidInput, UNENROLLED, lambda token: token[:-9]
+)
+
+
+@each([MANGLED])
+def test_a_mistyped_invite_asks_nobody(folder: Path, invite: Invite, office: Office, fault: Fault) -> None:
+    assert _enrol(folder, fault.act(invite.token())).exit_code == fault.exit_code
+    assert office.asked == []
+    assert _enrol(folder, invite.token()).exit_code == 0
+
+
+def newer(world: World) -> None:
+    world.coordinator.raises["ListReleases"] = VersionMismatch("x")
+
+
+VERSION = Fault(
+    "the coordinator speaks another protocol version", "hospital", Kind.HELD, VersionMismatch,
+    "nothing happens; the daemon asks again until one of them is upgraded", newer,
+)  # fmt: skip
+
+
+@each([VERSION])
+def test_a_coordinator_of_another_version_is_waited_for(world: World, fault: Fault) -> None:
+    release = world.propose()
+    fault.act(world)
+    with fault.refused():
+        world.north.cycle()
+    check_untouched(world.north, release, [])
+    world.coordinator.raises.clear()
+    honest_release(world)
+
+
+FAULTS = [*JOINING, MANGLED, VERSION]

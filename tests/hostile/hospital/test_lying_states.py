@@ -1,0 +1,230 @@
+"""A coordinator that lies about approvals and states: no noise without everybody's approval, no refund after bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.spec import ReleaseSpec
+from tests.hostile.faults import Fault, Kind, each
+from tests.hostile.hospital.honest import check_delivered, check_untouched, honest_release, steps
+from tests.party_node.world import World
+from tests.wire.pki import Authority
+
+
+def missing(world: World, spec: ReleaseSpec) -> list[bytes]:
+    return []
+
+
+def forged(world: World, spec: ReleaseSpec) -> list[bytes]:
+    honest = world.members["south"]
+    world.members["south"] = world.authority.member("south", "party")  # the office is the authority, too
+    try:
+        return [world.approval_of("south", spec).to_bytes()]
+    finally:
+        world.members["south"] = honest
+
+
+def under_another_root(world: World, spec: ReleaseSpec) -> list[bytes]:
+    signed = world.approval_of("south", spec)
+    other = Authority("trial").issue("south", "party", world.members["south"].key.public_key())
+    return [signed.model_copy(update={"certificate": other}).to_bytes()]
+
+
+def unsigned(world: World, spec: ReleaseSpec) -> list[bytes]:
+    return [world.approval_of("south", spec).model_copy(update={"signature": "00"}).to_bytes()]
+
+
+def for_another_spec(world: World, spec: ReleaseSpec) -> list[bytes]:
+    return [world.approval_of("south", world.spec("shown to the south only")).to_bytes()]
+
+
+def replayed(world: World, spec: ReleaseSpec) -> list[bytes]:
+    earlier = honest_release(world)
+    return [data for data in world.coordinator.records[earlier].approvals if b'"south"' in data]
+
+
+def ours_twice(world: World, spec: ReleaseSpec) -> list[bytes]:
+    return [world.approval_of("north", spec).to_bytes()]
+
+
+def malformed(world: World, spec: ReleaseSpec) -> list[bytes]:
+    return [b'{"approval":']
+
+
+HELD = "no noise, the budget stays reserved; honest approvals let the release go on"
+APPROVALS = [
+    Fault(
+        "the coordinator says APPROVED without another's approval", "hospital", Kind.HELD, IntegrityError, HELD, missing
+    ),
+    Fault(
+        "... with an approval by a key that it certified itself", "hospital", Kind.HELD, IntegrityError, HELD, forged
+    ),
+    Fault("... with an approval under another root", "hospital", Kind.HELD, IntegrityError, HELD, under_another_root),
+    Fault("... with an approval that was not signed", "hospital", Kind.HELD, IntegrityError, HELD, unsigned),
+    Fault("... with an approval for another spec", "hospital", Kind.HELD, IntegrityError, HELD, for_another_spec),
+    Fault(
+        "... with an approval replayed from an earlier release", "hospital", Kind.HELD, IntegrityError, HELD, replayed
+    ),
+    Fault("... with our own approval twice", "hospital", Kind.HELD, IntegrityError, HELD, ours_twice),
+    Fault("... with an approval that cannot be read", "hospital", Kind.HELD, InvalidInput, HELD, malformed),
+]
+
+
+@each(APPROVALS)
+def test_no_noise_without_everybodys_approval(world: World, fault: Fault) -> None:
+    spec, north = world.spec(), world.north
+    approvals = fault.act(world, spec)
+    release = world.coordinator.propose(spec)
+    north.cycle()
+    record, draws = world.coordinator.records[release], len(north.noise.draws)
+    record.approvals.extend(approvals)
+    world.coordinator.move(release, "APPROVED")
+    assert steps(north) == [fault.error]
+    north.cycle()
+    assert north.status(release) == "approved"
+    assert north.record(release).note != "approved here"
+    check_untouched(north, release, ["reserve"], draws)
+    del record.approvals[1:]
+    world.south_approves(release)
+    north.cycle()
+    check_delivered(world, release)
+
+
+def equivocate(world: World) -> tuple[str, str]:
+    """One spec for each hospital; each is told that the other approved."""
+    one, other = world.propose("for the north"), world.propose("for the south")
+    to_north = world.coordinator.records.pop(one), world.coordinator.records.pop(other)
+    for hospital, record, release in ((world.north, to_north[0], one), (world.south, to_north[1], other)):
+        world.coordinator.records = {release: record}
+        hospital.cycle()
+    approvals = [data for record in to_north for data in record.approvals]
+    for hospital, record, release in ((world.north, to_north[0], one), (world.south, to_north[1], other)):
+        del record.approvals[:]
+        record.approvals.extend(approvals)
+        world.coordinator.records = {release: record}
+        world.coordinator.move(release, "APPROVED")
+        assert steps(hospital) == [IntegrityError]
+    return one, other
+
+
+EQUIVOCATION = Fault(
+    "the coordinator shows each hospital another spec", "hospital", Kind.HELD, IntegrityError,
+    "no hospital draws noise; the budget comes back when the release ends", equivocate,
+)  # fmt: skip
+
+
+@each([EQUIVOCATION])
+def test_nobody_draws_noise_for_two_specs(world: World, fault: Fault) -> None:
+    one, other = fault.act(world)
+    check_untouched(world.north, one, ["reserve"])
+    check_untouched(world.south, other, ["reserve"])
+    assert world.hub.sealed == []
+    for hospital, release in ((world.north, one), (world.south, other)):
+        spec = hospital.record(release).spec
+        world.coordinator.records = {}
+        world.coordinator.propose(spec)
+        world.coordinator.move(release, "CANCELLED")
+        hospital.cycle()
+        check_untouched(hospital, release, ["reserve", "free"])
+    honest_release(world)
+
+
+def says(state: str) -> Callable[[World, str], None]:
+    return lambda world, release: world.coordinator.move(release, state, "it says")
+
+
+BEFORE = [
+    Fault(
+        f"the coordinator says {state} before our block was sealed", "hospital", Kind.HARMLESS, None,
+        "no noise, the budget comes back; the release is over here, whatever is said later", says(state),
+    )
+    for state in ("PUBLISHED", "CANCELLED", "FAILED", "EXPIRED")
+]  # fmt: skip
+
+
+@each(BEFORE)
+def test_an_end_before_the_first_byte_gives_the_budget_back(world: World, fault: Fault) -> None:
+    release, north = world.propose(), world.north
+    north.cycle()
+    fault.act(world, release)
+    north.cycle()
+    check_untouched(north, release, ["reserve", "free"])
+    world.south_approves(release)  # everybody approved, and the coordinator thinks better of it
+    world.coordinator.move(release, "APPROVED")
+    north.cycle(2)
+    assert north.status(release) == "ended"
+    check_untouched(north, release, ["reserve", "free"])
+    honest_release(world)
+
+
+AFTER = [
+    Fault(
+        f"the coordinator says {state} after our first byte left", "hospital", Kind.HARMLESS, None,
+        "the charge stands, the block is kept and never made again", says(state),
+    )
+    for state in ("PUBLISHED", "CANCELLED", "FAILED", "PROPOSED")
+]  # fmt: skip
+
+
+@each(AFTER)
+def test_an_end_after_the_first_byte_gives_nothing_back(
+    world: World, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dprelease.wire.chunks.CHUNK_BYTES", 100)
+    release, north = world.propose(), world.north
+    north.cycle()
+    world.south_approves(release)
+    world.hub.breaks_at = 200
+    north.cycle()
+    draws, block = len(north.noise.draws), north.desk().vault.path(release).read_bytes()
+    fault.act(world, release)
+    north.cycle(2)
+    assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    assert north.desk().vault.path(release).read_bytes() == block
+    assert len(north.noise.draws) == draws
+    honest_release(world)
+
+
+def under_two_names(world: World) -> tuple[str, str]:
+    first, second = world.propose("one name"), world.propose("another name")
+    return first, second
+
+
+TWICE = Fault(
+    "the same release is proposed twice under two names", "hospital", Kind.HELD, None,
+    "no policy approves the second; a person is told which release it would pay for again", under_two_names,
+)  # fmt: skip
+
+
+@each([TWICE])
+def test_nothing_is_paid_twice_without_a_person(world: World, fault: Fault) -> None:
+    north = world.north
+    releases = fault.act(world)
+    north.cycle(2)
+    first, second = sorted(releases, key=north.status)  # approved, waiting
+    assert [north.status(release) for release in (first, second)] == ["approved", "waiting"]
+    check_untouched(north, second, [])
+    for stage, words in (("reserve", "was promised budget for"), ("send", "published")):
+        if stage == "send":
+            world.south_approves(first)
+            north.cycle()
+            check_delivered(world, first)
+            world.coordinator.move(first, "PUBLISHED")
+        north.cycle()
+        sentence = f"you would pay again for what release {first[:12]} {words} already"
+        assert json.loads(north.run("review", "show", second, "--json").output)["pays_again"] == [sentence]
+        listed = json.loads(north.run("review", "list", "--json").output)
+        assert sentence in next(line["note"] for line in listed if line["release"] == second)
+    assert north.status(second) == "waiting"
+    assert north.run("review", "approve", second, "--yes").exit_code == 0  # a person may want it
+    world.south_approves(second)
+    north.cycle(2)
+    check_delivered(world, second)
+    honest_release(world)
+
+
+FAULTS = [*APPROVALS, EQUIVOCATION, *BEFORE, *AFTER, TWICE]

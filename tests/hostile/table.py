@@ -1,0 +1,85 @@
+"""Every fault that a test tries, as one table: `python -m tests.hostile.table` writes docs/faults.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+from tests.end_to_end.test_crashes import COORDINATOR, HUB, PARTY
+from tests.hostile.faults import Fault
+from tests.hostile.hospital import (
+    test_hostile_data,
+    test_hostile_hub,
+    test_joining,
+    test_lying_specs,
+    test_lying_states,
+)
+from tests.hostile.hub import test_block_stream, test_callers, test_lying_publishers
+from tests.hostile.office import test_callers as test_office_callers
+from tests.hostile.office import test_requests
+
+PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+
+SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
+    ("Joining, and who calls", (*test_joining.FAULTS, *test_office_callers.FAULTS, *test_callers.FAULTS)),
+    ("Proposals", (*test_requests.FAULTS, *test_lying_specs.FAULTS)),
+    ("Approvals and states", tuple(test_lying_states.FAULTS)),
+    ("Data at a hospital", tuple(test_hostile_data.FAULTS)),
+    ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
+    ("Publication", tuple(test_lying_publishers.FAULTS)),
+)
+CRASHES: Mapping[str, Mapping[str, str]] = {"hospital": PARTY, "hub": HUB, "coordinator": COORDINATOR}
+
+_HEAD = """# Faults
+
+What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`,
+`tests/end_to_end/test_crashes.py`) which also sees an honest release go through afterwards. This page is written by
+`python -m tests.hostile.table` from those tests' own data.
+
+*Error* is the class, and the exit code of the command that ends with it. *The other side is told* what crosses the
+boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and
+approved by all, and nothing is sent that was not charged first.
+"""
+_CRASHED = """## Killed with SIGKILL
+
+Each role is killed at each point, and started again.
+"""
+
+
+def page() -> str:
+    """The whole of docs/faults.md."""
+    return "\n".join([_HEAD, *_sections(), _CRASHED, *_crashes()]) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    for title, faults in SECTIONS:
+        yield f"## {title}\n"
+        rows = ((f.what, f.attacked, _error(f), f.told, f.unchanged) for f in _named_whole(faults))
+        yield _table(("fault", "who is attacked", "error", "the other side is told", "what stays"), rows) + "\n"
+
+
+def _named_whole(faults: Iterable[Fault]) -> list[Fault]:
+    listed = list(faults)
+    names = [fault.what for fault in listed]
+    doubled = [name for name, same in groupby(sorted(names)) if len(list(same)) > 1]
+    assert doubled == [], doubled
+    return listed
+
+
+def _error(fault: Fault) -> str:
+    return "-" if fault.error is None else f"`{fault.error.__name__}` ({fault.exit_code})"
+
+
+def _crashes() -> Iterator[str]:
+    rows = ((point, role, "exactly one release, the bytes sealed first") for role in CRASHES for point in CRASHES[role])
+    yield _table(("killed", "who", "afterwards"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
