@@ -167,7 +167,9 @@ def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: boo
       coordinator release cancel 3fa9c1 --reason "wrong columns"
     """
     with opened(settings) as store, store.writing() as tx:
-        found = tx.releases.advance(tx.releases.find(prefix).digest, Cancelled(one_line(reason)), utc_now())
+        found = tx.releases.advance(
+            tx.releases.find(prefix).digest, Cancelled(one_line(reason, settings.limits.longest_reason)), utc_now()
+        )
     if as_json:
         print_json(_describe(found))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import time
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -33,6 +34,10 @@ def plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
+LONGEST_NAP_SECONDS = 0.5
+"""How long a signal may go unnoticed."""
+
+
 class StopSignal:
     """SIGTERM or SIGINT, as something that the main thread waits for.
 
@@ -56,9 +61,15 @@ class StopSignal:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for a signal, at most `timeout` seconds; whether one came."""
-        if not self._caught:
+        # Never for long at a time: a signal that arrives while this thread is about to block does not wake it, and Python
+        # runs the handler only when it goes on.
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._caught:
+            left = LONGEST_NAP_SECONDS if end is None else min(LONGEST_NAP_SECONDS, end - time.monotonic())
+            if left <= 0:
+                break
             with suppress(Empty):
-                self._signals.get(timeout=timeout)
+                self._signals.get(timeout=left)
         return self._caught
 
 

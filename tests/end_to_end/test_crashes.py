@@ -20,6 +20,7 @@ from demo.consortium import Consortium, wait_for
 from dprelease.accounting import guarantee
 from dprelease.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.support.faulty import FULL
 
 pytestmark = pytest.mark.end_to_end
 
@@ -60,6 +61,19 @@ COORDINATOR = {
     "one approved, one did not": "kill-after@coordinator.coordination:approve#2",
     "within a transaction": "kill-after@coordinator.releases:Releases.advance",
 }
+
+FULL_DISKS = [
+    ("clinic", "party_node.journal:Journal.offer"),
+    ("clinic", "party_node.ledger:_append"),
+    ("clinic", "party_node.journal:Journal.sign"),
+    ("clinic", "party_node.sealing:write_durably"),
+    ("clinic", "party_node.sealing:write_durably#2"),
+    ("clinic", "party_node.journal:Journal.move#2"),
+    ("hub", "learner.hub.storage:write_durably"),
+    ("hub", "learner.hub.storage:Storage.put"),
+    ("hub", "learner.hub.storage:rename_durably"),
+    ("coordinator", "coordinator.releases:Releases.advance"),
+]
 
 
 def _hospitals() -> list[Hospital]:
@@ -121,6 +135,19 @@ def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
 @pytest.mark.parametrize("fault", COORDINATOR.values(), ids=COORDINATOR)
 def test_the_coordinator_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "coordinator", fault))
+
+
+@pytest.mark.parametrize(("name", "fault"), FULL_DISKS, ids=[f"{name} {fault}" for name, fault in FULL_DISKS])
+def test_a_full_disk_delays_and_loses_nothing(consortium: Consortium, name: str, fault: str) -> None:
+    consortium.halt(name)
+    since = consortium.log(name).stat().st_size
+    consortium.restart(name, launcher=("-m", "tests.support.faulty", f"full@{fault}", "--"))
+    release = propose(consortium, _hospitals(), title=f"full disk at {fault}", k=next(OUTPUTS))
+    log = consortium.log(name)
+    wait_for(lambda: FULL in log.read_bytes()[since:].decode(), 60, f"{name} to meet the full disk")
+    consortium.halt(name)
+    consortium.restart(name)
+    _exactly_one_release(consortium, release)
 
 
 def test_a_party_that_never_comes_back_ends_the_release_and_frees_the_others(consortium: Consortium) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from tests.support.proxy import Proxy
 pytestmark = pytest.mark.end_to_end
 
 ROWS = 300
+OUTPUTS = count(21)
+"""k of the next release: a proposal of the same content as an earlier one would wait for a person."""
 QUICK_CALLS = ("-m", "tests.support.faulty", "set@party_node.outbound:CALL_SECONDS=2", "--")
 
 
@@ -72,7 +75,7 @@ def test_half_open_connections_are_noticed_and_left(
 ) -> None:
     since = _size(consortium.log("clinic"))
     proxies[whom].silence()
-    release = propose(consortium, _hospitals(), title=f"silence towards the {whom}")
+    release = propose(consortium, _hospitals(), k=next(OUTPUTS), title=f"silence towards the {whom}")
     assert proxies[whom].silenced.wait(60), "the clinic never spoke into the silence"
     _logged(consortium, "clinic", "next attempt" if whom == "coordinator" else "waits", since)
     proxies[whom].heal()
@@ -81,14 +84,14 @@ def test_half_open_connections_are_noticed_and_left(
 
 @pytest.mark.parametrize("whom", ["coordinator", "hub"])
 def test_cut_connections_are_made_again(consortium: Consortium, proxies: dict[str, Proxy], whom: str) -> None:
-    release = propose(consortium, _hospitals(), title=f"cut from the {whom}")
+    release = propose(consortium, _hospitals(), k=next(OUTPUTS), title=f"cut from the {whom}")
     proxies[whom].cut()
     assert final_state(consortium, release) == "PUBLISHED"
 
 
 def test_both_servers_may_be_away_for_any_time(consortium: Consortium) -> None:
     consortium.kill("hub")
-    release = propose(consortium, _hospitals(), title="the servers are away")
+    release = propose(consortium, _hospitals(), k=next(OUTPUTS), title="the servers are away")
     since = _size(consortium.log("clinic"))
     consortium.kill("coordinator")
     _logged(consortium, "clinic", "next attempt", since)
@@ -104,8 +107,8 @@ def test_one_stuck_release_never_blocks_another(consortium: Consortium) -> None:
     consortium.halt("ward")
     settings.write_text(before.replace("[policy.auto_approve]", "[policy.auto_approve]\nmax_epsilon = 5.0"))
     consortium.restart("ward")
-    stuck = propose(consortium, _hospitals(), title="waits for a person at the ward", epsilon=10.0)
-    free = propose(consortium, _hospitals(), title="needs nobody", epsilon=4.0)
+    stuck = propose(consortium, _hospitals(), k=next(OUTPUTS), title="waits for a person at the ward", epsilon=10.0)
+    free = propose(consortium, _hospitals(), k=next(OUTPUTS), title="needs nobody", epsilon=4.0)
     assert final_state(consortium, free) == "PUBLISHED"
     shown = json.loads(consortium.run("coordinator", "release", "show", stuck, "--json", home=consortium.office))
     assert shown["state"] == "PROPOSED"

@@ -34,8 +34,8 @@ CRASHES: Mapping[str, Mapping[str, str]] = {"hospital": PARTY, "hub": HUB, "coor
 _HEAD = """# Faults
 
 What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`,
-`tests/end_to_end/test_crashes.py`) which also sees an honest release go through afterwards. This page is written by
-`python -m tests.hostile.table` from those tests' own data.
+`tests/end_to_end/test_crashes.py`) which also sees honest work go on afterwards, as the last column says. This page is
+written by `python -m tests.hostile.table` from those tests' own data.
 
 *Error* is the class, and the exit code of the command that ends with it. *The other side is told* what crosses the
 boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and

@@ -25,6 +25,9 @@ from functools import wraps
 from itertools import count
 from typing import Any
 
+FULL = "the disk is full at"
+"""What a role's log says when a ``full`` fault is reached."""
+
 
 def plant(fault: str) -> None:
     """Put one fault in its place."""
@@ -52,6 +55,8 @@ def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..
         if kind == "kill-before" and call == number:
             _die()
         if kind == "full" and call >= number:
+            sys.stderr.write(f"{FULL} {original.__qualname__}\n")
+            sys.stderr.flush()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         answer = original(*arguments, **named)
         if kind == "kill-after" and call == number:

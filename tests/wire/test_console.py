@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from dprelease.errors import BudgetExceeded, DpReleaseError
-from dprelease.wire.console import Commands, log_to_stderr, plain
+from dprelease.wire.console import Commands, StopSignal, log_to_stderr, plain
 from dprelease.wire.status import TABLE
 
 
@@ -119,3 +121,27 @@ def test_events_are_lines_with_time_and_level_on_standard_error(
 
 def test_the_root_of_the_tree_has_a_message() -> None:
     assert DpReleaseError("words").message == str(DpReleaseError("words")) == "words"
+
+
+@pytest.fixture
+def stop() -> Iterator[StopSignal]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield StopSignal()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_wait(stop: StopSignal, number: signal.Signals) -> None:
+    assert not stop.wait(0.0)
+    signal.raise_signal(number)
+    assert stop.is_set()
+    assert stop.wait()
+
+
+def test_a_signal_that_did_not_wake_the_waiting_thread_is_noticed_all_the_same(stop: StopSignal) -> None:
+    """As when it arrives just before the thread blocks: Python runs the handler only when the thread goes on."""
+    late = threading.Timer(0.05, lambda: setattr(stop, "_caught", True))
+    late.start()
+    assert stop.wait()
+    late.join()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
 import grpc
 import pytest
@@ -138,3 +140,8 @@ def test_only_our_own_names_become_classes(reason: str, domain: str) -> None:
 )
 def test_transport_errors_are_told_in_words_that_help(details: str, words: str) -> None:
     assert words in diagnose(details)
+
+
+def test_every_exit_code_is_told_to_whoever_runs_a_node() -> None:
+    said = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8").split("## Exit codes")[1]
+    assert {row.exit_code for row in TABLE} == {int(number) for number in re.findall(r"\b\d+\b", said)} - {0}

@@ -161,6 +161,38 @@ def test_an_end_before_the_first_byte_gives_the_budget_back(world: World, fault:
     honest_release(world)
 
 
+SEALED = [
+    Fault(
+        f"the coordinator says {state} while our sealed block waits for a hub that is away",
+        "hospital",
+        Kind.HARMLESS,
+        None,
+        "the charge comes back and the block is destroyed, because no byte of it left",
+        says(state),
+    )
+    for state in ("PUBLISHED", "CANCELLED")
+]
+
+
+@each(SEALED)
+def test_an_end_between_seal_and_first_byte_gives_the_charge_back(world: World, fault: Fault) -> None:
+    release, north = world.propose(), world.north
+    north.cycle()
+    world.south_approves(release)
+    world.shelf.stop()
+    north.cycle()
+    assert north.ledger_kinds(release) == ["reserve", "charge"]
+    draws = len(north.noise.draws)
+    fault.act(world, release)
+    north.cycle()
+    check_untouched(north, release, ["reserve", "charge", "free"], draws)
+    world.shelf.start()
+    world.coordinator.move(release, "RUNNING")
+    north.cycle(2)
+    check_untouched(north, release, ["reserve", "charge", "free"], draws)
+    honest_release(world)
+
+
 AFTER = [
     Fault(
         f"the coordinator says {state} after our first byte left", "hospital", Kind.HARMLESS, None,
@@ -227,4 +259,4 @@ def test_nothing_is_paid_twice_without_a_person(world: World, fault: Fault) -> N
     honest_release(world)
 
 
-FAULTS = [*APPROVALS, EQUIVOCATION, *BEFORE, *AFTER, TWICE]
+FAULTS = [*APPROVALS, EQUIVOCATION, *BEFORE, *SEALED, *AFTER, TWICE]
