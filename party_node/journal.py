@@ -7,8 +7,7 @@ acts on.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,6 +16,7 @@ from typing import Any
 
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.spec import ReleaseSpec, instant
+from party_node.transactions import transaction
 
 
 class Status(StrEnum):
@@ -77,21 +77,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
         with self._transaction() as db:
             db.execute(_SCHEMA)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as db:
-            db.execute("PRAGMA synchronous=EXTRA")
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-            except BaseException:
-                db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._path)
 
     def records(self) -> list[Record]:
         """All releases, oldest first."""

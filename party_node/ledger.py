@@ -15,8 +15,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -26,6 +25,7 @@ from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.gaussian import epsilon_of
 from dprelease.spec import instant
+from party_node.transactions import transaction
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -106,23 +106,11 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
         with self._transaction() as db:
             db.executescript(_SCHEMA)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as db:
-            db.execute("PRAGMA synchronous=EXTRA")
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-            if db.in_transaction:
-                db.execute("COMMIT")
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._path)
 
     def entries(self, roster: str | None = None) -> list[Entry]:
         """All entries, oldest first, or those of one roster."""
