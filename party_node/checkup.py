@@ -12,7 +12,8 @@ from party_node.desk import Desk
 from party_node.identity import key_check
 from party_node.outbound import knock
 
-_EXPIRES_SOON_DAYS = 14
+_SOON = 6
+"""A certificate is due for renewal with a third of its life left; with less than a sixth, that did not work."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,9 @@ def _alignment_key(desk: Desk) -> str:
 
 def _certificate(desk: Desk) -> str:
     certificate = read_certificate(desk.enrolment.certificate)
-    days = (certificate.not_valid_after_utc - datetime.now(UTC)).days
-    if days < _EXPIRES_SOON_DAYS:
+    left = certificate.not_valid_after_utc - datetime.now(UTC)
+    days = left.days
+    if left < (certificate.not_valid_after_utc - certificate.not_valid_before_utc) / _SOON:
         when = f"expires in {days} days and was not renewed; start the daemon, or" if days >= 0 else "has expired;"
         raise InvalidInput(
             f"the certificate {when} ask the consortium's office for a new invite: party-node enroll TOKEN"

@@ -35,7 +35,7 @@ _SERVER_OPTIONS = [
     ("grpc.keepalive_time_ms", 2 * KEEPALIVE_SECONDS * 1000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_SECONDS * 1000 // 2),
+    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_SECONDS * 1000 // 2),
     ("grpc.so_reuseport", 0),
 ]
 

@@ -102,7 +102,8 @@ def _charged_what_it_states(consortium: Consortium, manifest: Manifest, release:
     assert total == charged.joint_mu2
 
 
-def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
+def _offered_to_a_person_at_the_ward(consortium: Consortium) -> tuple[str, Path]:
+    """A proposal that the ward's policy leaves to a person, and the ward's folder."""
     parties = hospitals(2)
     parties[1] = Hospital(
         parties[1].name,
@@ -117,6 +118,11 @@ def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
     wait_for(
         lambda: release in consortium.run("party-node", "review", "list", "--json", home=ward), 60, "the ward to see it"
     )
+    return release, ward
+
+
+def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
+    release, ward = _offered_to_a_person_at_the_ward(consortium)
     for name in ("coordinator", "hub", "clinic"):
         consortium.kill(name)
         consortium.restart(name)
@@ -127,20 +133,7 @@ def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
 
 
 def test_declining_ends_a_release_and_costs_nothing(consortium: Consortium) -> None:
-    parties = hospitals(2)
-    parties[1] = Hospital(
-        parties[1].name,
-        parties[1].columns,
-        parties[1].cells,
-        parquet=True,
-        policy="[policy]\nallow_large_delta = false\n",
-    )
-    found(consortium, parties)
-    release = propose(consortium, parties)
-    ward = consortium.hospital("ward")
-    wait_for(
-        lambda: release in consortium.run("party-node", "review", "list", "--json", home=ward), 60, "the ward to see it"
-    )
+    release, ward = _offered_to_a_person_at_the_ward(consortium)
     consortium.run("party-node", "review", "decline", release[:8], "--reason", "not this year", home=ward)
     assert final_state(consortium, release) == "REJECTED"
 

@@ -105,7 +105,7 @@ def hub_cannot_serve(world: World) -> None:
         (no_source, "source", "No such file"),
         (no_alignment_key, "alignment key", "party-node alignment-key new"),
         (no_enrolment, "enrolment", "party-node enroll TOKEN"),
-        (certificate_for(13.5), "enrolment", "the certificate expires in 13 days"),
+        (certificate_for(5.5), "enrolment", "the certificate expires in 5 days"),
         (broken_ledger, "ledger", "chain is broken at entry 1"),
         (no_ledger, "ledger", "no roster cohort"),
         (no_peers, "peers", "none yet"),
