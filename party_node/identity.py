@@ -235,7 +235,7 @@ def key_check(key: bytes) -> str:
 
 
 def alignment_key_text(key: bytes) -> str:
-    """An alignment key for people to hand over: base32 in groups of four, four check characters at the end."""
+    """An alignment key for people to hand over: base32 in groups of four, three check bytes at the end."""
     text = base64.b32encode(key + hashlib.sha256(b"alignment-key" + key).digest()[:3]).decode().rstrip("=")
     return "-".join(text[i : i + 4] for i in range(0, len(text), 4))
 

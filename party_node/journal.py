@@ -85,8 +85,13 @@ class Journal:
 
     def records(self) -> list[Record]:
         """All releases, oldest first."""
+        return self._select("TRUE")
+
+    def _select(self, condition: str, *values: str | int) -> list[Record]:
+        # Only what is asked for is read: the daemon looks up every open release at every poll, and a record holds a spec.
+        query = f"SELECT * FROM releases WHERE {condition} ORDER BY seen, release"  # noqa: S608 - conditions are ours
         with self._transaction() as db:
-            return [_record(row) for row in db.execute("SELECT * FROM releases ORDER BY seen, release")]
+            return [_record(row) for row in db.execute(query, values)]
 
     def find(self, prefix: str) -> Record:
         """The release whose digest begins so.
@@ -95,7 +100,7 @@ class Journal:
             NotFound: there is none.
             InvalidInput: there are several.
         """
-        found = [record for record in self.records() if record.release.startswith(prefix.lower())]
+        found = self._select("substr(release, 1, ?) = ?", len(prefix), prefix.lower())
         if not found:
             raise NotFound(f"no release {prefix} was offered here; see: party-node review list")
         if len(found) > 1:
@@ -104,7 +109,7 @@ class Journal:
 
     def get(self, release: str) -> Record | None:
         """A release by its whole digest, or None."""
-        return next((record for record in self.records() if record.release == release), None)
+        return next(iter(self._select("release = ?", release)), None)
 
     def offer(self, spec: ReleaseSpec, status: Status, note: str) -> Record:
         """Note a release that was offered for the first time; offering it again changes nothing."""
