@@ -8,9 +8,9 @@ STUBS  := dprelease/wire/v1
 WORKERS ?= 2
 FOLDER  ?= demo-run
 
-.PHONY: demo test test-slow lint types protos check-protos check-wheel check-invariants check clean
+.PHONY: demo test test-slow lint types protos check-protos check-wheel check-invariants bench-quick check clean
 
-demo: $(STAMP) ## one release from three institutions on loopback, verified and fitted
+demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
 
 test: $(STAMP) ## every test but the slow ones
@@ -45,6 +45,12 @@ check-wheel: $(STAMP) ## the built wheel serves a learner who has neither opendp
 	cd / && ! $(CURDIR)/.wheel/bin/python -c "import opendp" 2>/dev/null
 	cd / && ! $(CURDIR)/.wheel/bin/python -c "import sqlalchemy" 2>/dev/null
 	rm -rf .wheel
+
+bench-quick: $(STAMP) ## every benchmark, a minute each at most
+	for path in benchmarks/[a-z]*.py; do \
+		name=$$(basename $$path .py); \
+		[ $$name = report ] || $(BIN)/python -m benchmarks.$$name --quick || exit 1; \
+	done
 
 check-invariants: $(STAMP) ## the states of all roles below FOLDER agree with one another
 	$(BIN)/python -m audit $(FOLDER)

@@ -44,7 +44,12 @@ def audit(folder: Path) -> list[Violation]:
         folder: e.g. the demo's; the states of the roles are found by their files.
     """
     parties, releases, known = hospitals(folder), published(folder), office(folder)
-    found = [*_ledgers(parties), *_publications(folder, parties, releases, known), *_fates(parties, known)]
+    found = [
+        *_ledgers(parties),
+        *_publications(folder, parties, releases, known),
+        *_fates(parties, known),
+        *_deals(known),
+    ]
     found += [
         Violation(str(path.relative_to(folder)), "holds a private cell or identifier")
         for path in disclosures(folder, parties.values())
@@ -123,3 +128,13 @@ def _fates(parties: dict[str, Hospital], known: dict[str, Office]) -> Iterator[V
                 yield Violation(
                     name, f"release {entry.release[:12]} is in the ledger, but the office never proposed it"
                 )
+
+
+def _deals(known: dict[str, Office]) -> Iterator[Violation]:
+    """The coordinator deals to all parties of a session or to none, and keeps nothing of a release that is over."""
+    for digest, record in known.items():
+        parties = {part.party for part in record.spec.parties}
+        if record.deals and record.state not in {"APPROVED", "RUNNING"}:
+            yield Violation(digest[:12], f"is {record.state}, and the office still holds what it dealt")
+        if any(receivers != parties for receivers in record.deals.values()):
+            yield Violation(digest[:12], "the office dealt to some of its parties only")

@@ -42,11 +42,13 @@ class Office:
         state: e.g. ``PUBLISHED``.
         manifest: SHA-256 of the published manifest, or None.
         spec: the spec.
+        deals: session of joint moments to the parties that something was dealt to.
     """
 
     state: str
     manifest: str | None
     spec: ReleaseSpec
+    deals: dict[str, set[str]]
 
 
 def hospitals(folder: Path) -> dict[str, Hospital]:
@@ -71,7 +73,9 @@ def office(folder: Path) -> dict[str, Office]:
     for path in folder.rglob(_DATABASE):
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             for digest, state, manifest, spec in db.execute("SELECT digest, state, manifest, spec FROM releases"):
-                found[digest] = Office(state, manifest, ReleaseSpec.from_bytes(spec))
+                found[digest] = Office(state, manifest, ReleaseSpec.from_bytes(spec), {})
+            for digest, session, party in db.execute("SELECT release, session, party FROM deals"):
+                found[digest].deals.setdefault(session, set()).add(party)
     return found
 
 

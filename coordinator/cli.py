@@ -14,6 +14,7 @@ from coordinator import enrolment, founding
 from coordinator.authority import Authority
 from coordinator.cli_hub import hub
 from coordinator.cli_party import party
+from coordinator.cli_plan import plan
 from coordinator.cli_release import release
 from coordinator.clock import utc_now
 from coordinator.console import opened, print_json, with_json, with_settings
@@ -38,6 +39,7 @@ def main() -> None:
     """
 
 
+main.add_command(plan)
 main.add_command(release)
 main.add_command(party)
 main.add_command(hub)

@@ -25,6 +25,7 @@ from dprelease.accounting import guarantee
 from dprelease.errors import Conflict
 from dprelease.settings import read_settings
 from dprelease.spec import instant
+from dprelease.trust import trust
 
 SHORT = 12
 
@@ -73,7 +74,7 @@ def create(settings: CoordinatorSettings, request: Path, allow_large_delta: bool
         return
     _print_release(made.release)
     if plan is not None:
-        click.echo(f"by the rule: {plan.explain()}")
+        click.echo(f"plan: {plan.explain()}")
 
 
 @release.command("list")
@@ -218,11 +219,14 @@ def _describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dic
         "mechanism": spec.mechanism,
         "k": None if spec.mixing is None else spec.mixing.outputs,
         "rho": spec.anchor_weight,
+        "curious": None if spec.moments is None else spec.moments.curious,
+        "dealer": None if spec.moments is None else spec.moments.dealer,
         "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
         "delta": given.delta,
         "joint_epsilon": given.joint_epsilon,
         "epsilon": {part.party: part.epsilon for part in given.parties},
         "guarantee": list(given.words()),
+        "trust": list(trust(spec)),
     }
     if lines is not None:
         described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
@@ -235,7 +239,11 @@ def _print_release(found: Release) -> None:
     click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
     for party, columns in described["parties"].items():
         click.echo(f"{party}: {', '.join(columns)}")
-    for sentence in described["guarantee"]:
+    for sentence in (*described["guarantee"], *described["trust"]):
         click.echo(sentence)
     shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
-    click.echo(shape if described["k"] is None else f"{shape}, k = {described['k']}, rho = {described['rho']}")
+    if described["k"] is not None:
+        shape += f", k = {described['k']}, rho = {described['rho']}"
+    if described["dealer"] is not None:
+        shape += f", curious = {described['curious']}, dealer {described['dealer']}"
+    click.echo(shape)

@@ -144,8 +144,13 @@ def read_weight(rho: float | str) -> Fraction:
     return weight
 
 
-def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction]) -> None:
+def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], advice: str) -> None:
     """Refuse what some party could not pay even if it had never spent anything.
+
+    Args:
+        caps: party to the most that it may ever spend, mu^2.
+        shares: party to what it is charged, mu^2.
+        advice: how to mend it.
 
     Raises:
         InvalidInput: with each such party's share and cap, mu^2.
@@ -153,4 +158,4 @@ def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction]) -> 
     over = [name for name, cap in caps.items() if shares[name] > cap]
     if over:
         listed = "; ".join(f"{name}: {float(shares[name]):.4g} > {float(caps[name]):.4g}" for name in over)
-        raise InvalidInput(f"the share mu^2 exceeds the whole cap ({listed}); lower epsilon, or release fewer columns")
+        raise InvalidInput(f"the share mu^2 exceeds the whole cap ({listed}); {advice}")

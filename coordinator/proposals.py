@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from coordinator.members import Members
+from coordinator.moments_proposal import Dealer, MomentsPlan, check_deal_sizes, plan_moments
 from coordinator.proposal_checks import (
     agree,
     check_caps,
@@ -50,24 +51,29 @@ class Request(Settings):
     Attributes:
         title: what people call the release.
         parties: party to the names of its columns, in released order; ``"*"`` stands for all of them.
-        mechanism: ``mixed`` or ``rows``.
+        mechanism: ``mixed``, ``rows`` or ``moments``.
         epsilon: of the target.
         delta: of the target.
         scope: what the target bounds: all blocks together (``joint``) or each block alone (``per-party``).
         k: mixing rows; by the rule of `plan_mixing` when absent.
         rho: weight of the anchor row; by the same rule when absent.
+        curious: t, hospitals that may pool what they saw of joint moments; 1 when absent, 0 for one party alone.
+        dealer: who deals the randomness of joint moments; when absent a rotating hospital if there are three and t = 1,
+            else the coordinator.
         grid_bits: b; cells are rounded to the grid 2^-b.
         expires_hours: until when every party must have decided.
     """
 
     title: Annotated[str, Field(min_length=1, max_length=200)]
     parties: Annotated[dict[Name, Literal["*"] | tuple[Literal["*"] | Name, ...]], Field(min_length=1)]
-    mechanism: Literal["mixed", "rows"] = "mixed"
+    mechanism: Literal["mixed", "rows", "moments"] = "mixed"
     epsilon: float
     delta: float
     scope: Literal["joint", "per-party"] = "joint"
     k: int | None = None
     rho: float | str | None = None
+    curious: Annotated[int, Field(ge=0)] | None = None
+    dealer: Dealer | None = None
     grid_bits: Annotated[int, Field(ge=1, le=24)] = 16
     expires_hours: Annotated[float, Field(gt=0, le=8760)] = 72.0
 
@@ -83,12 +89,12 @@ class Proposal:
     Attributes:
         spec: the release spec.
         guarantee: what it gives, recomputed from the spec alone.
-        plan: the rule for k and rho with its inputs; None for mechanism ``rows``.
+        plan: the rule for k and rho with its inputs, or what to expect of joint moments; None for mechanism ``rows``.
     """
 
     spec: ReleaseSpec
     guarantee: Guarantee
-    plan: MixingPlan | None
+    plan: MixingPlan | MomentsPlan | None
 
 
 @dataclass(frozen=True)
@@ -121,13 +127,15 @@ def create(
     Raises:
         InvalidInput: the request cannot be met.
         SpecRefused: its numbers do not work out.
+        Conflict: the same was proposed in this very second.
     """
     with store.writing() as tx:
         proposal = make_proposal(request, store.consortium.name, tx.members, now, allow_large_delta=allow_large_delta)
         spec = proposal.spec
         similar = next((release for release in tx.releases.all() if _pays_again(release, spec)), None)
         expires = now + timedelta(hours=request.expires_hours)
-        record = propose([part.party for part in spec.parties], now, expires, run_time)
+        joint = spec.moments is not None and len(spec.parties) > 1
+        record = propose([part.party for part in spec.parties], now, expires, run_time, joint=joint)
         return Created(tx.releases.add(spec, record, now), proposal, similar)
 
 
@@ -162,16 +170,12 @@ def make_proposal(
     check_target(request.epsilon, request.delta)
     if not allow_large_delta:
         check_delta(request.delta, agreed.rows)
-    sensitivity2 = {
-        name: integer_sensitivity(declared, agreed.rows_per_subject, request.grid_bits)
-        for name, declared in columns.items()
-    }
-    budgets = shares(request.target(), sensitivity2)
-    check_caps({name: party.cap_mu2 for name, party in parties.items()}, budgets)
-    plan, mixing, rho = _mixing(request, agreed, columns, draw)
-    norm = mixing.outputs if mixing else 1
+    if request.mechanism == "moments":
+        numbers, advice = _moments(request, agreed, columns), "lower epsilon: every party is charged all of it"
+    else:
+        numbers, advice = _blocks(request, agreed, columns, draw), "lower epsilon, or release fewer columns"
+    check_caps({name: party.cap_mu2 for name, party in parties.items()}, numbers.charges, advice)
     declared = [PartyColumns(party=name, key=parties[name].fingerprint, columns=columns[name]) for name in parties]
-    noise = [party_noise(name, budgets[name], sensitivity2[name], norm, rho) for name in parties]
     fields = {
         "title": request.title,
         "consortium": consortium,
@@ -180,31 +184,76 @@ def make_proposal(
         "rows_per_subject": agreed.rows_per_subject,
         "alignment": agreed.alignment,
         "mechanism": request.mechanism,
-        "mixing": mixing and _data(mixing),
-        "anchor_weight": str(rho),
         "grid_bits": request.grid_bits,
         "target": _data(request.target()),
         "parties": [_data(part) for part in declared],
-        "noise": [_data(part) for part in noise],
         "created": instant(now),
         "expires": instant(now + timedelta(hours=request.expires_hours)),
     }
-    spec = read_data(ReleaseSpec, fields, "the request")
-    return Proposal(spec, check_spec(spec), plan)
+    spec = read_data(ReleaseSpec, fields | numbers.fields, "the request")
+    if spec.moments is not None:
+        check_deal_sizes(spec)
+    return Proposal(spec, check_spec(spec), numbers.plan)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """What the mechanism makes of a request: charges mu^2 by party, fields of the spec, and where they came from."""
+
+    charges: dict[str, Fraction]
+    fields: dict[str, Any]
+    plan: MixingPlan | MomentsPlan | None
+
+
+_Columns = Mapping[str, tuple[Column, ...]]
+
+
+def _blocks(request: Request, agreed: Catalogue, columns: _Columns, draw: Callable[[int], bytes]) -> _Numbers:
+    if request.curious is not None or request.dealer is not None:
+        raise InvalidInput(f"curious and dealer belong to mechanism 'moments'; '{request.mechanism}' has neither")
+    sensitivity2 = {
+        name: integer_sensitivity(declared, agreed.rows_per_subject, request.grid_bits)
+        for name, declared in columns.items()
+    }
+    charges = shares(request.target(), sensitivity2)
+    plan, mixing, rho = _mixing(request, agreed, columns, draw)
+    norm = mixing.outputs if mixing else 1
+    noise = [party_noise(name, charges[name], sensitivity2[name], norm, rho) for name in columns]
+    fields: dict[str, Any] = {
+        "mixing": mixing and _data(mixing),
+        "anchor_weight": str(rho),
+        "noise": [_data(part) for part in noise],
+    }
+    return _Numbers(charges, fields, plan)
+
+
+def _moments(request: Request, agreed: Catalogue, columns: _Columns) -> _Numbers:
+    _check_unmixed(request)
+    if request.scope != "joint":
+        raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
+    mu2, moments, plan = plan_moments(
+        columns, agreed, request.target(), request.grid_bits, request.curious, request.dealer
+    )
+    fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": _data(moments)}
+    return _Numbers(dict.fromkeys(columns, mu2), fields, plan)
 
 
 def _mixing(
-    request: Request, agreed: Catalogue, columns: Mapping[str, tuple[Column, ...]], draw: Callable[[int], bytes]
+    request: Request, agreed: Catalogue, columns: _Columns, draw: Callable[[int], bytes]
 ) -> tuple[MixingPlan | None, Mixing | None, Fraction]:
     if request.mechanism == "rows":
-        if request.k is not None or request.rho is not None:
-            raise InvalidInput("k and rho belong to mechanism 'mixed'; mechanism 'rows' has neither")
+        _check_unmixed(request)
         return None, None, Fraction(0)
     plan = plan_mixing(agreed.rows, dict(columns), request.target(), agreed.rows_per_subject)
     outputs = plan.outputs if request.k is None else request.k
     check_outputs(outputs, agreed.rows)
     rho = plan.anchor_weight if request.rho is None else read_weight(request.rho)
     return plan, Mixing(outputs=outputs, seed=draw(SEED_BYTES).hex()), rho
+
+
+def _check_unmixed(request: Request) -> None:
+    if request.k is not None or request.rho is not None:
+        raise InvalidInput(f"k and rho belong to mechanism 'mixed'; mechanism '{request.mechanism}' has neither")
 
 
 def _pays_again(release: Release, spec: ReleaseSpec) -> bool:

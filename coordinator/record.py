@@ -43,6 +43,7 @@ class Record:
         publishing: when the hub was allowed to publish.
         manifest: SHA-256 of the published manifest.
         reason: why it ended unpublished; empty otherwise. Every party of the release may read it.
+        joint: whether its parties compute one result together (mechanism ``moments``, two parties or more).
     """
 
     parties: tuple[str, ...]
@@ -56,6 +57,7 @@ class Record:
     publishing: datetime | None = None
     manifest: str | None = None
     reason: str = ""
+    joint: bool = False
 
     @property
     def final(self) -> bool:
@@ -77,19 +79,23 @@ class Record:
             return f"published at {instant(self.since)}, manifest {self.manifest}"
         if self.deadline is None:
             return f"ended at {instant(self.since)}: {self.reason}"
+        doing, what, end = "", "to send blocks", "fails"
         if self.state is State.PROPOSED:
             what, end = "to decide", "expires"
         elif self.waits_for == ("the hub",):
-            what, end = "to publish", "fails"
-        else:
-            what, end = "to send blocks", "fails"
-        return f"waits for {', '.join(self.waits_for)} {what} since {instant(self.since)}; {end} at {instant(self.deadline)}"
+            what = "to publish"
+        elif self.joint:
+            doing, what = "is being computed jointly; ", "to send their numbers"
+        since, until = instant(self.since), instant(self.deadline)
+        return f"{doing}waits for {', '.join(self.waits_for)} {what} since {since}; {end} at {until}"
 
     def _without(self, done: frozenset[str]) -> tuple[str, ...]:
         return tuple(party for party in self.parties if party not in done)
 
 
-def propose(parties: Iterable[str], now: datetime, expires: datetime, run_time: timedelta) -> Record:
+def propose(
+    parties: Iterable[str], now: datetime, expires: datetime, run_time: timedelta, *, joint: bool = False
+) -> Record:
     """The record of a fresh proposal.
 
     Args:
@@ -97,5 +103,6 @@ def propose(parties: Iterable[str], now: datetime, expires: datetime, run_time: 
         now: when it was made.
         expires: until when every party must have approved.
         run_time: how long blocks may take after the last approval.
+        joint: whether the parties compute one result together.
     """
-    return Record(tuple(parties), State.PROPOSED, now, expires, run_time)
+    return Record(tuple(parties), State.PROPOSED, now, expires, run_time, joint=joint)

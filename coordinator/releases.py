@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 
+from coordinator.deals import Deals
 from coordinator.history import History
 from coordinator.lifecycle import Event, advance, words
 from coordinator.record import OPEN, Record, State
@@ -53,8 +54,14 @@ class Releases:
         self._history = History(connection)
 
     def add(self, spec: ReleaseSpec, record: Record, now: datetime) -> Release:
-        """Keep a fresh proposal."""
+        """Keep a fresh proposal.
+
+        Raises:
+            Conflict: the very same spec was proposed before. Only a mixing seed tells specs of one second apart.
+        """
         digest = spec.digest()
+        if self._load(releases.c.digest == digest):
+            raise Conflict(f"release {digest[:12]} is exactly this one; to propose it again, do so a second later")
         identity = {"digest": digest, "title": spec.title, "spec": spec.to_bytes(), "created": now}
         self._connection.execute(releases.insert().values({**identity, **_columns(record)}))
         self._connection.execute(
@@ -141,6 +148,8 @@ class Releases:
         self._mark(digest, new.approved - old.approved, {"approved": now, "approval": approval})
         self._mark(digest, new.declined - old.declined, {"declined": now})
         self._mark(digest, new.received - old.received, {"received": now})
+        if new.final:
+            Deals(self._connection).forget(digest)
         self._history.note(words(event), now, release=digest)
         return self.get(digest)
 
@@ -169,6 +178,7 @@ def _columns(record: Record) -> dict[str, Any]:
         "state": record.state.value,
         "since": record.since,
         "deadline": record.deadline,
+        "joint": record.joint,
         "run_seconds": int(record.run_time.total_seconds()),
         "publishing": record.publishing,
         "manifest": record.manifest,
@@ -190,6 +200,7 @@ def _release(row: Row[Any], members: Iterable[Row[Any]]) -> Release:
         publishing=row.publishing,
         manifest=row.manifest,
         reason=row.reason,
+        joint=row.joint,
     )
     approvals = tuple(member.approval for member in parties if member.approval is not None)
     return Release(row.digest, row.title, row.spec, row.created, record, approvals)

@@ -10,6 +10,7 @@ import grpc
 
 from coordinator.authority import Authority
 from coordinator.clock import Clock, utc_now
+from coordinator.dealing import Dealer
 from coordinator.renewal import OwnCertificate
 from coordinator.service import CoordinationService, EnrolmentService
 from coordinator.settings import CoordinatorSettings
@@ -47,6 +48,7 @@ class Server:
         self._stopping = threading.Event()
         self._authority = Authority.load(settings.root, settings.authority_key)
         self._store = open_store(settings)
+        self._dealer = Dealer(self._store, clock)
         self._listeners: list[Listener] = []
         self._ticker = threading.Thread(target=self._tick, args=(settings.tick_seconds,), name="tick", daemon=True)
         try:
@@ -74,10 +76,11 @@ class Server:
             stopped.wait()
         if self._ticker.is_alive():
             self._ticker.join()
+        self._dealer.stop()
         self._store.close()
 
     def _start(self, settings: CoordinatorSettings) -> None:
-        coordination = CoordinationService(self._store, self._authority, settings, self._clock)
+        coordination = CoordinationService(self._store, self._authority, settings, self._clock, self._dealer)
         enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
 
         def start(

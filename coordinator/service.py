@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import grpc
 
-from coordinator import coordination, enrolment, renewal
+from coordinator import coordination, dealing, enrolment, renewal
 from coordinator.authority import Authority
 from coordinator.clock import Clock
 from coordinator.settings import CoordinatorSettings
@@ -25,13 +25,22 @@ class CoordinationService(CoordinationServiceServicer):
         authority: its root checks approvals; it renews certificates.
         settings: validity of certificates.
         clock: tells the time.
+        dealer: makes what the coordinator deals.
     """
 
-    def __init__(self, store: Store, authority: Authority, settings: CoordinatorSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        authority: Authority,
+        settings: CoordinatorSettings,
+        clock: Clock,
+        dealer: dealing.Dealer,
+    ) -> None:
         self._store = store
         self._authority = authority
         self._settings = settings
         self._clock = clock
+        self._dealer = dealer
 
     def ReportCatalogue(
         self, request: pb.ReportCatalogueRequest, context: grpc.ServicerContext
@@ -90,6 +99,10 @@ class CoordinationService(CoordinationServiceServicer):
         """For the hub."""
         self._hub(context)
         return coordination.list_revoked(self._store)
+
+    def RequestDeal(self, request: pb.RequestDealRequest, context: grpc.ServicerContext) -> pb.RequestDealResponse:
+        """For a party."""
+        return dealing.request_deal(request, self._store, self._dealer, self._party(context), self._authority.root_pem)
 
     def _hub(self, context: grpc.ServicerContext) -> None:
         identity = caller(context, "hub")

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from coordinator.database import Database
+from coordinator.deals import Deals
 from coordinator.history import History
 from coordinator.hub_seat import HubSeat
 from coordinator.lifecycle import PartyRevoked, Tick
@@ -47,6 +48,7 @@ class Transaction:
 
     members: Members
     releases: Releases
+    deals: Deals
     history: History
     hub: HubSeat
 
@@ -179,7 +181,9 @@ class Store:
 
 
 def _transaction(connection: Connection) -> Transaction:
-    return Transaction(Members(connection), Releases(connection), History(connection), HubSeat(connection))
+    return Transaction(
+        Members(connection), Releases(connection), Deals(connection), History(connection), HubSeat(connection)
+    )
 
 
 def _meta(connection: Connection) -> dict[str, str]:

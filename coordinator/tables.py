@@ -1,16 +1,31 @@
-"""The coordinator's tables. Secrets are kept as hashes, specs and approvals as the bytes that were signed."""
+"""The coordinator's tables. Secrets are kept as hashes, specs and approvals as the bytes that were signed.
+
+What the coordinator deals is here as ciphertext that it cannot open itself.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 from fractions import Fraction
 
-from sqlalchemy import Column, Dialect, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Dialect,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy.types import TypeDecorator
 
 from dprelease.spec import instant, moment
 
-SCHEMA = "2"
+SCHEMA = "3"
 """Version of this layout, kept in `meta`."""
 
 
@@ -98,6 +113,7 @@ releases = Table(
     layout,
     Column("digest", String(64), primary_key=True),
     Column("title", Text, nullable=False),
+    Column("joint", Boolean, nullable=False),
     Column("spec", LargeBinary, nullable=False),
     Column("created", Moment, nullable=False),
     Column("state", String(16), nullable=False, index=True),
@@ -119,6 +135,17 @@ participants = Table(
     Column("approved", Moment),
     Column("declined", Moment),
     Column("received", Moment),
+)
+
+deals = Table(
+    "deals",
+    layout,
+    Column("session", String(64), primary_key=True),
+    Column("party", String(64), ForeignKey("parties.name"), primary_key=True),
+    Column("release", String(64), ForeignKey("releases.digest"), nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    UniqueConstraint("release", "round", "party"),  # a round has one session
 )
 
 history = Table(

@@ -1,7 +1,8 @@
 """What a spec costs, recomputed by whoever holds it, and the guarantee in words and numbers.
 
-A patient is in every block, so what the whole release reveals is one Gaussian mechanism with mu^2 = sum mu_j^2
-(privacy.md 2.1). Both numbers, joint and per party, are always computed.
+A patient is in every block, so what blocks of rows reveal together is one Gaussian mechanism with mu^2 = sum mu_j^2
+(privacy.md 2.1). Both numbers, joint and per party, are always computed. Joint moments are one mechanism over all parties'
+columns: its mu^2 is the joint one and every party's, and every party's ledger is charged all of it (second_reading.md 7).
 """
 
 from __future__ import annotations
@@ -13,17 +14,29 @@ from fractions import Fraction
 from dprelease.calibration import party_noise, spent
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.gaussian import epsilon_of, mu_of
-from dprelease.spec import ReleaseSpec
+from dprelease.moments import scales
+from dprelease.moments.sensitivity import sensitivity
+from dprelease.spec import JointMoments, ReleaseSpec
 
 COARSEST = 100
 """Least Delta_int / mu: below it the grid's extra variance would be noticeable (privacy.md C 6)."""
 
+NEIGHBOURS_IN_WORDS = (
+    "Neighbouring tables: all private cells of one patient, in all hospitals, are replaced. "
+    "Membership, the number of patients and the declarations of the columns are public and not protected."
+)
+
+MOST_ENTRIES = 1 << 24
+"""Largest triangle of joint moments, refused by counting: a block of it has 128 MiB."""
+
 _EXACT = 1 << 53
+_RING = 1 << 63
+_SAMPLER = 2.0**56
 
 
 @dataclass(frozen=True)
 class PartyGuarantee:
-    """What one party's block reveals about one patient: (epsilon, delta)-DP, unconditionally."""
+    """What is charged to one party: what its block reveals about one patient, or what joint moments reveal in all."""
 
     party: str
     mu2: Fraction
@@ -38,13 +51,15 @@ class Guarantee:
         delta: the delta of every epsilon here.
         joint_mu2: mu^2 of all blocks together.
         joint_epsilon: of all blocks together, provided every hospital added its declared noise.
-        parties: one guarantee for each party's own columns.
+        parties: one guarantee for each party's own columns; for joint moments the joint one, for each party.
+        curious: t of joint moments; None for blocks of rows.
     """
 
     delta: float
     joint_mu2: Fraction
     joint_epsilon: float
     parties: tuple[PartyGuarantee, ...]
+    curious: int | None = None
 
     def party(self, name: str) -> PartyGuarantee:
         """The named party's guarantee."""
@@ -52,6 +67,8 @@ class Guarantee:
 
     def against(self, coalition: set[str]) -> float:
         """epsilon of what parties that pool their own rows and noise still learn about the others' columns."""
+        if self.curious is not None and not {part.party for part in self.parties} <= coalition:
+            return self.joint_epsilon if len(coalition) <= self.curious else math.inf
         rest = sum((part.mu2 for part in self.parties if part.party not in coalition), Fraction(0))
         return epsilon_of(math.sqrt(rest), self.delta)
 
@@ -60,19 +77,35 @@ class Guarantee:
 
         They are part of manifest format 1: a verifier compares them, so other words need another format number.
         """
+        if self.curious is not None:
+            return (self._joint_moments(), NEIGHBOURS_IN_WORDS)
         each = "; ".join(f"{part.party}: epsilon = {part.epsilon:.6g}" for part in self.parties)
         return (
             f"Joint: (epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for a patient who is in every block, "
             "provided every hospital added its declared noise.",
             f"Each hospital's own columns, unconditional, at delta = {self.delta:g}: {each}.",
-            "Neighbouring tables: all private cells of one patient, in all hospitals, are replaced. "
-            "Membership, the number of patients and the declarations of the columns are public and not protected.",
+            NEIGHBOURS_IN_WORDS,
+        )
+
+    def _joint_moments(self) -> str:
+        figure = f"(epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for all released columns of a patient"
+        if not self.curious:
+            return f"Joint: {figure}, provided the hospital added its declared noise."
+        pooled = "any single hospital" if self.curious == 1 else f"any {self.curious} hospitals that pool what they saw"
+        return (
+            f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
+            "provided every other hospital added its declared noise. Every hospital is charged all of it."
         )
 
 
 def guarantee(spec: ReleaseSpec) -> Guarantee:
     """The guarantee of a spec, from its declared bounds and noise scales alone."""
     delta = spec.target.delta
+    if spec.moments is not None:
+        mu2 = _moments_mu2(spec, spec.moments)
+        epsilon = epsilon_of(math.sqrt(mu2), delta)
+        each = tuple(PartyGuarantee(part.party, mu2, epsilon) for part in spec.parties)
+        return Guarantee(delta, mu2, epsilon, each, spec.moments.curious)
     parties = []
     for noise in spec.noise:
         mu2 = spent(noise, spec.squared_sensitivity(noise.party), spec.squared_norm())
@@ -85,7 +118,7 @@ def check_spec(spec: ReleaseSpec) -> Guarantee:
     """Recompute every number in a spec and refuse it if any disagrees. Trusts nothing but the declared bounds.
 
     Checked: each party's noise scales are what its declared bounds and share call for; the shares keep to the target;
-    the grid is fine enough; every released integer stays below 2^53.
+    the grid is fine enough; every released integer stays below 2^53 (2^63 for joint moments, which live in Z_2^64).
 
     Returns:
         The guarantee that the spec gives.
@@ -100,6 +133,23 @@ def check_spec(spec: ReleaseSpec) -> Guarantee:
 
 
 def _recompute(spec: ReleaseSpec) -> Guarantee:
+    if spec.moments is not None:
+        _check_moments(spec, spec.moments)
+    else:
+        _check_blocks(spec)
+    result = guarantee(spec)
+    allowed = Fraction(mu_of(spec.target.epsilon, spec.target.delta)) ** 2
+    over = (
+        result.joint_mu2 > allowed
+        if spec.target.scope == "joint"
+        else any(part.mu2 > allowed for part in result.parties)
+    )
+    if over:
+        raise SpecRefused(f"the noise does not reach the {spec.target.scope} target epsilon = {spec.target.epsilon:g}")
+    return result
+
+
+def _check_blocks(spec: ReleaseSpec) -> None:
     weight = Fraction(spec.anchor_weight)
     for noise in spec.noise:
         sensitivity2 = spec.squared_sensitivity(noise.party)
@@ -113,13 +163,40 @@ def _recompute(spec: ReleaseSpec) -> Guarantee:
         largest = max(noise.scale, noise.anchor_scale or 0.0)
         if (spec.rows << spec.grid_bits) + 20 * largest >= _EXACT:
             raise SpecRefused("released integers could reach 2^53; lower grid_bits")
-    result = guarantee(spec)
-    allowed = Fraction(mu_of(spec.target.epsilon, spec.target.delta)) ** 2
-    over = (
-        result.joint_mu2 > allowed
-        if spec.target.scope == "joint"
-        else any(part.mu2 > allowed for part in result.parties)
+
+
+def _check_moments(spec: ReleaseSpec, moments: JointMoments) -> None:
+    size = len(spec.layout.variables) + 1
+    if size * (size + 1) // 2 > MOST_ENTRIES:
+        raise SpecRefused(
+            f"{size - 1} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
+        )
+    mu2 = Fraction(moments.mu2)
+    if mu2 <= 0:
+        raise SpecRefused(f"mu^2 of {moments.mu2} is not positive")
+    bound = sensitivity(spec.layout.variables)
+    parties = len(spec.parties)
+    least = scales.share_scales(bound, mu2, parties, moments.curious, spec.grid_bits, spec.rows_per_subject)
+    if (moments.scale, moments.diagonal_scale) != least:
+        raise SpecRefused(
+            "the noise scales are not those of the declared bounds, mu^2 and the number of curious hospitals"
+        )
+    largest, finest = max(least), min(least)
+    if finest < scales.FINEST or bound.on_grid(spec.grid_bits, spec.rows_per_subject) < COARSEST**2 * mu2:
+        raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
+    # In integers: with doubles a sum near 2^63 could be rounded below it.
+    reach = (spec.rows << (2 * spec.grid_bits)) + int(20 * scales.released_sd(largest, parties)) + 1
+    if reach >= _RING or largest >= _SAMPLER:
+        raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits")
+
+
+def _moments_mu2(spec: ReleaseSpec, moments: JointMoments) -> Fraction:
+    return scales.spent(
+        sensitivity(spec.layout.variables),
+        moments.scale,
+        moments.diagonal_scale,
+        len(spec.parties),
+        moments.curious,
+        spec.grid_bits,
+        spec.rows_per_subject,
     )
-    if over:
-        raise SpecRefused(f"the noise does not reach the {spec.target.scope} target epsilon = {spec.target.epsilon:g}")
-    return result

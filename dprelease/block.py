@@ -26,8 +26,8 @@ class BlockHeader(Value):
     Attributes:
         spec: digest of the release spec.
         party: who released it.
-        rows: released rows: the anchor first (if the spec has one), then the mixing rows.
-        columns: d_j, released columns of the party.
+        rows: released rows: the anchor first (if the spec has one), then the mixing rows; 1 for ``moments``.
+        columns: d_j, released columns of the party; for ``moments`` the E noisy entries of the Gram matrix.
     """
 
     format: Literal[1] = 1
@@ -43,7 +43,8 @@ class Block:
 
     Attributes:
         header: identity and shape.
-        values: (rows, d_j) int64, grid units, noise included.
+        values: (rows, d_j) int64, grid units, noise included; for ``moments`` one party's masked share of every entry,
+            modulo 2^64, which says nothing without the shares of all others.
     """
 
     header: BlockHeader
@@ -62,10 +63,9 @@ def expected_header(spec: ReleaseSpec, party: str) -> BlockHeader:
     Raises:
         InvalidInput: the party is not in the spec.
     """
-    part = spec.party(party)
-    if part is None:
+    if spec.party(party) is None:
         raise InvalidInput(f"{party!r} is not a party of release {spec.digest()[:12]}")
-    return BlockHeader(spec=spec.digest(), party=party, rows=spec.block_rows(), columns=len(part.released))
+    return BlockHeader(spec=spec.digest(), party=party, rows=spec.block_rows(), columns=spec.block_columns(party))
 
 
 def block_size(spec: ReleaseSpec, party: str) -> int:

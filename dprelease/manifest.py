@@ -16,13 +16,7 @@ from dprelease.block import SealedBlock
 from dprelease.canonical import Value
 from dprelease.signing import BLOCK, MANIFEST, PrivateKey, PublicKey, sign, verify
 from dprelease.spec import Instant, ReleaseSpec, instant
-
-TRUST = (
-    "Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row.",
-    "The joint figure holds if every hospital added the noise it declared; "
-    "each hospital's own figure needs no trust in anybody else.",
-)
-"""Part of manifest format 1, as the words of the guarantee are: a verifier compares them."""
+from dprelease.trust import trust
 
 
 class BlockEntry(Value):
@@ -51,7 +45,7 @@ class Manifest(Value):
     blocks: tuple[BlockEntry, ...]
     approvals: tuple[SignedApproval, ...]
     guarantee: tuple[str, ...]
-    trust: tuple[str, ...] = TRUST
+    trust: tuple[str, ...]
     published: Instant
     hub_certificate: str
     software: str
@@ -80,6 +74,7 @@ def assemble(
         blocks=tuple(blocks[part.party] for part in spec.parties),
         approvals=tuple(approvals[part.party] for part in spec.parties),
         guarantee=guarantee(spec).words(),
+        trust=trust(spec),
         published=instant(now),
         hub_certificate=hub_certificate,
         software=software,

@@ -1,12 +1,14 @@
 """The whole way of the data inside a hospital: bounded rows in, a block that may be shown to anybody out.
 
     bounded rows -> exact integer query (anchor and public mix) -> discrete Gaussian noise -> block
+    bounded rows -> exact share of the Gram matrix -> discrete Gaussian noise -> masks that cancel in the sum -> block
 
 Everything in front of this function reads patients' data; everything behind it only ever sees released bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -14,8 +16,12 @@ import numpy.typing as npt
 
 from dprelease.block import Block, expected_header
 from dprelease.bounding import BoundedRows
-from dprelease.errors import DataRefused
+from dprelease.errors import DataRefused, InvalidInput
 from dprelease.mixing import BernoulliMixing
+from dprelease.moments.layout import code
+from dprelease.moments.plan import Pair, Plan
+from dprelease.moments.products import own_moments
+from dprelease.moments.ring import SecretStream, Words
 from dprelease.noise import NoiseSource
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
@@ -40,11 +46,7 @@ def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseS
     Raises:
         DataRefused: the rows are not those the spec describes.
     """
-    part = spec.party(party)
-    if part is None or bounded.columns != part.columns or bounded.grid_bits != spec.grid_bits:
-        raise DataRefused("these rows were bounded under other declarations than the spec's")
-    if len(bounded.codes) != spec.rows:
-        raise DataRefused(f"the source has {len(bounded.codes)} rows where the spec says {spec.rows}")
+    check_rows(bounded, spec, party)
     exact = integer_query(bounded.codes, spec)
     scales = spec.noise_of(party)
     header = expected_header(spec, party)
@@ -63,3 +65,67 @@ def integer_query(codes: npt.NDArray[np.int32], spec: ReleaseSpec) -> npt.NDArra
     if not Fraction(spec.anchor_weight):
         return mixed
     return np.vstack([codes.sum(axis=0, dtype=np.int64), mixed])
+
+
+def privatize_moments(
+    bounded: BoundedRows,
+    spec: ReleaseSpec,
+    party: str,
+    halves: Mapping[Pair, Words],
+    masks: Mapping[str, bytes],
+    noise: NoiseSource,
+) -> Block:
+    """One party's block of joint moments: its share of every noisy entry, its noise, its masks (joint_moments.md step 8).
+
+    Guarantee: for tables that differ in all cells of one patient (replace-one), the sum of all parties' blocks is mu-GDP
+    on the grid with mu^2 = `accounting.guarantee(spec).joint_mu2`, also for up to t curious parties that subtract their own
+    shares; derived in `dprelease.moments.scales`. A block alone is uniform to whoever lacks one of its masks. It must be
+    made once for a release, ever: two blocks over different inputs differ by exact data (second_reading.md 5).
+
+    Args:
+        bounded: the party's rows in canonical order, (n, d_j) codes.
+        spec: a spec of mechanism ``moments`` that `accounting.check_spec` accepted.
+        party: name of the party in the spec.
+        halves: our half of the product for each of our pairs, (d_first, d_second).
+        masks: peer to the 32-byte seed that we share with it; every other party of the spec.
+        noise: secret noise; `SecureNoise` outside tests.
+
+    Raises:
+        DataRefused: the rows are not those the spec describes.
+        InvalidInput: a half or a mask is missing, or does not belong here; nothing would hide the block then.
+    """
+    check_rows(bounded, spec, party)
+    plan, layout, moments = Plan(spec), spec.layout, spec.moments
+    assert moments is not None  # noqa: S101 - the plan has refused other mechanisms
+    if set(halves) != {pair for pair in plan.pairs if pair.has(party)} or set(masks) != set(plan.parties) - {party}:
+        raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
+    starts, position = {}, 1
+    for name, width in plan.widths.items():
+        starts[name], position = slice(position, position + width), position + width
+    share = np.zeros((position, position), np.uint64)
+    own = starts[party]
+    share[0, own], share[own, own] = own_moments(code(bounded.codes, bounded.columns), plan)
+    for pair, half in halves.items():
+        share[starts[pair.first], starts[pair.second]] = half
+    total = share[layout.rows, layout.cols]
+    drawn = np.empty(layout.entries, np.int64)
+    for chosen, scale in ((~layout.diagonal, moments.scale), (layout.diagonal, moments.diagonal_scale)):
+        drawn[chosen] = noise.discrete_gaussian(scale, (1, int(chosen.sum())))[0]
+    total += drawn.view(np.uint64)
+    for peer, seed in masks.items():
+        mask = SecretStream(seed).read_words(0, layout.entries, 1)[:, 0]
+        total = total + mask if plan.parties.index(party) < plan.parties.index(peer) else total - mask
+    return Block(expected_header(spec, party), total.view(np.int64).reshape(1, -1))
+
+
+def check_rows(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> None:
+    """Refuse rows that are not those the spec describes.
+
+    Raises:
+        DataRefused: other declarations, another grid, or another number of rows.
+    """
+    part = spec.party(party)
+    if part is None or bounded.columns != part.columns or bounded.grid_bits != spec.grid_bits:
+        raise DataRefused("these rows were bounded under other declarations than the spec's")
+    if len(bounded.codes) != spec.rows:
+        raise DataRefused(f"the source has {len(bounded.codes)} rows where the spec says {spec.rows}")

@@ -1,4 +1,4 @@
-"""A release in a learner's hands: verified blocks, rescaled to equal variances, ready for an estimator."""
+"""A release in a learner's hands: verified blocks, as rows of equal variances or as moments, ready for an estimator."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dprelease.block import Block
 from dprelease.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.mixing import BernoulliMixing
+from dprelease.moments.released import NoisyMoments, add_up, limits
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 
@@ -134,9 +135,31 @@ class Release:
                     half_width.append(column.half_width if numeric else 1.0)  # type: ignore[union-attr]
         return np.array(midpoint), np.array(half_width)
 
+    def moments(self) -> NoisyMoments:
+        """The noisy Gram matrix of a joint-moments release: all parties' blocks added, where their masks cancel.
+
+        Raises:
+            InvalidInput: the release has rows, not moments.
+            IntegrityError: the blocks do not add up to moments.
+        """
+        spec, declared = self.spec, self.spec.moments
+        if declared is None:
+            raise InvalidInput(f"a release of mechanism {spec.mechanism!r} has rows, not moments")
+        layout, parties = spec.layout, len(spec.parties)
+        scales = (declared.scale, declared.diagonal_scale, parties)
+        largest = limits(layout, spec.rows, spec.grid_bits, *scales)
+        values = add_up([self.blocks[part.party].values for part in spec.parties], largest)
+        return NoisyMoments.read(layout, values, spec.rows, spec.grid_bits, *scales)
+
     def scaled(self) -> Scaled:
-        """The release in scaled units with equal variances along every column (second_reading.md 4)."""
+        """The release in scaled units with equal variances along every column (second_reading.md 4).
+
+        Raises:
+            InvalidInput: the release has moments, not rows.
+        """
         spec = self.spec
+        if spec.moments is not None:
+            raise InvalidInput("a release of mechanism 'moments' has no rows; use its moments")
         grid = 2.0**-spec.grid_bits
         values = np.hstack([self.blocks[part.party].values for part in spec.parties]).astype(np.float64) * grid
         weight = float(Fraction(spec.anchor_weight))

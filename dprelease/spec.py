@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from dprelease.canonical import Rational, Value
 from dprelease.columns import Column, Name, distinct_names, integer_sensitivity, released_names
+from dprelease.moments.layout import Layout
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
@@ -106,6 +108,25 @@ class PartyNoise(Value):
     scale: Annotated[float, Field(gt=0)]
 
 
+class JointMoments(Value):
+    """The parameters of mechanism ``moments``; scales are in units of the Gram matrix's integers, squared grid steps.
+
+    Attributes:
+        curious: t, hospitals that may pool what they saw and still learn no more than the guarantee says.
+        dealer: who deals the randomness of a pair of hospitals: ``none`` (one party), ``rotating`` (another hospital) or
+            ``coordinator``.
+        mu2: mu^2 of the release; every party is charged all of it.
+        scale: noise scale of each party's share of an entry.
+        diagonal_scale: the same for the square of a number.
+    """
+
+    curious: Annotated[int, Field(ge=0)]
+    dealer: Literal["none", "rotating", "coordinator"]
+    mu2: Rational
+    scale: Annotated[float, Field(gt=0)]
+    diagonal_scale: Annotated[float, Field(gt=0)]
+
+
 class ReleaseSpec(Value):
     """What is released, from whom, under which guarantee. Field by field in docs/format.md."""
 
@@ -117,8 +138,9 @@ class ReleaseSpec(Value):
     rows_per_subject: Annotated[int, Field(ge=1)]
     alignment: Digest
     neighbours: Literal["replace-one"] = NEIGHBOURS
-    mechanism: Literal["mixed", "rows"]
+    mechanism: Literal["mixed", "rows", "moments"]
     mixing: Mixing | None
+    moments: JointMoments | None = None
     anchor_weight: Rational
     grid_bits: Annotated[int, Field(ge=1, le=24)]
     target: Target
@@ -130,23 +152,27 @@ class ReleaseSpec(Value):
     @model_validator(mode="after")
     def _shape_is_consistent(self) -> ReleaseSpec:
         if (self.mechanism == "mixed") != (self.mixing is not None):
-            raise ValueError("mechanism 'mixed' needs mixing, mechanism 'rows' has none")
+            raise ValueError("mechanism 'mixed' needs mixing, no other mechanism has it")
+        if (self.mechanism == "moments") != (self.moments is not None):
+            raise ValueError("mechanism 'moments' needs moments, no other mechanism has them")
         weight = Fraction(self.anchor_weight)
-        if not 0 <= weight < 1 or (weight and self.mechanism == "rows"):
-            raise ValueError("anchor_weight must lie in [0, 1), and be 0 for mechanism 'rows'")
+        if not 0 <= weight < 1 or (weight and self.mechanism != "mixed"):
+            raise ValueError("anchor_weight must lie in [0, 1), and be 0 but for mechanism 'mixed'")
         names = [part.party for part in self.parties]
         if len(set(names)) != len(names) or len({part.key for part in self.parties}) != len(names):
             raise ValueError("parties and their keys must be distinct")
         if not distinct_names(tuple(column for part in self.parties for column in part.columns)):
             raise ValueError("column names must be distinct across parties")
-        if [noise.party for noise in self.noise] != names:
-            raise ValueError("noise must name the same parties, in the same order")
+        if [noise.party for noise in self.noise] != ([] if self.moments else names):
+            raise ValueError("noise must name the same parties, in the same order (none for mechanism 'moments')")
         if any((noise.anchor_scale is not None) != bool(weight) for noise in self.noise):
             raise ValueError("an anchor scale is given exactly when anchor_weight is positive")
         if not moment(self.created) < moment(self.expires):
             raise ValueError("a release is created before it expires")
         if self.mixing is not None and self.mixing.outputs > self.rows:
             raise ValueError("more mixing rows than patients")
+        if self.moments is not None:
+            _check_moments(self.moments, len(names), self.target)
         return self
 
     @property
@@ -159,14 +185,27 @@ class ReleaseSpec(Value):
         return next((part for part in self.parties if part.party == name), None)
 
     def noise_of(self, name: str) -> PartyNoise:
-        """The named party's noise; the party must be in the spec."""
+        """The named party's noise; the party must be in the spec, whose mechanism is not ``moments``."""
         return next(noise for noise in self.noise if noise.party == name)
 
+    @property
+    def layout(self) -> Layout:
+        """The entries of the Gram matrix, for mechanism ``moments``."""
+        return _layout(tuple(column for part in self.parties for column in part.columns))
+
     def block_rows(self) -> int:
-        """Rows of every block: the anchor (if any) and k mixing rows, or n rows."""
+        """Rows of every block: the anchor (if any) and k mixing rows, or n rows, or 1 for ``moments``."""
+        if self.moments is not None:
+            return 1
         if self.mixing is None:
             return self.rows
         return self.mixing.outputs + (1 if Fraction(self.anchor_weight) else 0)
+
+    def block_columns(self, party: str) -> int:
+        """Columns of the party's block: its released columns, or every noisy entry for ``moments``."""
+        part = self.party(party)
+        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+        return self.layout.entries if self.moments is not None else len(part.released)
 
     def squared_norm(self) -> int:
         """c, the squared norm of a column of the integer matrix: k for bernoulli, 1 for rows."""
@@ -177,3 +216,21 @@ class ReleaseSpec(Value):
         part = self.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
         return integer_sensitivity(part.columns, self.rows_per_subject, self.grid_bits)
+
+
+@lru_cache(maxsize=32)
+def _layout(columns: tuple[Column, ...]) -> Layout:
+    return Layout(columns)
+
+
+def _check_moments(moments: JointMoments, parties: int, target: Target) -> None:
+    if target.scope != "joint":
+        raise ValueError("joint moments have one target for the whole row: scope 'joint'")
+    if parties == 1:
+        if moments.curious or moments.dealer != "none":
+            raise ValueError("one party alone has curious = 0 and dealer 'none'")
+        return
+    if not 1 <= moments.curious < parties:
+        raise ValueError(f"curious must lie between 1 and {parties - 1}: a hospital always sees its own noise")
+    if moments.dealer == "none" or (moments.dealer == "rotating" and (parties == 2 or moments.curious > 1)):
+        raise ValueError("a rotating dealer needs three parties and curious = 1; otherwise the coordinator deals")

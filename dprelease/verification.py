@@ -16,9 +16,10 @@ from dprelease.block import block_size, read_block
 from dprelease.canonical import sha256
 from dprelease.certificates import check_certificate, read_certificate
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
-from dprelease.manifest import TRUST, BlockEntry, Manifest, verify_block, verify_manifest
+from dprelease.manifest import BlockEntry, Manifest, verify_block, verify_manifest
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec, moment
+from dprelease.trust import trust
 
 
 def check_manifest(data: bytes, signature: str, root_pem: str) -> Manifest:
@@ -45,7 +46,7 @@ def check_manifest(data: bytes, signature: str, root_pem: str) -> Manifest:
         raise IntegrityError(f"the spec does not give the guarantee it claims: {error.message}") from error
     if manifest.guarantee != words:
         raise IntegrityError("the guarantee printed in the manifest is not the one its spec gives")
-    if manifest.trust != TRUST:
+    if manifest.trust != trust(manifest.spec):
         raise IntegrityError("the trust statement printed in the manifest is not the one that holds")
     check_all_approved(manifest.approvals, manifest.spec, root_pem)
     for entry in manifest.blocks:
@@ -95,4 +96,7 @@ def verify_release(data: bytes, signature: str, read: Callable[[str], bytes], ro
         if sha256(block) != entry.sealed.sha256:
             raise IntegrityError(f"the block of {party} differs from the digest that it was signed under")
         blocks[party] = read_block(block, manifest.spec, party)
-    return Release(manifest.spec, blocks, manifest.guarantee)
+    release = Release(manifest.spec, blocks, manifest.guarantee)
+    if manifest.spec.moments is not None:
+        release.moments()  # blocks that do not add up to moments are refused here, not at the first fit
+    return release

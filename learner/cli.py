@@ -9,8 +9,9 @@ import click
 
 from dprelease.version import __version__
 from dprelease.wire.console import Commands
-from learner.cli_analysis import export_release, fit_release
+from learner.cli_analysis import describe_release, export_release, fit_release
 from learner.cli_hub import serve
+from learner.cli_plan import plan
 from learner.cli_releases import fetch_release, list_releases, verify_release
 from learner.cli_trust import trust
 from learner.trust import default_home
@@ -28,7 +29,7 @@ from learner.trust import default_home
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context, home: Path) -> None:
-    """Publish releases as a hub, or list, fetch, verify and fit them as anybody.
+    """Publish releases as a hub, or list, fetch, verify, describe and fit them as anybody.
 
     \b
     Example:
@@ -40,5 +41,15 @@ def main(context: click.Context, home: Path) -> None:
     context.obj = home
 
 
-for command in (serve, trust, list_releases, fetch_release, verify_release, fit_release, export_release):
+for command in (
+    serve,
+    plan,
+    trust,
+    list_releases,
+    fetch_release,
+    verify_release,
+    describe_release,
+    fit_release,
+    export_release,
+):
     main.add_command(command)

@@ -1,10 +1,11 @@
-"""`learner fit` and `export`: what a verified release is for."""
+"""`learner describe`, `fit` and `export`: what a verified release is for."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -14,8 +15,10 @@ from dprelease.estimators import METHODS, fit
 from dprelease.release import Release
 from learner import show
 from learner.cli_releases import from_option, json_option
-from learner.export import WRITERS, table
-from learner.library import Library, open_verified
+from learner.describe import describe
+from learner.export import WRITERS, Table, table
+from learner.export_moments import MATRIX_WRITERS, Matrix, matrix, rows
+from learner.library import Library, Opened, open_verified
 from learner.trust import TrustStore
 
 
@@ -23,7 +26,7 @@ from learner.trust import TrustStore
 @click.argument("release", metavar="ID|DIR")
 @click.option("--target", "targets", multiple=True, required=True, metavar="COLUMN", help="Outcome; may be repeated.")
 @click.option("--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out.")
-@click.option("--method", type=click.Choice(list(METHODS)), default="ols", show_default=True, help="Estimator.")
+@click.option("--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out.")
 @click.option("--intercept/--no-intercept", default=None, help="Fit an intercept; by the method if left out.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the fit as JSON to this file.")
 @from_option
@@ -34,7 +37,7 @@ def fit_release(
     release: str,
     targets: tuple[str, ...],
     features: tuple[str, ...],
-    method: str,
+    method: str | None,
     intercept: bool | None,
     output: Path | None,
     name: str | None,
@@ -62,30 +65,75 @@ def fit_release(
         show.fitted(result, opened.release)
 
 
+@click.command("describe")
+@click.argument("release", metavar="ID|DIR")
+@click.option("--columns", multiple=True, metavar="A,B,...", help="Columns to describe; every column if left out.")
+@from_option
+@json_option
+@click.pass_obj
+def describe_release(home: Path, release: str, columns: tuple[str, ...], name: str | None, as_json: bool) -> None:
+    """Show means, standard deviations and correlations, after verifying a release.
+
+    In original units, each with the standard deviation of what privacy noise leaves open. A release of rows says
+    something about means only; standard deviations and correlations come from joint moments.
+
+    \b
+    Example:
+      learner describe 3f9a12c4 --columns age,glucose
+    """
+    opened = open_verified(Library(home).find(release), TrustStore(home), name)
+    found = describe(opened.release, _split(columns, opened.release))
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
+        show.described(found)
+
+
 @click.command("export")
 @click.argument("release", metavar="ID|DIR")
 @click.option("--format", "kind", type=click.Choice(sorted(WRITERS)), required=True, help="File format.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["matrix", "rows"]),
+    help="Joint moments: the named matrix (unless you say otherwise), or rows that have these moments.",
+)
 @from_option
 @click.pass_obj
-def export_release(home: Path, release: str, kind: str, output: Path, name: str | None) -> None:
-    """Write a release's rows as a table for other tools, after verifying it.
+def export_release(
+    home: Path, release: str, kind: str, output: Path, form: Literal["matrix", "rows"] | None, name: str | None
+) -> None:
+    """Write a release as a table for other tools, after verifying it.
 
-    Values are in scaled units; the metadata say what rows mean (they are not patients), every column's unit, scale and
-    noise, and the guarantee.
+    Released rows, or the matrix of joint moments, are in scaled units; the metadata say what rows or entries mean, every
+    column's unit and scale, the noise, the guarantee and whom it trusts. With --as rows joint moments become a small
+    table in original units on which any tool's least squares give the right coefficients (and wrong standard errors).
 
     \b
     Example:
       learner export 3f9a12c4 --format parquet --output release.parquet
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
-    exported = table(opened)
+    exported = _exported(opened, form)
     try:
-        WRITERS[kind](exported, output)
+        if isinstance(exported, Matrix):
+            MATRIX_WRITERS[kind](exported, output)
+        else:
+            WRITERS[kind](exported, output)
     except OSError as error:
         raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
-    rows, columns = exported.values.shape
-    click.echo(f"{output}: {rows} released rows, {columns} columns. {exported.metadata['meaning_of_rows']}")
+    click.echo(f"{output}: {exported.sentence()}")
+
+
+def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> Table | Matrix:
+    mechanism = opened.release.spec.mechanism
+    if mechanism == "moments":
+        return rows(opened) if form == "rows" else matrix(opened)
+    if form == "matrix":
+        raise InvalidInput(f"a release of mechanism {mechanism!r} has rows and no matrix of moments; leave out --as")
+    return table(opened)
 
 
 def _split(texts: Sequence[str], release: Release) -> tuple[str, ...]:

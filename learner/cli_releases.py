@@ -9,7 +9,6 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-from dprelease.manifest import TRUST
 from learner import show
 from learner.catalogue import PublicHub
 from learner.download import fetch
@@ -98,9 +97,9 @@ def _report(opened: Opened, as_json: bool) -> None:
         "patients": spec.rows,
         "mechanism": spec.mechanism,
         "columns": [{"name": column, "unit": opened.release.column(column).unit} for column in spec.released],
-        "checked": list(show.CHECKS),
+        "checked": list(show.checks(spec)),
         "guarantee": list(opened.release.guarantee),
-        "trust": list(TRUST),
+        "trust": list(opened.manifest.trust),
     }
     click.echo(json.dumps(data, indent=2))
 

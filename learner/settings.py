@@ -17,20 +17,20 @@ class Limits(Settings):
 
     Attributes:
         stall_seconds: how long a stream may stand still before it is cut.
-        party_workers: threads for parties; each upload that is under way takes one.
+        party_workers: threads for parties; each upload and each download of a parcel that is under way takes one.
         public_workers: threads for the public; each download that is under way takes one.
-        storage_limit_gib: most that staged and published blocks may take together, in GiB.
+        storage_limit_gib: most that parcels and staged and published blocks may take together, in GiB.
         sweep_seconds: how often the coordinator is asked about releases that wait, when nothing else happens.
         revocation_seconds: how often the coordinator is asked whose key was revoked.
         calls_per_second: of one party, or of one network address on the public listener, in the long run.
-        streams_per_peer: most uploads of one party, and most downloads to one network address, at once.
-        open_releases_per_party: most unpublished releases for which one party may have a block here.
-        staged_gib_per_party: most that one party's unpublished blocks may take together, in GiB.
+        streams_per_peer: most uploads and downloads of one party, and most downloads to one network address, at once.
+        open_releases_per_party: most unpublished releases for which one party may have a block or parcels here.
+        staged_gib_per_party: most that one party's unpublished blocks and parcels may take together, in GiB.
         stop_seconds: how long calls under way may go on after a signal to stop.
     """
 
     stall_seconds: Annotated[float, Field(gt=0)] = STALL_SECONDS
-    party_workers: Annotated[int, Field(ge=2)] = 16
+    party_workers: Annotated[int, Field(ge=2)] = 32
     public_workers: Annotated[int, Field(ge=2)] = 32
     storage_limit_gib: Annotated[float, Field(gt=0)] = 100.0
     sweep_seconds: Annotated[float, Field(gt=0)] = 600.0

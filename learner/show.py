@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from rich.console import Console
@@ -10,15 +11,20 @@ from rich.table import Table
 
 from dprelease.columns import CategoricalColumn
 from dprelease.estimators import FitResult
-from dprelease.manifest import TRUST
-from dprelease.release import Release
+from dprelease.release import Floats, Release
+from dprelease.spec import ReleaseSpec
+from dprelease.trust import trust
 from dprelease.wire.console import plain as one_line
 from learner.catalogue import Listed
+from learner.describe import Description
 from learner.library import Opened
 from learner.trust import Trusted
 
 SHOWN_DIGITS = 16
 """Hexadecimal digits of a digest in tables: an ID that every command takes."""
+
+MOST_CORRELATED = 10
+"""Columns whose correlations fit on a terminal."""
 
 CHECKS = (
     "manifest signed by the hub, whose certificate chains to the pinned root",
@@ -26,6 +32,12 @@ CHECKS = (
     "every party approved this spec, with the key that the spec names",
     "every block signed by its party, for this release, and unchanged",
 )
+CHECKS_OF_MOMENTS = (*CHECKS, "moments recomputed: the blocks of all parties added up, where their masks cancel")
+
+
+def checks(spec: ReleaseSpec) -> tuple[str, ...]:
+    """What `learner verify` has checked, in sentences."""
+    return CHECKS if spec.moments is None else CHECKS_OF_MOMENTS
 
 
 def plain(text: str) -> str:
@@ -62,25 +74,64 @@ def verified(opened: Opened) -> None:
     spec = opened.release.spec
     _say(f"[bold]{plain(spec.title)}[/bold]")
     _say(f"release {spec.digest()} of consortium {plain(spec.consortium)}, published {opened.manifest.published}")
-    _say(f"{spec.rows} patients, {len(spec.released)} columns, {spec.block_rows()} released rows ({spec.mechanism})")
+    _say(f"{spec.rows} patients, {_content(spec)}")
     _say(f"\n[bold]Checked[/bold] against the pinned root {opened.consortium.fingerprint}")
-    for check in CHECKS:
+    for check in checks(spec):
         _say(f"  [green]ok[/green] {check}")
     guarantee(opened.release)
-    _say("\n[bold]Trust[/bold]")
-    for sentence in TRUST:
-        _say(f"  {plain(sentence)}")
+
+
+def _content(spec: ReleaseSpec) -> str:
+    columns, parties = len(spec.released), len(spec.parties)
+    if spec.moments is None:
+        return f"{columns} columns, {spec.block_rows()} released rows ({spec.mechanism})"
+    together = f"computed together by {parties} hospitals" if parties > 1 else "computed by one hospital"
+    return f"moments of {columns} columns, {together}"
 
 
 def guarantee(release: Release) -> None:
-    """The guarantee in words."""
-    _say("\n[bold]Guarantee[/bold]")
-    for sentence in release.guarantee:
-        _say(f"  {plain(sentence)}")
+    """The guarantee in words, and who has to be trusted for it."""
+    for title, sentences in (("Guarantee", release.guarantee), ("Trust", trust(release.spec))):
+        _say(f"\n[bold]{title}[/bold]")
+        for sentence in sentences:
+            _say(f"  {plain(sentence)}")
+
+
+def described(found: Description) -> None:
+    """Columns one by one and in pairs, guarantee, trust."""
+    moments = found.correlation is not None
+    heads = ("column", "mean", "noise sd", *(("standard deviation", "noise sd") if moments else ()), "unit")
+    shown = Table(*heads, title=f"{found.release.spec.rows} patients", title_justify="left")
+    for place, name in enumerate(found.names):
+        cells = [f"{found.mean[place]:.6g}", f"{found.mean_noise_sd[place]:.2g}"]
+        if moments:
+            cells += [f"{found.deviation[place]:.6g}", _or_dash(found.deviation_noise_sd[place])]
+        shown.add_row(plain(name), *cells, plain(found.unit(name) or "1"))
+    _print(shown)
+    if found.correlation is None or found.correlation_noise_sd is None:
+        _say("standard deviations and correlations need a release of joint moments (mechanism moments)")
+    elif len(found.names) > MOST_CORRELATED:
+        _say(f"correlations of {len(found.names)} columns: choose up to {MOST_CORRELATED} with --columns, or --json")
+    else:
+        _correlations(found.names, found.correlation, found.correlation_noise_sd)
+    guarantee(found.release)
+
+
+def _correlations(names: tuple[str, ...], values: Floats, noise_sd: Floats) -> None:
+    numbers = [str(place) for place in range(1, len(names))]
+    shown = Table("", "correlation with", *numbers, title="noise sd in brackets", title_justify="left")
+    for row, name in enumerate(names):
+        cells = [f"{values[row, column]:.2f} ({_or_dash(noise_sd[row, column])})" for column in range(row)]
+        shown.add_row(str(row + 1), plain(name), *cells)
+    _print(shown)
+
+
+def _or_dash(number: float) -> str:
+    return f"{number:.2g}" if math.isfinite(number) else "-"
 
 
 def fitted(result: FitResult, release: Release) -> None:
-    """A fit: coefficients, the constant predictor, estimated errors of both, warnings, guarantee."""
+    """A fit: coefficients, the constant predictor, estimated errors of both, warnings, guarantee, trust."""
     for row in range(len(result.targets)):
         _coefficients(result, release, row)
     _quality(result, release)
@@ -113,7 +164,7 @@ def _quality(result: FitResult, release: Release) -> None:
         "standard error",
         "optimism",
         "unit",
-        title="estimated on the private rows, from the released ones: negative where noise hides the error",
+        title="estimated on the private rows, from the release alone: negative where noise hides the error",
         title_justify="left",
     )
     for row, target in enumerate(result.targets):

@@ -11,10 +11,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
 
-from dprelease.approval import check_all_approved
+from dprelease.approval import SignedApproval, check_all_approved
+from dprelease.block import Block
 from dprelease.errors import (
     BudgetExceeded,
     Conflict,
@@ -30,6 +32,7 @@ from dprelease.wire.console import StopSignal
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.desk import Desk
+from party_node.joint.work import JointWork
 from party_node.journal import Record, Status
 from party_node.outbound import Coordinator, Offer, knock, upload
 from party_node.renewal import Renewal
@@ -39,6 +42,9 @@ log = logging.getLogger(__name__)
 
 _OVER = {"PUBLISHED", "REJECTED", "FAILED", "CANCELLED", "EXPIRED"}
 _GO = {"APPROVED", "RUNNING"}
+
+COMPUTING_SECONDS = 1.0
+"""Longest wait between looks while peers compute with us: a session takes about eight looks."""
 
 
 class Daemon:
@@ -52,6 +58,8 @@ class Daemon:
     def __init__(self, desk: Desk, noise: NoiseSource) -> None:
         self._desk = desk
         self._noise = noise
+        self._joint = JointWork(desk, noise)
+        self._computing = False
         self._renewal = Renewal(desk.identity)
         self._source_seen: tuple[int, int] | None = None
 
@@ -70,6 +78,7 @@ class Daemon:
             self._desk.ledger.verify()
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
+            self._joint.sweep(datetime.now(UTC))
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
             pause = waits.waits()
             log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
@@ -81,7 +90,8 @@ class Daemon:
                         while not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
                             pause = waits.waits()
-                            stop.wait(settings.daemon.poll_seconds)
+                            wait = settings.daemon.poll_seconds
+                            stop.wait(min(wait, COMPUTING_SECONDS) if self._computing else wait)
                 except DpReleaseError as error:
                     seconds = next(pause)
                     log.warning("%s; next attempt in %.0f s", error.message, seconds)
@@ -92,6 +102,7 @@ class Daemon:
         """One round: look after the certificate, report a table that changed, take every release one step further."""
         self._renewal.look(coordinator)
         self._report(coordinator)
+        self._computing = False
         for offer in coordinator.offers():
             release = offer.spec.digest()
             try:
@@ -107,6 +118,8 @@ class Daemon:
                 words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
                 log.error("release %s is held: %s", release[:12], words)
                 self._desk.journal.annotate(release, words)
+        if not self._computing:
+            self._joint.drop_rows()
 
     def _report(self, coordinator: Coordinator) -> None:
         """Report the table if it changed. One that cannot be used, or is not taken, holds up no release."""
@@ -146,6 +159,8 @@ class Daemon:
                 record = self._seal(coordinator, record, offer)
         if record.status == Status.SEALED and offer.state in _GO:
             self._deliver(record)
+        if record.status in {Status.SEALED, Status.DELIVERED} and offer.state in _GO and record.spec.moments:
+            self._joint.keep_up(record)
 
     def _stay_out(self, coordinator: Coordinator, record: Record, offer: Offer) -> None:
         """Say no until the coordinator has heard it, and keep nothing: a person may decline while we compute."""
@@ -192,23 +207,37 @@ class Daemon:
         """All parties approved: check that, then compute, seal and charge. No noise exists before this."""
         desk = self._desk
         roster = desk.settings.roster
-        check_all_approved(offer.signed_approvals(), record.spec, desk.enrolment.root, desk.pins())
+        approvals = offer.signed_approvals()
+        check_all_approved(approvals, record.spec, desk.enrolment.root, desk.pins())
         if desk.vault.find(record.release) is None:
             try:
-                bounded = desk.bounded(record.spec)
-                if bounded.digest() != record.codes:
-                    raise DataRefused("the columns changed after they were approved")
+                block = self._block(coordinator, record, approvals)
             except DataRefused as error:
                 log.error("release %s is withdrawn: %s", record.release[:12], error.message)
                 return self._refuse(coordinator, record, error)
-            if desk.ledger.stage(roster, record.release) != "reserve":
-                raise Conflict("nothing is reserved for this release; no noise is drawn for it")
-            block = privatize(bounded, record.spec, desk.settings.name, self._noise)
+            if isinstance(block, str):
+                self._computing = True
+                if block != record.note:
+                    log.info("release %s: %s", record.release[:12], block)
+                    desk.journal.annotate(record.release, block)
+                return record
             desk.vault.seal(block, desk.identity.key())
         desk.ledger.charge(roster, record.release)
         desk.journal.move(record.release, {Status.APPROVED}, Status.SEALED, "sealed and charged")
         log.info("release %s: sealed and charged", record.release[:12])
         return desk.journal.find(record.release)
+
+    def _block(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> Block | str:
+        """Our block; or, of a joint computation that is under way, for whom we wait."""
+        desk = self._desk
+        if record.spec.moments is not None:
+            return self._joint.block(coordinator, record, approvals)
+        bounded = desk.bounded(record.spec)
+        if bounded.digest() != record.codes:
+            raise DataRefused("the columns changed after they were approved")
+        if desk.ledger.stage(desk.settings.roster, record.release) != "reserve":
+            raise Conflict("nothing is reserved for this release; no noise is drawn for it")
+        return privatize(bounded, record.spec, desk.settings.name, self._noise)
 
     def _deliver(self, record: Record) -> None:
         """Send the sealed bytes; the ledger notes it first. The same bytes again as often as needed.

@@ -94,7 +94,10 @@ def assess(
     blockers = _unpinned(spec, own.party, pins)
     auto = ["approval by a person is this hospital's policy"]
     if policy.auto_approve is not None:
-        auto = _outside(policy.auto_approve, spec, own.party, result, balance)
+        auto = [
+            *_outside(policy.auto_approve, spec, own.party, result, balance),
+            *_more_trust(policy.auto_approve, spec),
+        ]
     return Assessment(spec, own.party, result, cost, balance, tuple(blockers), tuple(auto), repeats)
 
 
@@ -138,6 +141,19 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
         found.append(f"total epsilon = {total:.6g} would exceed {limits.max_total_epsilon:g}")
     if limits.min_rows is not None and spec.rows < limits.min_rows:
         found.append(f"{spec.rows} patients are fewer than {limits.min_rows}")
+    return found
+
+
+def _more_trust(limits: Limits, spec: ReleaseSpec) -> list[str]:
+    """Why a release that asks for more trust than blocks do needs a person, unless the policy names it."""
+    found = []
+    if spec.moments is not None and len(spec.parties) > 1:
+        if limits.mechanisms is None:
+            found.append(
+                "joint moments ask for more trust than blocks: name the mechanism in auto_approve, or decide here"
+            )
+        if spec.moments.dealer == "coordinator" and len(spec.parties) > 2 and spec.moments.curious == 1:
+            found.append("the coordinator would deal, although a third hospital could")
     return found
 
 

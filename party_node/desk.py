@@ -14,6 +14,7 @@ from dprelease.invite import Invite
 from dprelease.spec import ReleaseSpec
 from party_node.decision import Assessment, assess
 from party_node.identity import Enrolment, Identity
+from party_node.joint.folder import SessionFolder
 from party_node.journal import Journal, Record, Status
 from party_node.ledger import Ledger
 from party_node.repetition import repetitions
@@ -86,6 +87,10 @@ class Desk:
         if not self._catalogue.exists():
             raise NotFound("there is no catalogue yet; start the daemon once: party-node run")
         return Catalogue.from_bytes(self._catalogue.read_bytes())
+
+    def session(self, release: str) -> SessionFolder:
+        """Where the session of a joint computation is kept."""
+        return SessionFolder(self.settings.state / "joint" / release)
 
     def pins(self) -> dict[str, str]:
         """Keys of all parties that we know: the pinned peers, and our own."""
@@ -182,9 +187,10 @@ class Desk:
         self.journal.move(record.release, set(Status), status, note)
 
     def let_go(self, release: str) -> None:
-        """Give the budget back and destroy the block, unless its first byte has left; again changes nothing."""
+        """Give the budget back and destroy the block, unless its first byte has left; erase any session with peers."""
         stage = self.ledger.stage(self.settings.roster, release)
         if stage in {"reserve", "charge"}:
             self.ledger.free(self.settings.roster, release)
         if stage != "send":
             self.vault.discard(release)
+        self.session(release).erase()

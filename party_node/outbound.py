@@ -110,6 +110,19 @@ class Coordinator:
         with translated("the coordinator"):
             return self._stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
 
+    def request_deal(self, offers: list[bytes]) -> bytes:
+        """What the coordinator deals to us in a session, sealed to our session key.
+
+        Args:
+            offers: canonical bytes of every party's signed offer, in the spec's order.
+
+        Raises:
+            PeerUnavailable: the coordinator is away, or still at it; ask again.
+        """
+        request = coordination_pb2.RequestDealRequest(offers=offers)
+        with translated("the coordinator"):
+            return self._stub.RequestDeal(request, timeout=CALL_SECONDS, metadata=VERSION).sealed
+
     def approve(self, approval: bytes) -> None:
         """Hand in our signed approval."""
         with translated("the coordinator"):

@@ -50,7 +50,7 @@ class Limits(Settings):
 
     parties: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
-    mechanisms: tuple[Literal["mixed", "rows"], ...] | None = None
+    mechanisms: tuple[Literal["mixed", "rows", "moments"], ...] | None = None
     max_epsilon: Annotated[float, Field(gt=0)] | None = None
     max_delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_total_epsilon: Annotated[float, Field(gt=0)] | None = None

@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 
 from dprelease.columns import CategoricalColumn, Column
 from dprelease.spec import ReleaseSpec
+from dprelease.trust import trust
 from dprelease.wire.console import plain
 from party_node.decision import Assessment
 from party_node.journal import Record
@@ -52,6 +53,7 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
         "epsilon_of_others_against_us": guarantee.against({assessment.party}),
         "delta": delta,
         "guarantee": list(guarantee.words()),
+        "trust": list(trust(spec)),
         "costs_mu2": float(assessment.cost),
         "budget": {
             "cap_mu2": float(balance.cap),
@@ -69,6 +71,14 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
 
 def _published(spec: ReleaseSpec) -> str:
     width = len(spec.released)
+    if spec.moments is not None:
+        whom = (
+            "by this hospital alone"
+            if len(spec.parties) == 1
+            else f"by {len(spec.parties)} hospitals on masked columns"
+        )
+        sums = f"{spec.layout.entries} noisy sums over all {spec.rows} patients"
+        return f"{sums}: means and products of {width} columns, computed {whom}; no row of anybody's"
     if spec.mixing is None:
         return f"{spec.rows} noisy rows of {width} columns, one for each patient, in keyed order"
     anchor = " and one row of column sums" if Fraction(spec.anchor_weight) else ""

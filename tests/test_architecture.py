@@ -123,6 +123,14 @@ def test_public_and_secret_randomness_share_no_code() -> None:
         assert offenders(iter([path]), ("dprelease.noise", "secrets", "opendp", "os")) == []
 
 
+def test_secret_keystreams_are_another_type_than_public_ones() -> None:
+    public, secret = ROOT / "dprelease" / "public_stream.py", ROOT / "dprelease" / "moments" / "ring.py"
+    assert offenders(iter([secret]), ("dprelease.public_stream", "dprelease.mixing", "dprelease.noise")) == []
+    assert offenders(iter([public]), ("dprelease.moments",)) == []
+    holders = {name_of(path) for path in sources(*PACKAGES) if "SecretStream" in attributes(path)}
+    assert holders == {f"dprelease.{name}" for name in ("moments.dealing", "moments.products", "privatize")}
+
+
 def test_no_source_names_a_global_random_generator() -> None:
     jitter = {"dprelease.wire.retry"}  # spreads reconnects in time: no secret, and nothing released depends on it
     naming = {name_of(path) for path in sources(*PACKAGES) if names_global_random(ast.parse(path.read_text()))}
@@ -187,4 +195,7 @@ def test_every_core_module_has_its_tests() -> None:
     elsewhere = {"__init__", "errors", "version", "noise"}  # values without behaviour; noise is in tests/statistical
     modules = {path.stem for path in (ROOT / "dprelease").glob("*.py")} - elsewhere
     tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease").glob("test_*.py")}
+    assert modules <= tested
+    modules = {path.stem for path in (ROOT / "dprelease" / "moments").glob("*.py")} - elsewhere
+    tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease" / "moments").glob("test_*.py")}
     assert modules <= tested

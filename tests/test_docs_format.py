@@ -36,11 +36,13 @@ from dprelease.certificates import Role
 from dprelease.errors import InvalidInput
 from dprelease.invite import Invite
 from dprelease.mixing import BernoulliMixing
+from dprelease.moments import parcels
 from dprelease.planning import plan_mixing
 from dprelease.privatize import integer_query
 from dprelease.public_stream import PublicStream
+from dprelease.trust import trust
 from dprelease.wire import boundary, chunks, status
-from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2
+from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from party_node.identity import alignment_key_text, key_check
 from tests.support.specs import numeric
 
@@ -95,7 +97,8 @@ NORTH = SPEC.parties[0]
 
 
 def test_every_vector_is_compared_with_the_code() -> None:
-    used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', Path(__file__).read_text())
+    tests = (Path(__file__), Path(__file__).with_name("test_docs_moments.py"))
+    used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', "".join(path.read_text() for path in tests))
     assert FORMAT.count("```") == 2 * len(V)
     assert set(V) == set(used)
 
@@ -116,7 +119,7 @@ def test_floats_and_strings() -> None:
 
 VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
-    for module in (columns, catalogue, spec, approval, block, manifest)
+    for module in (columns, catalogue, spec, approval, block, manifest, parcels)
     for _, kind in inspect.getmembers(module, inspect.isclass)
     if issubclass(kind, Value) and kind is not Value
 } | {"Invite": Invite}
@@ -133,6 +136,9 @@ def described(word: str, schema: Mapping[str, Any]) -> bool:
     if word.endswith(" or null"):
         inner, null = schema["anyOf"]
         return null == {"type": "null"} and described(word.removesuffix(" or null"), inner)
+    if word.endswith(" or empty"):
+        inner, empty = schema["anyOf"]
+        return empty == {"const": "", "type": "string"} and described(word.removesuffix(" or empty"), inner)
     if word.startswith("list of "):
         return schema["type"] == "array" and described(word.removeprefix("list of "), schema["items"])
     if word == "column":
@@ -201,7 +207,7 @@ def public_key() -> ec.EllipticCurvePublicKey:
 
 def test_labels_and_framing() -> None:
     labels = [row[1].strip("`") for row in table(FORMAT, "signature", "label", "parts")]
-    assert labels == [signing.APPROVAL, signing.BLOCK, signing.MANIFEST]
+    assert labels == [signing.APPROVAL, signing.BLOCK, signing.MANIFEST, signing.SESSION]
     assert framed(signing.BLOCK, b"\x01\x02\x03", b"").hex() == V["message"]
     key = signing.new_private_key()
     signature = bytes.fromhex(signing.sign(key, signing.BLOCK, b"\x01\x02\x03", b""))
@@ -375,7 +381,7 @@ def test_the_guarantee_in_words() -> None:
     joint = f"{epsilon_at(sum(spent.values(), Fraction(0)), delta):.6g}"
     filled = tuple(text.format(E=joint, D=f"{delta:g}", LIST=each) for text in sentences("words"))
     assert filled == sentences("spec-guarantee")
-    assert sentences("trust") == manifest.TRUST
+    assert sentences("trust") == trust(SPEC)
 
 
 def test_numbers_named_in_the_text() -> None:
@@ -406,7 +412,7 @@ def test_roles() -> None:
 def test_services() -> None:
     written = [[cell.strip("`") for cell in row[:4]] for row in table(FORMAT, "service", "method")]
     kinds = {True: "stream", False: "one"}
-    protos = (enrolment_pb2, coordination_pb2, intake_pb2, public_pb2)
+    protos = (enrolment_pb2, coordination_pb2, intake_pb2, relay_pb2, public_pb2)
     assert written == [
         [service.name, method.name, kinds[method.client_streaming], kinds[method.server_streaming]]
         for proto in protos
@@ -475,9 +481,12 @@ def public_names(path: Path) -> list[str]:
 def test_no_public_name_of_the_core_is_missing() -> None:
     core = ROOT / "dprelease"
     elsewhere = {"errors", "settings", "version", "wire", "estimators"}
-    modules = {info.name: core for info in pkgutil.iter_modules([str(core)]) if info.name not in elsewhere}
+    modules = [info.name for info in pkgutil.iter_modules([str(core)]) if not info.ispkg and info.name not in elsewhere]
+    modules += [f"moments.{info.name}" for info in pkgutil.iter_modules([str(core / "moments")])]
     learning = [info.name for info in pkgutil.iter_modules([str(core / "estimators")]) if info.name[0] != "_"]
-    needed = {f"{module}.{name}" for module in modules for name in public_names(core / f"{module}.py")}
+    needed = {
+        f"{module}.{name}" for module in modules for name in public_names(core / f"{module.replace('.', '/')}.py")
+    }
     taught = {name: module for module in learning for name in public_names(core / "estimators" / f"{module}.py")}
     missing = {name for name in taught if not {f"estimators.{name}", f"estimators.{taught[name]}.{name}"} & set(NAMES)}
     assert (needed - set(NAMES), missing) == (set(), set())

@@ -19,30 +19,40 @@ class Design:
     Attributes:
         targets: l released names.
         features: d released names.
-        target_index: positions of the targets among the released columns.
+        target_index: positions of the targets among the released columns; for moments, in the Gram matrix.
         feature_index: positions of the features.
-        midpoint: (p,) of all released columns, original units.
-        half_width: (p,) of all released columns, original units.
-        lower: (l,) lower end of each target's public range, scaled units: -1, or 0 for a level of a category.
+        target_midpoint: (l,) original units.
+        target_half_width: (l,) original units; negative for the ``other`` of a binary coded +-1.
+        feature_midpoint: (d,) original units.
+        feature_half_width: (d,) original units.
+        lower: (l,) lower end of each target's scaled range: -1, or 0 for a level of a category coded 0 or 1.
+        feature_lower: (d,) the same of each feature.
     """
 
     targets: tuple[str, ...]
     features: tuple[str, ...]
     target_index: list[int]
     feature_index: list[int]
-    midpoint: Floats
-    half_width: Floats
+    target_midpoint: Floats
+    target_half_width: Floats
+    feature_midpoint: Floats
+    feature_half_width: Floats
     lower: Floats
+    feature_lower: Floats
 
     def original(self, scaled: Floats) -> Floats:
         """Values of the targets, (l,), from scaled to original units."""
-        return self.midpoint[self.target_index] + self.half_width[self.target_index] * scaled
+        return self.target_midpoint + self.target_half_width * scaled
+
+    def range(self) -> tuple[Floats, Floats]:
+        """(lower, upper) ends of the targets' public ranges, original units, each (l,)."""
+        ends = self.original(self.lower), self.original(np.ones_like(self.lower))
+        return np.minimum(*ends), np.maximum(*ends)
 
     def original_model(self, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
         """(coef (l, d), intercept (l,)) in original units from scaled weights (d, l) and offsets (l,)."""
-        x, y = self.feature_index, self.target_index
-        coef = weights.T * self.half_width[y][:, None] / self.half_width[x]
-        return coef, self.original(offsets) - coef @ self.midpoint[x]
+        coef = weights.T * self.target_half_width[:, None] / self.feature_half_width
+        return coef, self.original(offsets) - coef @ self.feature_midpoint
 
 
 def design(release: Release, targets: Sequence[str], features: Sequence[str] | None) -> Design:
@@ -74,14 +84,31 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
         raise InvalidInput(f"a target's own column cannot be a feature: leave out {', '.join(clash)}")
     if not x:
         raise InvalidInput("no feature is left to fit on; name at least one column beside the targets'")
-    position = {name: index for index, name in enumerate(release.spec.released)}
-    midpoint, half_width = release.original_units()
+    places = _places(release)
+    y_index, y_midpoint, y_half_width, lower = zip(*(places[name] for name in y), strict=True)
+    x_index, x_midpoint, x_half_width, x_lower = zip(*(places[name] for name in x), strict=True)
     return Design(
         targets=y,
         features=x,
-        target_index=[position[name] for name in y],
-        feature_index=[position[name] for name in x],
-        midpoint=midpoint,
-        half_width=half_width,
-        lower=np.array([0.0 if isinstance(owner[name], CategoricalColumn) else -1.0 for name in y]),
+        target_index=list(y_index),
+        feature_index=list(x_index),
+        target_midpoint=np.array(y_midpoint),
+        target_half_width=np.array(y_half_width),
+        feature_midpoint=np.array(x_midpoint),
+        feature_half_width=np.array(x_half_width),
+        lower=np.array(lower),
+        feature_lower=np.array(x_lower),
     )
+
+
+def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
+    """Released name to (position, midpoint, half_width, lower end in scaled units)."""
+    released = release.spec.released
+    if release.spec.moments is not None:
+        moments = release.moments()
+        kinds = ["constant", *(variable.kind for variable in moments.layout.variables)]
+        found = {name: moments.lookup(name) for name in released}
+        return {name: (*place, 0.0 if kinds[place[0]] == "level" else -1.0) for name, place in found.items()}
+    lower = [0.0 if isinstance(release.column(name), CategoricalColumn) else -1.0 for name in released]
+    midpoint, half_width = release.original_units()
+    return dict(zip(released, zip(range(len(released)), midpoint, half_width, lower, strict=True), strict=True))

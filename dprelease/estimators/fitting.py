@@ -7,49 +7,93 @@ from collections.abc import Sequence
 import numpy as np
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators._calibrated import calibrated
 from dprelease.estimators._design import Design, design
+from dprelease.estimators._found import Found
 from dprelease.estimators._linear import Solution
+from dprelease.estimators._noisy_matrix import inverted
 from dprelease.estimators._rows import Rows
-from dprelease.estimators.methods import method_for
+from dprelease.estimators._shrinkage import shrunken
+from dprelease.estimators.methods import DEFAULTS, Method, method_for
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.result import Diagnostics, FitResult
 from dprelease.release import Floats, Release, Scaled
+from dprelease.trust import trust
 
 
 def fit(
     release: Release,
     targets: Sequence[str],
     features: Sequence[str] | None = None,
-    method: str = "ols",
+    method: str | None = None,
     fit_intercept: bool | None = None,
 ) -> FitResult:
     """Regress targets on features.
 
     All targets share one Gram matrix of the features and one factorisation of it (PRIMO, Algorithm 1):
-    O(r d^2 + d^3 + l d (d + r)) for r released rows, d features and l targets. Everything is post-processing of the
-    release, so no fit costs any privacy.
+    O(r d^2 + d^3 + l d (d + r)) for r released rows, d features and l targets. For ``shrinkage`` the time goes into the
+    draws of `_posterior`, which all fits of a release share. Everything is post-processing of the release, so no fit
+    costs any privacy.
 
     Args:
         release: a verified release.
         targets: names of columns or released columns; a categorical column stands for all its levels.
         features: the same; a categorical column stands for its levels but the first. None: every other column.
-        method: ``ols``, ``bgm``, ``dgm`` or ``rmgm``; see `dprelease.estimators.methods`.
-        fit_intercept: None for the method's own default: yes for ``ols``, no for the paper's methods.
+        method: ``calibrated``, ``shrinkage``, ``ols``, ``rmgm``, ``bgm`` or ``dgm``; see `dprelease.estimators.methods`.
+            None for ``calibrated`` on rows, mixed or not, and ``shrinkage`` on moments.
+        fit_intercept: None for the method's own default: no for the paper's methods, yes for the others.
 
     Raises:
         InvalidInput: an unknown name or method, no feature, a feature out of a target's own column, a method that does
             not read this mechanism, or (but for ``dgm``) features whose Gram matrix is singular.
     """
-    chosen = method_for(method, release.spec.mechanism)
+    name = method or DEFAULTS[release.spec.mechanism]
+    chosen = method_for(name, release.spec.mechanism)
     names = design(release, targets, features)
     intercept = chosen.intercept if fit_intercept is None else fit_intercept
+    find = _on_rows if release.spec.moments is None else _on_moments
+    found = find(release, names, chosen, intercept=intercept)
+    half_width = np.abs(names.target_half_width)
+    coef, intercepts = names.original_model(found.weights, found.offsets)
+    lower, upper = names.range()
+    return FitResult(
+        method=name,
+        fit_intercept=intercept,
+        targets=names.targets,
+        features=names.features,
+        coef=coef,
+        intercept=intercepts,
+        lower=lower,
+        upper=upper,
+        constant=names.original(found.constant),
+        constant_noise_sd=half_width * found.constant_noise_sd,
+        quality=found.quality.in_units(half_width),
+        diagnostics=found.diagnostics,
+        guarantee=release.guarantee,
+        trust=trust(release.spec),
+        release=release.digest,
+    )
+
+
+def _on_moments(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:
+    if len(set(names.feature_index)) < len(names.feature_index):
+        raise InvalidInput("two features are the two levels of one column, which repeat each other; leave one out")
+    moments, x, y = release.moments(), names.feature_index, names.target_index
+    if method.weights is None:
+        return shrunken(moments, x, y, intercept=intercept)
+    return inverted(moments, x, y, names.lower, intercept=intercept)
+
+
+def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:
     scaled = release.scaled()
     rows = Rows.of(scaled, names.feature_index, names.target_index, mixed=release.spec.mechanism == "mixed")
+    if method.weights is None:
+        return calibrated(rows, names.feature_lower, names.lower, intercept=intercept)
     mixing = rows.mixing_only()
-    used = rows if chosen.anchor else mixing
+    used = rows if method.anchor else mixing
     equations = used.normal_equations(intercept=intercept)
-    solution = chosen.weights(equations)
-    if chosen.definite and solution.singular:
+    solution = method.weights(equations)
+    if method.definite and solution.singular:
         raise InvalidInput(
             f"the Gram matrix of {len(names.features)} features over {len(used.ones)} released rows is singular; "
             "fit fewer features, and none that repeats others"
@@ -59,24 +103,13 @@ def fit(
     spent = spent_parameters(equations, solution, used, mixing.residuals(solution.weights, offsets))
     # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
     spent = spent + (1 if intercept and not used.anchor else 0)
-    quality = estimate(mixing, solution.weights, offsets, spent, constant, 0 if scaled.anchor else 1)
-    half_width = names.half_width[names.target_index]
-    coef, intercepts = names.original_model(solution.weights, offsets)
-    return FitResult(
-        method=method,
-        fit_intercept=intercept,
-        targets=names.targets,
-        features=names.features,
-        coef=coef,
-        intercept=intercepts,
-        lower=names.original(names.lower),
-        upper=names.original(np.ones(len(names.targets))),
-        constant=names.original(constant),
-        constant_noise_sd=half_width * constant_noise_sd,
-        quality=quality.in_units(half_width),
+    return Found(
+        weights=solution.weights,
+        offsets=offsets,
+        constant=constant,
+        constant_noise_sd=constant_noise_sd,
+        quality=estimate(mixing, solution.weights, offsets, spent, constant, 0 if scaled.anchor else 1),
         diagnostics=_diagnostics(solution),
-        guarantee=release.guarantee,
-        release=release.digest,
     )
 
 

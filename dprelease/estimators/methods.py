@@ -47,15 +47,15 @@ class Method:
     """One row of the table.
 
     Attributes:
-        weights: normal equations to weights.
-        mechanism: the mechanism whose releases it reads; None for any.
+        weights: normal equations to weights; None for a method that needs more than these, and has a module of its own.
+        mechanisms: those whose releases it reads.
         intercept: whether an intercept is fitted unless the caller says otherwise.
         anchor: whether the anchor row takes part in the fit.
         definite: whether a singular Gram matrix is an error (else it is a diagnostic).
     """
 
-    weights: Callable[[NormalEquations], Solution]
-    mechanism: Literal["mixed", "rows"] | None
+    weights: Callable[[NormalEquations], Solution] | None
+    mechanisms: tuple[Literal["mixed", "rows", "moments"], ...]
     intercept: bool
     anchor: bool
     definite: bool
@@ -63,13 +63,20 @@ class Method:
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "ols": Method(least_squares, mechanism=None, intercept=True, anchor=True, definite=True),
-        "bgm": Method(least_squares, mechanism="rows", intercept=False, anchor=False, definite=True),
-        "dgm": Method(debiased, mechanism="rows", intercept=False, anchor=False, definite=False),
-        "rmgm": Method(mixed_least_squares, mechanism="mixed", intercept=False, anchor=False, definite=True),
+        "calibrated": Method(None, mechanisms=("mixed", "rows"), intercept=True, anchor=True, definite=True),
+        "shrinkage": Method(None, mechanisms=("moments",), intercept=True, anchor=False, definite=True),
+        "ols": Method(
+            least_squares, mechanisms=("mixed", "rows", "moments"), intercept=True, anchor=True, definite=True
+        ),
+        "rmgm": Method(mixed_least_squares, mechanisms=("mixed",), intercept=False, anchor=False, definite=True),
+        "bgm": Method(least_squares, mechanisms=("rows",), intercept=False, anchor=False, definite=True),
+        "dgm": Method(debiased, mechanisms=("rows",), intercept=False, anchor=False, definite=False),
     }
 )
-"""Every method by name."""
+"""Every method by name, the defaults first. `calibrated` is in `_calibrated`, `shrinkage` in `_shrinkage`."""
+
+DEFAULTS: Mapping[str, str] = MappingProxyType({"mixed": "calibrated", "rows": "calibrated", "moments": "shrinkage"})
+"""Mechanism to the method that is used unless another is named."""
 
 
 def method_for(name: str, mechanism: str) -> Method:
@@ -81,10 +88,10 @@ def method_for(name: str, mechanism: str) -> Method:
     if name not in METHODS:
         raise InvalidInput(f"no method {name!r}; choose one of {', '.join(METHODS)}")
     method = METHODS[name]
-    if method.mechanism not in (None, mechanism):
-        fitting = [other for other, row in METHODS.items() if row.mechanism in (None, mechanism)]
+    if mechanism not in method.mechanisms:
+        fitting = [other for other, row in METHODS.items() if mechanism in row.mechanisms]
         raise InvalidInput(
-            f"method {name!r} reads releases of mechanism {method.mechanism!r}, and this one is {mechanism!r}; "
+            f"method {name!r} reads releases of mechanism {' or '.join(method.mechanisms)}, and this one is {mechanism}; "
             f"choose one of {', '.join(fitting)}"
         )
     return method

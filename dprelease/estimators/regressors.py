@@ -58,11 +58,28 @@ class _Regressor:
         return f"{type(self).__name__}(fit_intercept={self.fit_intercept})"
 
 
-class OLS(_Regressor):
-    """Least squares on the released rows as they are, of either mechanism.
+class Calibrated(_Regressor):
+    """A Bayesian ridge on released rows whose attenuation by noise is undone first: the default for rows, mixed or not.
 
-    The intercept is regressed on the public constant column `Scaled.ones`: G = [v P]^T [v P] (utility.md 5), anchor row
-    included. Noise in the features shrinks the coefficients.
+    With an intercept the model passes through the released means; where the rows show no relation it is the constant
+    predictor. `dprelease.estimators._calibrated` says how. Tends to least squares on the private rows as noise falls.
+
+    Args:
+        fit_intercept: whether to fit an intercept.
+    """
+
+    method = "calibrated"
+
+    def __init__(self, *, fit_intercept: bool = True) -> None:
+        super().__init__(fit_intercept=fit_intercept)
+
+
+class OLS(_Regressor):
+    """Least squares on the released rows, or moments, as they are.
+
+    On moments the noisy matrix is inverted, and may not even be positive definite: prefer `Shrinkage`. On rows the
+    intercept is regressed on the public constant column `Scaled.ones`: G = [v P]^T [v P] (utility.md 5), anchor row
+    included, and noise in the features shrinks the coefficients.
 
     Args:
         fit_intercept: whether to fit an intercept.
@@ -121,4 +138,21 @@ class RMGM(_Regressor):
     method = "rmgm"
 
     def __init__(self, *, fit_intercept: bool = False) -> None:
+        super().__init__(fit_intercept=fit_intercept)
+
+
+class Shrinkage(_Regressor):
+    """Least squares on a ``moments`` release with as much shrinkage as its noise calls for, the constant predictor at worst.
+
+    Fitted on what can be believed about the true moments, given the noisy ones, and no further from the constant
+    predictor than is likely to help; `dprelease.estimators._shrinkage` derives it. Tends to least squares on the private
+    rows as the noise falls.
+
+    Args:
+        fit_intercept: whether to fit an intercept.
+    """
+
+    method = "shrinkage"
+
+    def __init__(self, *, fit_intercept: bool = True) -> None:
         super().__init__(fit_intercept=fit_intercept)

@@ -23,7 +23,7 @@ class Diagnostics:
     Attributes:
         smallest_eigenvalue: of the per-patient Hessian that was inverted, scaled units.
         condition_number: of that Hessian; infinite if it was singular.
-        indefinite: whether it was not positive definite (``dgm`` only).
+        indefinite: whether it was not positive definite (``dgm``, and ``ols`` on moments).
         warnings: sentences for whoever reads the fit.
     """
 
@@ -47,11 +47,14 @@ class FitResult:
         intercept: (l,) target's unit.
         lower: (l,) lower ends of the targets' public ranges.
         upper: (l,) upper ends.
-        constant: (l,) the constant predictor: the released mean, clipped to the public range.
-        constant_noise_sd: (l,) standard deviation of the privacy noise in the mean before clipping.
+        constant: (l,) the constant predictor: the released mean, clipped to the public range; for ``calibrated`` and
+            ``shrinkage`` the best guess of the mean that the range and, for the latter, all moments allow.
+        constant_noise_sd: (l,) standard deviation of the privacy noise in the mean before clipping; for ``shrinkage`` of
+            what the noise leaves open about the mean.
         quality: estimated mean squared errors on the private rows, squared target's units.
         diagnostics: numerical health.
         guarantee: the release's privacy guarantee in words. Fitting is post-processing: it costs nothing more.
+        trust: who has to be trusted for what, in words.
         release: the release's digest.
     """
 
@@ -68,6 +71,7 @@ class FitResult:
     quality: Quality
     diagnostics: Diagnostics
     guarantee: tuple[str, ...]
+    trust: tuple[str, ...]
     release: str
 
     @property
@@ -98,6 +102,7 @@ class FitResult:
             "version": VERSION,
             "release": self.release,
             "guarantee": list(self.guarantee),
+            "trust": list(self.trust),
             "method": self.method,
             "fit_intercept": self.fit_intercept,
             "targets": list(self.targets),

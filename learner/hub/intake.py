@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from dprelease.block import SealedBlock, read_block
@@ -20,18 +20,46 @@ from dprelease.errors import AccessDenied, Conflict, IntegrityError
 from dprelease.manifest import BlockEntry
 from dprelease.spec import ReleaseSpec, instant
 from dprelease.verification import check_entry
-from dprelease.wire.chunks import check_chunk
 from dprelease.wire.v1 import release_pb2
 from learner.hub.record import Record
 from learner.hub.storage import Storage
+from learner.hub.turn import Turn
 
 
-@dataclass
-class _Turn:
-    """Whose turn it is to write one block: the newest upload's. A stalled connection cannot keep its successor out."""
+@dataclass(frozen=True)
+class _Block:
+    """The announced block of a party, as the target of an upload."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    newest: int = 0
+    storage: Storage
+    spec: ReleaseSpec
+    sealed: SealedBlock
+
+    @property
+    def size(self) -> int:
+        return self.sealed.size
+
+    def held(self) -> int:
+        return self.storage.held(self.sealed.spec, self.sealed.party)
+
+    def put(self, offset: int, data: bytes) -> None:
+        self.storage.put(self.sealed.spec, self.sealed.party, offset, data)
+
+    def finish(self) -> None:
+        storage, sealed, party = self.storage, self.sealed, self.sealed.party
+        if storage.is_complete(sealed.spec, party):
+            return
+        data = storage.part_bytes(sealed.spec, party)
+        if len(data) < sealed.size:
+            raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
+        if sha256(data) != sealed.sha256:
+            storage.discard_part(sealed.spec, party)
+            raise IntegrityError(f"the block of {party} differs from the digest it was sealed under")
+        try:
+            read_block(data, self.spec, party)
+        except IntegrityError:
+            storage.forget(sealed.spec, party)
+            raise
+        storage.complete(sealed.spec, party)
 
 
 class Intake:
@@ -58,7 +86,7 @@ class Intake:
         self._root_pem = root_pem
         self._completed = completed
         self._now = now
-        self._turns: defaultdict[tuple[str, str], _Turn] = defaultdict(_Turn)
+        self._turns: defaultdict[tuple[str, str], Turn] = defaultdict(Turn)
         self._turns_lock = threading.Lock()
 
     def open_block(self, caller: Identity, certificate: str, data: bytes) -> int:
@@ -115,23 +143,7 @@ class Intake:
         entry = storage.entry(digest, party)
         if entry is None:
             raise Conflict("open the block before sending it")
-        turn = self._turn(digest, party)
-        with turn.lock:
-            turn.newest += 1
-            mine = turn.newest
-        position: int | None = None
-        for chunk in chunks:
-            with turn.lock:
-                _check_turn(turn, mine)
-                if position is None:
-                    position = min(chunk.offset, storage.held(digest, party))
-                data = check_chunk(chunk, position, entry.sealed.size)
-                storage.put(digest, party, position, data)
-                position += len(data)
-        with turn.lock:
-            _check_turn(turn, mine)
-            if not storage.is_complete(digest, party):
-                self._finish(spec, entry.sealed)
+        self._turn(digest, party).receive(chunks, _Block(self._storage, spec, entry.sealed))
         self._completed(digest)
         return entry.sealed.sha256
 
@@ -139,22 +151,8 @@ class Intake:
         # The last upload broke between its last byte and our answer: all bytes are here, perhaps not yet verified.
         if not self._storage.is_complete(sealed.spec, sealed.party):
             with suppress(IntegrityError):  # damaged bytes are gone by now, and are asked for again
-                self._finish(spec, sealed)
+                _Block(self._storage, spec, sealed).finish()
                 self._completed(sealed.spec)
-
-    def _finish(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
-        data = self._storage.part_bytes(sealed.spec, sealed.party)
-        if len(data) < sealed.size:
-            raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
-        if sha256(data) != sealed.sha256:
-            self._storage.discard_part(sealed.spec, sealed.party)
-            raise IntegrityError(f"the block of {sealed.party} differs from the digest it was sealed under")
-        try:
-            read_block(data, spec, sealed.party)
-        except IntegrityError:
-            self._storage.forget(sealed.spec, sealed.party)
-            raise
-        self._storage.complete(sealed.spec, sealed.party)
 
     def _spec_for(self, caller: Identity, party: str, digest: str) -> ReleaseSpec:
         if caller.role != "party" or caller.name != party:
@@ -166,11 +164,6 @@ class Intake:
             raise AccessDenied(f"release {digest[:12]} does not name {party} with the key that calls")
         return spec
 
-    def _turn(self, digest: str, party: str) -> _Turn:
+    def _turn(self, digest: str, party: str) -> Turn:
         with self._turns_lock:
             return self._turns[digest, party]
-
-
-def _check_turn(turn: _Turn, mine: int) -> None:
-    if turn.newest != mine:
-        raise Conflict("a newer upload of this block has taken over")

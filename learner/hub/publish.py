@@ -70,12 +70,12 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
         Conflict, IntegrityError, ...: the release cannot be published as it stands, e.g. a party was revoked.
     """
     if storage.published(digest) is None:
-        record = storage.record(digest)
-        if record is None:
-            return False
         if coordination.has_ended(digest):
             storage.drop(digest)
             return True
+        record = storage.record(digest)
+        if record is None:
+            return False
         here = received(storage, record)
         if here:
             coordination.report_intake(digest, here)

@@ -15,11 +15,14 @@ from dprelease.wire.limits import Limiter, Rate, streams_of
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
+from dprelease.wire.v1.relay_pb2_grpc import add_RelayServiceServicer_to_server
 from learner.hub.coordination import Coordination
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
 from learner.hub.publisher import Publisher
 from learner.hub.record import Record
+from learner.hub.relay import Relay
+from learner.hub.relay_service import RelayServicer
 from learner.hub.revocation import Revocations
 from learner.hub.service import IntakeServicer, PublicServicer
 from learner.hub.shelf import Shelf
@@ -108,6 +111,7 @@ class Hub:
 
         intake = Intake(storage, find_record, root_pem, publisher.nudge, _now)
         intake_servicer = IntakeServicer(intake, revocations, limits.stall_seconds)
+        relay_servicer = RelayServicer(Relay(storage, find_record, revocations.look), revocations, limits.stall_seconds)
         public_servicer = PublicServicer(Shelf(storage), limits.stall_seconds)
 
         def healthy() -> bool:
@@ -129,9 +133,12 @@ class Hub:
         parties = transport.listen(
             settings.listen_parties,
             identity.credentials,
-            [lambda server: add_IntakeServiceServicer_to_server(intake_servicer, server)],
+            [
+                lambda server: add_IntakeServiceServicer_to_server(intake_servicer, server),
+                lambda server: add_RelayServiceServicer_to_server(relay_servicer, server),
+            ],
             mutual=True,
-            names=["dprelease.wire.v1.IntakeService"],
+            names=["dprelease.wire.v1.IntakeService", "dprelease.wire.v1.RelayService"],
             probe=healthy,
             reflect=settings.reflection,
             workers=limits.party_workers,

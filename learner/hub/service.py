@@ -49,7 +49,7 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
         """Receive a block."""
         identity = caller(context, "party")
         requests: Interruptible[intake_pb2.SendBlockRequest] = Interruptible(request_iterator)
-        with requests, self._watched(identity, requests) as deadline:
+        with requests, watched(identity, requests, self._revocations, self._stall_seconds) as deadline:
             first = next(requests, None)
             if first is None or len(first.spec_digest) != 32:
                 raise InvalidInput("the first message of an upload names the release by its digest")
@@ -64,15 +64,25 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
             digest = self._intake.receive(identity, first.spec_digest.hex(), chunks())
         return intake_pb2.SendBlockResponse(digest=bytes.fromhex(digest))
 
-    @contextmanager
-    def _watched(self, identity: Identity, requests: Interruptible[Any]) -> Iterator[ProgressDeadline]:
-        """An upload that ends, with the reason for an answer, when it stands still or its key is revoked."""
-        stalled = PeerUnavailable(f"an upload of {identity.name} stood still for {self._stall_seconds:g} s")
-        with (
-            self._revocations.during(identity, requests.interrupt),
-            ProgressDeadline(lambda: requests.interrupt(stalled), self._stall_seconds) as deadline,
-        ):
-            yield deadline
+
+@contextmanager
+def watched(
+    identity: Identity, requests: Interruptible[Any], revocations: Revocations, stall_seconds: float
+) -> Iterator[ProgressDeadline]:
+    """An upload that ends, with the reason for an answer, when it stands still or its key is revoked.
+
+    Args:
+        identity: who uploads.
+        requests: its messages.
+        revocations: whom the hub no longer listens to.
+        stall_seconds: longest stand-still.
+    """
+    stalled = PeerUnavailable(f"an upload of {identity.name} stood still for {stall_seconds:g} s")
+    with (
+        revocations.during(identity, requests.interrupt),
+        ProgressDeadline(lambda: requests.interrupt(stalled), stall_seconds) as deadline,
+    ):
+        yield deadline
 
 
 class PublicServicer(public_pb2_grpc.PublicServiceServicer):

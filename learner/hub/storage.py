@@ -4,6 +4,8 @@
     staging/DIGEST/parts/NAME.part         bytes of a block so far
     staging/DIGEST/parts/NAME.sealed.json  its sealed identity and the party's certificate
     staging/DIGEST/release/                a `ReleaseFolder` that is being filled with complete blocks
+    staging/DIGEST/parcels/                see `learner.hub.parcel_store`
+    staging/DIGEST/parcels/NAME.reserved   most bytes that the party's parcels may take
     published/DIGEST/                      a `ReleaseFolder` that everybody may read
 
 A staging folder goes away when the coordinator knows of the publication; until then it marks what is left to do.
@@ -15,20 +17,20 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from dprelease.block import SealedBlock
 from dprelease.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
-from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable, TooManyRequests
+from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyRequests
 from dprelease.manifest import BlockEntry
+from learner.hub.disk import lock, on_disk, put_at
 from learner.hub.record import Record
 from learner.release_folder import BLOCKS, ReleaseFolder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_SEALED, _RESERVED = ".sealed.json", ".reserved"
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class PartyShare:
     """Most that one party may have staged.
 
     Attributes:
-        releases: unpublished releases with a block of its.
-        size: bytes of these blocks together.
+        releases: unpublished releases with a block or parcels of its.
+        size: bytes of these blocks and parcels together.
     """
 
     releases: int = 32
@@ -49,7 +51,7 @@ class Storage:
 
     Args:
         root: the folder; made if it is not there.
-        limit_bytes: most that all announced and published blocks may take together.
+        limit_bytes: most that all announced and published blocks, and all parcels, may take together.
         share: most that one party may have staged.
 
     Raises:
@@ -64,7 +66,7 @@ class Storage:
         try:
             make_folder(self._staging)
             make_folder(self._published)
-            self._lock = _lock(root / "lock")
+            self._lock = lock(root / "lock")
             for leftover in self._staging.rglob(f".*{TEMPORARY}"):
                 leftover.unlink()
         except OSError as error:
@@ -95,7 +97,7 @@ class Storage:
 
     def keep_record(self, record: Record) -> None:
         """Keep a record that was checked."""
-        with _disk():
+        with on_disk():
             write_durably(self._stage(record.spec.digest()) / "record.json", record.to_bytes())
 
     def entry(self, digest: str, party: str) -> BlockEntry | None:
@@ -115,13 +117,26 @@ class Storage:
         """
         sealed = entry.sealed
         path = self._sealed(digest, sealed.party)
-        with _disk():
-            self._check_share(sealed, path)
-            if self._announced(except_for=path) + sealed.size > self._limit:
-                raise PeerUnavailable("the storage has reached storage_limit_gib")
-            if sealed.size - self.held(digest, sealed.party) > shutil.disk_usage(self._root).free:
-                raise PeerUnavailable("the disk has no room for another block")
+        with on_disk():
+            self._check_room(path, sealed.party, sealed.size, self.held(digest, sealed.party))
             write_durably(path, entry.to_bytes())
+
+    def reserve(self, digest: str, party: str, size: int) -> None:
+        """Set room aside for all parcels that a party may have in a release at once.
+
+        Raises:
+            PeerUnavailable: there is no room for them.
+            TooManyRequests: the party has its share staged already.
+        """
+        path = self.parcels(digest) / f"{_checked(_NAME, party)}{_RESERVED}"
+        with on_disk():
+            if not path.exists():
+                self._check_room(path, party, size, 0)
+                write_durably(path, str(size).encode())
+
+    def parcels(self, digest: str) -> Path:
+        """The folder of the release's parcels; whether it exists or not."""
+        return self._stage(digest) / "parcels"
 
     def held(self, digest: str, party: str) -> int:
         """How many bytes of the party's block are here."""
@@ -141,18 +156,8 @@ class Storage:
             IntegrityError: the block is complete and has other bytes there.
             PeerUnavailable: the disk does not take them.
         """
-        with _disk():
-            if self.is_complete(digest, party):
-                with self._block(digest, party).open("rb") as file:
-                    file.seek(offset)
-                    if file.read(len(data)) != data:
-                        raise IntegrityError(f"{party} sent other bytes than those it sealed")
-                return
-            path = self._part(digest, party)
-            with path.open("r+b" if path.exists() else "xb") as file:
-                file.truncate(offset)
-                file.seek(offset)
-                file.write(data)
+        with on_disk():
+            put_at(self._block(digest, party), self._part(digest, party), offset, data)
 
     def part_bytes(self, digest: str, party: str) -> bytes:
         """What is held of a block that is not complete."""
@@ -170,12 +175,12 @@ class Storage:
 
     def complete(self, digest: str, party: str) -> None:
         """Turn a verified part into a block of the release."""
-        with _disk(), self._moving:
+        with on_disk(), self._moving:
             rename_durably(self._part(digest, party), self._block(digest, party))
 
     def drop(self, digest: str) -> None:
         """Remove what is staged of a release."""
-        with _disk(), self._moving:
+        with on_disk(), self._moving:
             shutil.rmtree(self._stage(digest), ignore_errors=True)
             sync_folder(self._staging)
 
@@ -201,19 +206,36 @@ class Storage:
         source = self._stage(digest) / "release"
         if not source.is_dir():
             raise NotFound(f"release {digest[:12]} is not staged")
-        with _disk(), self._moving:
+        with on_disk(), self._moving:
             rename_durably(source, self._published / digest)
 
-    def _check_share(self, sealed: SealedBlock, path: Path) -> None:
-        others = [other for other in self._staging.glob(f"*/parts/{path.name}") if other != path]
-        staged = sum(BlockEntry.from_bytes(other.read_bytes()).sealed.size for other in others)
-        if len(others) >= self._share.releases or staged + sealed.size > self._share.size:
-            raise TooManyRequests(f"{sealed.party} has {len(others)} unpublished blocks of {staged} bytes here already")
+    def _check_room(self, claim: Path, party: str, size: int, held: int) -> None:
+        own = self._claims(claim, party)
+        releases = {release for release, _ in own} | {claim.parents[1].name}
+        staged = sum(each for _, each in own)
+        if len(releases) > self._share.releases or staged + size > self._share.size:
+            raise TooManyRequests(
+                f"{party} has {len(releases) - 1} other unpublished releases here already, and {staged} bytes in all"
+            )
+        published = sum(path.stat().st_size for path in self._published.glob(f"*/{BLOCKS}/*.block"))
+        if sum(each for _, each in self._claims(claim)) + published + size > self._limit:
+            raise PeerUnavailable("the storage has reached storage_limit_gib")
+        if size - held > shutil.disk_usage(self._root).free:
+            raise PeerUnavailable("the disk has no room for another block or parcel")
 
-    def _announced(self, except_for: Path) -> int:
-        sealed = (path for path in self._staging.glob("*/parts/*.sealed.json") if path != except_for)
-        staged = sum(BlockEntry.from_bytes(path.read_bytes()).sealed.size for path in sealed)
-        return staged + sum(path.stat().st_size for path in self._published.glob(f"*/{BLOCKS}/*.block"))
+    def _claims(self, except_for: Path, party: str = "*") -> list[tuple[str, int]]:
+        """Release and size of everything that was announced and is not published, of a party or of all."""
+        blocks = (
+            (path, BlockEntry.from_bytes(path.read_bytes()).sealed.size)
+            for path in self._staging.glob(f"*/parts/{party}{_SEALED}")
+            if path != except_for
+        )
+        parcels = (
+            (path, int(path.read_bytes()))
+            for path in self._staging.glob(f"*/parcels/{party}{_RESERVED}")
+            if path != except_for
+        )
+        return [(path.parents[1].name, size) for path, size in chain(blocks, parcels)]
 
     def _stage(self, digest: str) -> Path:
         return self._staging / _checked(_DIGEST, digest)
@@ -225,7 +247,7 @@ class Storage:
         return self._stage(digest) / "parts" / f"{_checked(_NAME, party)}.part"
 
     def _sealed(self, digest: str, party: str) -> Path:
-        return self._stage(digest) / "parts" / f"{_checked(_NAME, party)}.sealed.json"
+        return self._stage(digest) / "parts" / f"{_checked(_NAME, party)}{_SEALED}"
 
 
 def _checked(pattern: re.Pattern[str], text: str) -> str:
@@ -235,23 +257,3 @@ def _checked(pattern: re.Pattern[str], text: str) -> str:
             "a release is named by 64 hexadecimal digits, a party by a letter, then letters, digits, _ . -"
         )
     return text
-
-
-def _lock(path: Path) -> int:
-    import fcntl  # the hub runs where there is flock; a learner's machine may not have it
-
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise InvalidInput(f"another hub uses {path.parent}; stop it first") from error
-    return handle
-
-
-@contextmanager
-def _disk() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise PeerUnavailable(f"the storage does not take what is written: {error.strerror}") from error

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url
 
+from coordinator import dealing
+from coordinator.releases import Release
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
 from coordinator.tables import layout
 from dprelease.settings import read_settings
 from dprelease.wire.transport import Credentials
 from tests.coordinator.office import Clock, Office, founded, two_hospitals
+from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.world import Stub, World, report
 
 POSTGRES = "DPRELEASE_TEST_POSTGRES_URL"
@@ -79,3 +82,31 @@ def two(world: World) -> tuple[Stub, Stub]:
     report(north, "north")
     report(south, "south")
     return north, south
+
+
+@pytest.fixture
+def desk(office: Office) -> Desk:
+    """North and south, and a coordinator that deals."""
+    return Desk(office)
+
+
+@pytest.fixture
+def release(desk: Desk) -> Release:
+    """Joint moments of both, approved."""
+    return approved(desk.office)
+
+
+@pytest.fixture
+def offers(desk: Desk, release: Release) -> Offers:
+    """The first round of that release."""
+    return Offers.of(release.read_spec(), desk.office.keys)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+    """Dealing takes until `go` is set, and no call waits for it."""
+    slow = Slow()
+    monkeypatch.setattr(dealing, "deal", slow)
+    monkeypatch.setattr(dealing, "PATIENCE_SECONDS", 0.0)
+    yield slow
+    slow.go.set()

@@ -207,8 +207,25 @@ def test_create_tells_digest_guarantee_rule_and_whom_it_waits_for(opened: Office
     assert re.search(r"release [0-9a-f]{64}\n", text)
     assert "Joint: (epsilon, delta) = (1, 1e-06)" in text
     assert "Each hospital's own columns" in text
-    assert "by the rule: k = " in text
+    assert "plan: k = " in text
+    assert "Each block was noised inside its hospital" in text
     assert "waits for north, south to decide since" in text
+
+
+def test_joint_moments_are_created_with_what_to_expect_and_whom_to_trust(opened: Office, study: str) -> None:
+    Path(study).write_text('mechanism = "moments"\n' + STUDY)
+    made = create(study)
+    assert (made["mechanism"], made["curious"], made["dealer"], made["k"]) == ("moments", 1, "coordinator", None)
+    assert str(made["plan"]).startswith("p = 5 variables, Delta = 4, noise sd of an entry = ")
+    assert any("it must not collude with any hospital" in sentence for sentence in made["trust"])  # type: ignore[attr-defined]
+    Path(study).write_text('mechanism = "moments"\n' + STUDY.replace("Age and", "Once more age and"))
+    text = succeed("release", "create", study)
+    assert "Every hospital is charged all of it." in text
+    assert "The coordinator dealt the randomness" in text
+    assert "Not covered: a hospital that runs altered software" in text
+    assert "n = 1000, mechanism moments, curious = 1, dealer coordinator\nplan: p = 5 variables" in text
+    assert "Fits begin to pay at about" in text
+    assert "trust" in str(read_json("release", "show", str(made["digest"])))
 
 
 def test_the_same_content_again_is_warned_about(opened: Office, study: str) -> None:

@@ -73,6 +73,22 @@ def test_the_whole_way_to_publication() -> None:
     assert (record.state, record.manifest, record.deadline, record.waits_for) == (State.PUBLISHED, MANIFEST, None, ())
 
 
+@pytest.mark.parametrize("stage", ["APPROVED", "RUNNING"])
+def test_what_is_computed_jointly_says_so_and_whose_numbers_are_missing(stage: str) -> None:
+    fresh = propose(PARTIES, NOW, EXPIRES, RUN_TIME, joint=True)
+    assert fresh.explain() == propose(PARTIES, NOW, EXPIRES, RUN_TIME).explain()
+    record = play(*STAGES[stage], record=fresh)
+    waits = ", ".join(record.waits_for)
+    assert record.waits_for == {"APPROVED": PARTIES, "RUNNING": ("north", "west")}[stage]
+    assert record.explain() == (
+        f"is being computed jointly; waits for {waits} to send their numbers since 2026-03-01T13:00:00Z; "
+        "fails at 2026-03-04T13:00:00Z"
+    )
+    assert "jointly" not in play(*STAGES[stage]).explain()
+    complete = play(BLOCKS, record=record)
+    assert complete.explain().startswith("waits for the hub to publish since")
+
+
 def test_a_decline_rejects_and_keeps_its_reason_from_the_other_parties() -> None:
     record = play(Declined("south", "our board said no"))
     assert record.state is State.REJECTED

@@ -197,6 +197,7 @@ PARTY_CALLS = {
     "ListReleases": pb.ListReleasesRequest(),
     "Approve": pb.ApproveRequest(signed_approval=b"{}"),
     "Decline": pb.DeclineRequest(spec_digest=b"0" * 32),
+    "RequestDeal": pb.RequestDealRequest(),
 }
 
 

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from dprelease.accounting import guarantee
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.manifest import (
-    TRUST,
     Manifest,
     assemble,
     sign_block,
@@ -17,6 +16,7 @@ from dprelease.manifest import (
     verify_manifest,
 )
 from dprelease.signing import new_private_key
+from dprelease.trust import trust
 from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, seal, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)
@@ -30,7 +30,7 @@ def test_the_manifest_says_what_was_given() -> None:
     assert MANIFEST.spec == SPEC
     assert [entry.sealed.party for entry in MANIFEST.blocks] == ["north", "south"]
     assert MANIFEST.guarantee == guarantee(SPEC).words()
-    assert MANIFEST.trust == TRUST
+    assert MANIFEST.trust == trust(SPEC)
     assert MANIFEST.published == "2026-03-01T12:00:00Z"
 
 

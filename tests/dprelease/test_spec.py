@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import InvalidInput
-from dprelease.spec import Mixing, ReleaseSpec, Target, instant, moment
+from dprelease.spec import JointMoments, Mixing, ReleaseSpec, Target, instant, moment
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 
 SPEC = build_spec()
@@ -49,7 +49,7 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
     ("changes", "sentence"),
     [
         ({"mixing": None, "anchor_weight": "0"}, "needs mixing"),
-        ({"mechanism": "rows"}, "has none"),
+        ({"mechanism": "rows"}, "no other mechanism has it"),
         ({"anchor_weight": "1"}, "anchor_weight must lie"),
         ({"anchor_weight": "-1/10"}, "anchor_weight must lie"),
         ({"anchor_weight": "0"}, "anchor scale is given exactly"),
@@ -68,7 +68,8 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
         ({"title": ""}, "title"),
         ({"title": "x" * 201}, "title"),
         ({"neighbours": "add-remove"}, "neighbours"),
-        ({"mechanism": "moments"}, "mechanism"),
+        ({"mechanism": "moments"}, "no other mechanism has it"),
+        ({"mechanism": "sums"}, "mechanism"),
         ({"format": 2}, "format"),
         ({"alignment": "ab"}, "alignment"),
         ({"alignment": "A" * 64}, "alignment"),
@@ -86,8 +87,84 @@ def test_specs_without_sense_are_refused(changes: dict[str, object], sentence: s
 
 
 def test_rows_have_no_anchor() -> None:
-    with pytest.raises(ValidationError, match="be 0 for mechanism 'rows'"):
+    with pytest.raises(ValidationError, match="be 0 but for mechanism 'mixed'"):
         build_spec(mechanism="rows", anchor_weight="1/10")
+
+
+JOINT = build_spec(mechanism="moments")
+THREE = build_spec({**TWO_PARTIES, "west": (categorical("smoker", "yes"),)}, mechanism="moments")
+ALONE = build_spec({"a": (numeric("x"),)}, mechanism="moments")
+
+
+def test_what_follows_from_a_spec_of_moments() -> None:
+    # Five variables (age, three sexes, glucose) and the constant: 21 entries, of which n, the three sexes with one
+    # another and their squares are public or derived.
+    assert (JOINT.mixing, JOINT.noise, JOINT.anchor_weight) == (None, (), "0")
+    assert JOINT.layout.entries == 21 - 1 - 6
+    assert [JOINT.block_columns(party) for party in ("north", "south")] == [14, 14]
+    assert JOINT.block_rows() == 1
+    assert JOINT.party("north") == SPEC.party("north")
+    assert ReleaseSpec.from_bytes(JOINT.to_bytes()) == JOINT
+    assert SPEC.block_columns("north") == 4
+
+
+def _joint(spec: ReleaseSpec = JOINT, **changes: object) -> dict[str, object]:
+    return {**dict(spec), "moments": JointMoments.model_validate({**dict(spec.moments or {}), **changes})}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({**dict(JOINT), "moments": None}, "needs moments"),
+        ({**dict(SPEC), "moments": JOINT.moments}, "no other mechanism has them"),
+        ({**dict(build_spec(mechanism="rows")), "moments": JOINT.moments}, "no other mechanism has them"),
+        ({**dict(JOINT), "mixing": SPEC.mixing}, "no other mechanism has it"),
+        ({**dict(JOINT), "anchor_weight": "1/10"}, "be 0 but for mechanism 'mixed'"),
+        ({**dict(JOINT), "noise": SPEC.noise}, "none for mechanism 'moments'"),
+        ({**dict(JOINT), "noise": build_spec(mechanism="rows").noise}, "none for mechanism 'moments'"),
+        ({**dict(JOINT), "target": Target(scope="per-party", epsilon=1.0, delta=1e-5)}, "scope 'joint'"),
+        (_joint(curious=0), "curious must lie between 1 and 1"),
+        (_joint(curious=2), "curious must lie between 1 and 1"),
+        (_joint(dealer="none"), "needs three parties"),
+        (_joint(dealer="rotating"), "needs three parties"),
+        (_joint(THREE, curious=0), "curious must lie between 1 and 2"),
+        (_joint(THREE, curious=3), "curious must lie between 1 and 2"),
+        (_joint(THREE, curious=2), "needs three parties and curious = 1"),
+        (_joint(THREE, dealer="none"), "needs three parties"),
+        (_joint(ALONE, curious=1), "one party alone"),
+        (_joint(ALONE, dealer="coordinator"), "one party alone"),
+    ],
+)
+def test_moments_without_sense_are_refused(fields: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        ReleaseSpec.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"curious": -1},
+        {"curious": True},
+        {"dealer": "hub"},
+        {"mu2": "0.1"},
+        {"scale": 0.0},
+        {"scale": float("inf")},
+        {"diagonal_scale": -1.0},
+    ],
+)
+def test_parameters_of_moments_without_sense_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        _joint(**change)
+
+
+def test_dealers_that_make_sense() -> None:
+    assert [spec.moments and spec.moments.dealer for spec in (ALONE, JOINT, THREE)] == [
+        "none",
+        "coordinator",
+        "rotating",
+    ]
+    for change in ({"dealer": "coordinator"}, {"dealer": "coordinator", "curious": 2}):
+        ReleaseSpec.model_validate(_joint(THREE, **change))
 
 
 def test_two_parties_may_not_share_a_key() -> None:
@@ -133,6 +210,7 @@ def test_targets_without_sense_are_refused(target: dict[str, object]) -> None:
         {"seed": bytes(32)},
         {"anchor_weight": "1/5"},
         {"mechanism": "rows"},
+        {"mechanism": "moments"},
         {"keys": {"north": "1" * 64, "south": "2" * 64}},
         {"parties": dict(reversed(list(TWO_PARTIES.items())))},
     ],

@@ -15,10 +15,24 @@ from dprelease.manifest import sign_manifest
 from dprelease.signing import BLOCK, sign
 from dprelease.spec import instant
 from tests.dprelease.departures import HONEST, NORTH, TRIAL, Departures, by_hub, verified
+from tests.support.joint import exact_gram
 from tests.support.noise import SeededNoise
-from tests.support.specs import NOW, TWO_PARTIES, Consortium, Published, build_spec, certify, new_consortium, publish
+from tests.support.specs import (
+    NOW,
+    TWO_PARTIES,
+    Consortium,
+    Published,
+    build_spec,
+    categorical,
+    certify,
+    new_consortium,
+    publish,
+    random_rows,
+)
 
 REFUSED = Departures()
+
+THREE_PARTIES = {**TWO_PARTIES, "west": (categorical("smoker", "yes"),)}
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
@@ -31,6 +45,20 @@ def test_an_honest_release_verifies(mechanism: str, scope: str) -> None:
     assert release.guarantee == guarantee(spec).words()
     for party, data in published.blocks.items():
         assert np.array_equal(release.blocks[party].values, read_block(data, spec, party).values)
+
+
+@pytest.mark.parametrize("dealer", ["rotating", "coordinator"])
+def test_honest_joint_moments_verify(dealer: str) -> None:
+    trio = new_consortium(*THREE_PARTIES)
+    spec = build_spec(THREE_PARTIES, keys=trio.keys, mechanism="moments", dealer=dealer)
+    release = verified(publish(trio, spec, SeededNoise(2)))
+    assert release.guarantee == guarantee(spec).words()
+    moments = release.moments()
+    tables = {party: random_rows(spec, party) for party in THREE_PARTIES}
+    exact = exact_gram(spec, tables).astype(float) / 4.0**spec.grid_bits
+    # 36 independent entries at most; 6 sd leave out one such test in ten million.
+    assert np.all(np.abs(moments.gram - exact) <= 6 * moments.noise_sd)
+    assert np.any(moments.gram != exact)
 
 
 # The hub's signature and certificate.

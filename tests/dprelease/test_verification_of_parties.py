@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dprelease.approval import SignedApproval
+from dprelease.block import read_block
 from dprelease.calibration import party_noise
-from dprelease.canonical import sha256
+from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import IntegrityError
-from dprelease.manifest import sign_block
+from dprelease.manifest import sign_block, sign_manifest
 from dprelease.spec import PartyNoise, ReleaseSpec, Target
+from dprelease.trust import trust
 from tests.dprelease.departures import (
     HONEST,
     NORTH,
@@ -29,7 +34,19 @@ from tests.dprelease.departures import (
     with_blocks,
 )
 from tests.support.noise import SeededNoise
-from tests.support.specs import NOW, TWO_PARTIES, Member, Published, build_spec, certify, publish, seal, sign_approval
+from tests.support.specs import (
+    NOW,
+    TWO_PARTIES,
+    Member,
+    Published,
+    build_spec,
+    certify,
+    new_consortium,
+    numeric,
+    publish,
+    seal,
+    sign_approval,
+)
 
 REFUSED = Departures()
 
@@ -212,6 +229,89 @@ def a_block_sealed_with_values_that_are_no_block() -> Published:
     entry = seal(NORTH, SPEC, junk).model_dump(mode="json")
     changed = by_hub(lambda data: data["blocks"].__setitem__(0, entry))
     return replace(changed, blocks={**HONEST.blocks, "north": junk})
+
+
+# Joint moments.
+
+
+JOINT = build_spec(keys=TRIAL.keys, mechanism="moments")
+
+
+def _sealed_again(honest: Published, south: bytes) -> Published:
+    """Another block of the south's, properly sealed by it and published by the hub without a look."""
+    data = json.loads(honest.manifest)
+    data["blocks"][1] = seal(SOUTH, JOINT, south).model_dump(mode="json")
+    manifest = canonical_bytes(data)
+    signature = sign_manifest(TRIAL.hub.key, manifest)
+    return replace(honest, manifest=manifest, signature=signature, blocks={**honest.blocks, "south": south})
+
+
+def _summing_to(value: int) -> Published:
+    """Honest moments but for the first entry of their sum."""
+    honest = publish(TRIAL, JOINT, SeededNoise(3))
+    north, south = (read_block(honest.blocks[party], JOINT, party) for party in TRIAL.parties)
+    values = south.values.copy()
+    values[0, 0] = np.uint64((value - int(north.values[0, 0])) % (1 << 64)).astype(np.int64)
+    return _sealed_again(honest, replace(south, values=values).to_bytes())
+
+
+@REFUSED.because("noise scales are not those of the declared bounds")
+def moments_with_too_little_noise() -> Published:
+    assert JOINT.moments is not None
+    halved = JOINT.moments.model_copy(update={"scale": JOINT.moments.scale / 2})
+    return by_everybody(JOINT.model_copy(update={"moments": halved}))
+
+
+@REFUSED.because("noise scales are not those of the declared bounds")
+def moments_against_more_curious_hospitals_than_there_is_noise_for() -> Published:
+    trio = new_consortium("a", "b", "c")
+    columns = {party: (numeric(f"x{party}"),) for party in trio.parties}
+    spec = build_spec(columns, keys=trio.keys, mechanism="moments", dealer="coordinator")
+    assert spec.moments is not None
+    more = spec.model_copy(update={"moments": spec.moments.model_copy(update={"curious": 2})})
+    return publish(trio, more, SeededNoise(3))
+
+
+@REFUSED.because("trust statement")
+def moments_in_the_words_of_blocks() -> Published:
+    honest = publish(TRIAL, JOINT, SeededNoise(3))
+    data = json.loads(honest.manifest)
+    data["trust"] = list(trust(SPEC))
+    manifest = canonical_bytes(data)
+    return replace(honest, manifest=manifest, signature=sign_manifest(TRIAL.hub.key, manifest))
+
+
+@REFUSED.because("do not add up to moments")
+def blocks_of_two_sessions() -> Published:
+    other = publish(TRIAL, JOINT, SeededNoise(3))
+    return _sealed_again(publish(TRIAL, JOINT, SeededNoise(3)), other.blocks["south"])
+
+
+def _largest() -> int:
+    """Largest sum that is not garbage: n G^2 and 20 standard deviations."""
+    assert JOINT.moments is not None
+    return (JOINT.rows << 2 * JOINT.grid_bits) + int(20 * JOINT.moments.scale * math.sqrt(2)) + 1
+
+
+@REFUSED.because("do not add up to moments")
+def a_sum_beyond_what_data_and_noise_can_reach() -> Published:
+    return _summing_to(_largest() + 1)
+
+
+@REFUSED.because("do not add up to moments")
+def a_sum_as_far_below() -> Published:
+    return _summing_to(-_largest() - 1)
+
+
+@REFUSED.because("do not add up to moments")
+def the_least_of_all_integers() -> Published:
+    return _summing_to(-1 << 63)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_that_data_and_noise_can_just_reach_verifies(sign: int) -> None:
+    release = verified(_summing_to(sign * _largest()))
+    assert release.moments().gram[0, 1] == sign * _largest() / 4**JOINT.grid_bits
 
 
 @pytest.mark.parametrize("departure", REFUSED)

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
 from demo.consortium import HOST, Consortium, wait_for
+from dprelease.bounding import BoundedRows, RawColumn, bound
+from dprelease.moments.layout import code
+from dprelease.spec import ReleaseSpec
 
 IDENTIFIER_MARK = "NHS-SECRET-"
 CELL_MARK = "HANDWRITTEN-REMARK"
@@ -33,7 +37,7 @@ class Hospital:
     columns: dict[str, str]
     cells: dict[str, list[object]]
     parquet: bool = False
-    policy: str = "[policy.auto_approve]\n"
+    policy: str = '[policy.auto_approve]\nmechanisms = ["moments", "mixed", "rows"]\n'
     rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,11 +88,17 @@ def found(consortium: Consortium, hospitals: list[Hospital], epsilon: float = 40
     wait_for(catalogued, 60, "every party to report its columns")
 
 
-def propose(consortium: Consortium, hospitals: list[Hospital], **request: object) -> str:
-    """`release create`; returns the release's digest."""
+def propose(
+    consortium: Consortium, hospitals: list[Hospital], columns: dict[str, list[str]] | None = None, **request: object
+) -> str:
+    """`release create` over the hospitals' columns, all of them unless told; returns the release's digest."""
     lines = {"title": "a test", "epsilon": 10.0, "delta": 1e-4, **request}
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items())
-    text += "\n[parties]\n" + "\n".join(f'{hospital.name} = ["*"]' for hospital in hospitals) + "\n"
+    text += (
+        "\n[parties]\n"
+        + "\n".join(f"{each.name} = {json.dumps((columns or {}).get(each.name, ['*']))}" for each in hospitals)
+        + "\n"
+    )
     (consortium.office / "request.toml").write_text(text)
     printed = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
     return str(json.loads(printed)["digest"])
@@ -110,3 +120,18 @@ def trust(consortium: Consortium) -> tuple[Path, tuple[str, str]]:
     root = str(consortium.hub / "root.pem")
     consortium.run("learner", *home, "trust", "add", "demo", "--root", root, "--hub", address, "--yes")
     return folder, home
+
+
+def scaled_gram(spec: ReleaseSpec, hospitals: list[Hospital]) -> npt.NDArray[np.float64]:
+    """The (p+1, p+1) Gram matrix that a release of joint moments hides, in scaled units; row order does not matter to it."""
+    cells = {hospital.name: hospital.cells for hospital in hospitals}
+    parts = [np.ones((spec.rows, 1))]
+    for part in spec.parties:
+        raw: dict[str, RawColumn] = {}
+        for column in part.columns:
+            values = cells[part.party][column.name]
+            raw[column.name] = np.array(values) if isinstance(values[0], float) else [str(value) for value in values]
+        rows = BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)
+        parts.append(code(rows.codes, rows.columns) / 2.0**spec.grid_bits)
+    whole = np.hstack(parts)
+    return whole.T @ whole

@@ -58,6 +58,11 @@ def _office(folder: Path, statement: str) -> None:
         db.commit()
 
 
+def _dealt(folder: Path, release: str, *parties: str) -> None:
+    for party in parties:
+        _office(folder, f"INSERT INTO deals VALUES (printf('%064d', 7), '{party}', '{release}', 1, x'00')")  # noqa: S608
+
+
 def _published(folder: Path, release: str) -> Path:
     return folder / "office" / "hub" / "storage" / "published" / release
 
@@ -97,6 +102,14 @@ BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
     "the office knows another manifest": (
         lambda folder, release: _office(folder, "UPDATE releases SET manifest = printf('%064d', 0)"),
         "another manifest",
+    ),
+    "the office kept what it dealt": (
+        lambda folder, release: _dealt(folder, release, "clinic", "ward"),
+        "still holds what it dealt",
+    ),
+    "the office dealt to one party of two": (
+        lambda folder, release: _dealt(folder, release, "ward"),
+        "dealt to some of its parties only",
     ),
     "an identifier in a log": (
         lambda folder, release: (folder / "hub.log").write_text(f"row {IDENTIFIER_MARK}000017 is odd"),

@@ -15,7 +15,7 @@ from tests.hostile.hospital import (
     test_lying_specs,
     test_lying_states,
 )
-from tests.hostile.hub import test_block_stream, test_callers, test_lying_publishers
+from tests.hostile.hub import test_block_stream, test_callers, test_lying_publishers, test_parcels
 from tests.hostile.office import test_callers as test_office_callers
 from tests.hostile.office import test_requests
 
@@ -27,6 +27,7 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Approvals and states", tuple(test_lying_states.FAULTS)),
     ("Data at a hospital", tuple(test_hostile_data.FAULTS)),
     ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
+    ("Parcels between hospitals", tuple(test_parcels.FAULTS)),
     ("Publication", tuple(test_lying_publishers.FAULTS)),
 )
 CRASHES: Mapping[str, Mapping[str, str]] = {"hospital": PARTY, "hub": HUB, "coordinator": COORDINATOR}

@@ -17,6 +17,7 @@ from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.release_folder import ReleaseFolder
 from learner.trust import Trusted
+from tests.learner.parcels import THREE_PARTIES
 from tests.learner.world import CONSORTIUM, FakeCoordinator, Member, Sealed, World, publish_to
 
 QUICK = Backoff(first_seconds=0.01, longest_seconds=0.05)
@@ -30,6 +31,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture(scope="session")
 def sealed(world: World) -> Sealed:
     return world.sealed()
+
+
+@pytest.fixture(scope="session")
+def trio(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A consortium of three."""
+    return World(tmp_path_factory.mktemp("three"), THREE_PARTIES)
+
+
+@pytest.fixture(scope="session")
+def joint(trio: World) -> Sealed:
+    """Joint moments of the three."""
+    return trio.sealed(mechanism="moments")
 
 
 @pytest.fixture

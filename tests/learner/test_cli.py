@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from dprelease.certificates import certificate_fingerprint
 from dprelease.estimators import fit
-from dprelease.manifest import TRUST
+from dprelease.trust import trust
 from dprelease.wire.status import TABLE
 from learner import show
 from learner.cli import main
@@ -112,7 +112,7 @@ def test_list_fetch_verify(trusting: Run, sealed: Sealed, home: Path) -> None:
     assert (home / "releases" / sealed.digest / "manifest.json").exists()
     verified = trusting("verify", sealed.digest[:12])
     assert verified.exit_code == 0
-    for sentence in (*show.CHECKS, *sealed_guarantee(sealed), *TRUST):
+    for sentence in (*show.CHECKS, *sealed_guarantee(sealed), *trust(sealed.spec)):
         assert sentence in verified.output
     facts = json.loads(trusting("verify", sealed.digest, "--json").output)
     assert facts["verified"] is True
@@ -191,7 +191,7 @@ def test_a_fit_prints_the_model_and_the_constant_predictor(
     assert json.loads(trusting(*fit_arguments(sealed.digest), "--json").output) == saved
 
 
-@pytest.mark.parametrize("method", ["ols", "rmgm", "bgm", "dgm"])
+@pytest.mark.parametrize("method", ["calibrated", "ols", "rmgm", "bgm", "dgm"])
 def test_every_method_can_be_chosen(trusting: Run, sealed: Sealed, method: str) -> None:
     lines = json.loads(trusting("list", "--json").output)
     rows = next(line["digest"] for line in lines if line["digest"] != sealed.digest)

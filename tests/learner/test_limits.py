@@ -206,7 +206,7 @@ def test_one_party_has_so_many_unpublished_releases(world: World, tmp_path: Any)
     storage = Storage(tmp_path / "small", 1 << 30, PartyShare(releases=2))
     for release in (first, second, second):  # announcing twice is one
         announce(storage, world, release, "north")
-    with pytest.raises(TooManyRequests, match="north has 2 unpublished blocks"):
+    with pytest.raises(TooManyRequests, match="north has 2 other unpublished releases"):
         announce(storage, world, third, "north")
     announce(storage, world, third, "south")
     assert storage.entry(third.digest, "north") is None
@@ -220,7 +220,7 @@ def test_one_party_has_so_many_unpublished_bytes(world: World, tmp_path: Any) ->
     size = len(first.blocks["north"])
     storage = Storage(tmp_path / "small", 1 << 30, PartyShare(size=2 * size - 1))
     announce(storage, world, first, "north")
-    with pytest.raises(TooManyRequests, match=f"of {size} bytes"):
+    with pytest.raises(TooManyRequests, match=f"{size} bytes in all"):
         announce(storage, world, second, "north")
     storage.close()
     storage = Storage(tmp_path / "large", 1 << 30, PartyShare(size=2 * size))

@@ -20,9 +20,9 @@ from dprelease.approval import SignedApproval, approve
 from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
 from dprelease.certificates import Identity, read_identity
+from dprelease.columns import Column
 from dprelease.errors import Conflict, NotFound, PeerUnavailable
 from dprelease.manifest import BlockEntry, sign_block
-from dprelease.privatize import privatize
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
@@ -35,7 +35,7 @@ from learner.hub.storage import Storage
 from learner.release_folder import ReleaseFolder
 from learner.settings import HubSettings
 from tests.support.noise import SeededNoise
-from tests.support.specs import TWO_PARTIES, build_spec, random_rows
+from tests.support.specs import TWO_PARTIES, build_spec, private_blocks
 
 CONSORTIUM = "trial"
 PARTIES = ("north", "south")
@@ -104,14 +104,15 @@ class Sealed:
 
 
 class World:
-    """A consortium: root, hub, coordinator, two parties."""
+    """A consortium: root, hub, coordinator, two parties or those whose columns are given."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, columns: Mapping[str, tuple[Column, ...]] = TWO_PARTIES) -> None:
         self.folder = folder
+        self.columns = columns
         self.root = mint(CONSORTIUM, None)
         self.hub = mint("hub", "hub", self.root)
         self.coordinator = mint("coordinator", "coordinator", self.root)
-        self.parties = {name: mint(name, "party", self.root) for name in PARTIES}
+        self.parties = {name: mint(name, "party", self.root) for name in columns}
         for member in (self.hub, self.coordinator, self.root):
             (folder / f"{member.name}.pem").write_text(member.certificate)
             key = folder / f"{member.name}.key"
@@ -145,14 +146,13 @@ class World:
     def sealed(self, title: str = "a test release", *, noise_seed: int = 7, **spec: Any) -> Sealed:
         """A release made the honest way: real privatisation with seeded noise, real signatures."""
         keys = {name: key_fingerprint(member.key.public_key()) for name, member in self.parties.items()}
-        made = build_spec(TWO_PARTIES, keys=keys, title=title, **spec)
-        noise = SeededNoise(noise_seed)
-        blocks = {name: privatize(random_rows(made, name), made, name, noise).to_bytes() for name in PARTIES}
+        made = build_spec(self.columns, keys=keys, title=title, **spec)
+        blocks = private_blocks(made, SeededNoise(noise_seed))
         return Sealed(
             made,
             blocks,
-            {name: self.seal(name, made, blocks[name]) for name in PARTIES},
-            tuple(self.approval(name, made) for name in PARTIES),
+            {name: self.seal(name, made, block) for name, block in blocks.items()},
+            tuple(self.approval(name, made) for name in blocks),
         )
 
     def seal(self, party: str, spec: ReleaseSpec, block: bytes) -> SealedBlock:

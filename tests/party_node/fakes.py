@@ -63,6 +63,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         raises: method to the error that it answers with.
         shown: certificate of the connection that ListReleases came over last.
         renews: signing request to the certificate that is given for it; None for a coordinator that does not know how.
+        deals: party and signed offers to what is dealt to it; None for a coordinator that does not know how.
     """
 
     records: dict[str, release_pb2.ReleaseRecord] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
     asked: threading.Event = field(default_factory=threading.Event)
     shown: str = ""
     renews: Callable[[str], str] | None = None
+    deals: Callable[[str, list[bytes]], bytes] | None = None
 
     def propose(self, spec: ReleaseSpec) -> str:
         """Offer a spec; its digest."""
@@ -127,6 +129,13 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         if self.renews is None:
             raise VersionMismatch("this one is older")
         return coordination_pb2.RenewCertificateResponse(certificate=self.renews(request.signing_request))
+
+    def RequestDeal(self, request: Any, context: Any) -> coordination_pb2.RequestDealResponse:
+        self._note("RequestDeal", request, context)
+        if self.deals is None:
+            raise VersionMismatch("this one is older")
+        sealed = self.deals(caller(context, "party").name, list(request.offers))
+        return coordination_pb2.RequestDealResponse(sealed=sealed)
 
     def Decline(self, request: Any, context: Any) -> coordination_pb2.DeclineResponse:
         self._note("Decline", request, context)

@@ -124,3 +124,26 @@ def test_a_target_for_each_party_is_judged_by_what_all_blocks_reveal() -> None:
     with pytest.raises(PolicyRefused, match=r"joint epsilon = 1\.46\d+ exceeds 1"):
         limited(max_epsilon=1.0).assess(spec)
     assert limited(max_epsilon=1.5).assess(spec).automatic
+
+
+def test_joint_moments_are_approved_by_a_policy_that_names_them_only() -> None:
+    spec = build_spec(TWO_PARTIES, mechanism="moments", keys=KEYS, epsilon=0.5)
+
+    def reasons(**limits: Any) -> tuple[str, ...]:
+        return replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(spec).beyond_auto
+
+    assert ["name the mechanism in auto_approve" in reason for reason in reasons()] == [True]
+    assert reasons(mechanisms=("moments",)) == ()
+
+
+def test_a_person_looks_where_the_coordinator_would_deal_although_a_hospital_could() -> None:
+    parties = {**TWO_PARTIES, "west": (numeric("weight"),)}
+    keys = {**KEYS, "west": "c" * 64}
+
+    def reasons(dealer: str) -> tuple[str, ...]:
+        spec = build_spec(parties, mechanism="moments", keys=keys, epsilon=0.5, dealer=dealer)
+        known = replace(KNOWN, policy=Policy(auto_approve=Limits(mechanisms=("moments",))), pins=keys)
+        return known.assess(spec).beyond_auto
+
+    assert reasons("rotating") == ()
+    assert ["the coordinator would deal" in reason for reason in reasons("coordinator")] == [True]

@@ -92,7 +92,7 @@ def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, words: str) -> N
         ("[policy.limits]\nmax_epsilon = inf", r"policy\.limits\.max_epsilon"),
         ("[policy.limits]\nmax_delta = 1", r"policy\.limits\.max_delta"),
         ("[policy.limits]\nmin_rows = 0", r"policy\.limits\.min_rows"),
-        ('[policy.limits]\nmechanisms = ["moments"]', r"policy\.limits\.mechanisms"),
+        ('[policy.limits]\nmechanisms = ["magic"]', r"policy\.limits\.mechanisms"),
         ("[policy.auto_approve]\nmax_epsilom = 1", r"policy\.auto_approve\.max_epsilom"),
         ("[daemon]\npoll_seconds = 0", r"daemon\.poll_seconds"),
         ("[daemon]\npoll = 1", r"daemon\.poll"),

@@ -21,7 +21,7 @@ from dprelease.noise import NoiseSource
 from dprelease.settings import read_settings
 from dprelease.signing import private_key_pem, write_private
 from dprelease.spec import ReleaseSpec, instant
-from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc
+from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
 from party_node.cli import main
 from party_node.daemon import Daemon
 from party_node.desk import Desk
@@ -29,6 +29,7 @@ from party_node.identity import Enrolment
 from party_node.journal import Record
 from party_node.outbound import Coordinator
 from party_node.settings import PartySettings
+from tests.party_node.fake_relay import FakeRelay
 from tests.party_node.fakes import FakeCoordinator, FakeHub, Server
 from tests.support.noise import RecordingNoise
 from tests.support.specs import build_spec
@@ -60,6 +61,7 @@ unit = "mmol/l"
 
 WITHIN_LIMITS = """
 [policy.auto_approve]
+mechanisms = ["moments", "mixed", "rows"]
 max_epsilon = 1.0
 max_delta = 1e-4
 min_rows = 20
@@ -155,6 +157,7 @@ class World:
     def __init__(self, folder: Path, authority: Authority, members: dict[str, Member], policy: str) -> None:
         self.authority, self.members = authority, members
         self.coordinator, self.hub = FakeCoordinator(), FakeHub()
+        self.relay = FakeRelay(self.coordinator)
         self.office = Server(members["office"], authority, self._add_coordinator)
         self.shelf = Server(members["shelf"], authority, self._add_hub)
         for server in (self.office, self.shelf):
@@ -167,6 +170,7 @@ class World:
 
     def _add_hub(self, server: object) -> None:
         intake_pb2_grpc.add_IntakeServiceServicer_to_server(self.hub, server)  # type: ignore[arg-type]
+        relay_pb2_grpc.add_RelayServiceServicer_to_server(self.relay, server)  # type: ignore[arg-type]
 
     def stop(self) -> None:
         for server in (self.office, self.shelf):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,3 +56,42 @@ def audit(first: Outputs, second: Outputs) -> Audit:
     mu = gap / spread if spread else 0.0
     size = len(one)
     return Audit(mu, math.sqrt(2 / size + mu**2 / (4 * size)))
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """One release before an attacker who knows everything but which of two tables it came from.
+
+    Attributes:
+        residual: (r,) what was released, minus the exact numbers of the first table, each divided by its declared noise.
+        shift: (r,) the exact numbers of the second table minus those of the first, in the same unit.
+    """
+
+    residual: Outputs
+    shift: Outputs
+
+
+def audit_known(first: Sequence[Sighting], second: Sequence[Sighting]) -> Audit:
+    """Measure mu from few releases of many numbers, for an attacker who knows both tables.
+
+    Each release is projected on its known shift: mu = difference of the two means / standard deviation of the noise,
+    which is estimated from all directions together, about r for each release. So the declared noise is believed in its
+    ratios between entries (`audit` believes nothing, but takes thousands of releases), and not in its size. With N and N'
+    releases and d degrees of freedom, mu has variance 1/N + 1/N' + mu^2/(2 d).
+
+    Args:
+        first: releases of the first table; of any number of entries each.
+        second: releases of the second table.
+    """
+    squares, freedom, along = 0.0, -2, []
+    for sightings in (first, second):
+        projected = []
+        for sighting in sightings:
+            direction = sighting.shift / np.linalg.norm(sighting.shift)
+            projected.append(float(sighting.residual @ direction))
+            squares += float(np.sum((sighting.residual - projected[-1] * direction) ** 2))
+            freedom += len(direction)
+        squares += float(np.sum((np.array(projected) - np.mean(projected)) ** 2))
+        along.append(np.mean(projected))
+    mu = abs(float(along[1] - along[0])) / math.sqrt(squares / freedom)
+    return Audit(mu, math.sqrt(1 / len(first) + 1 / len(second) + mu**2 / (2 * freedom)))

@@ -19,3 +19,14 @@ standard error sqrt(2/N + mu^2/(4N)), which at mu = 2 is 0.9 % of mu: an error o
 
 SECURE_RUNS = 8_000
 """The same for the production source, which draws only a hundred thousand integers a second: 1.4 % of mu."""
+
+MOMENTS_RUNS = 1_000
+"""Releases of joint moments for the tests of their noise: their 12 squares each make 12 000 draws of the rarest kind, above the
+11 600 that `SAMPLE` asks for."""
+
+JOINT_RUNS = 2_000
+"""Joint computations on each of two neighbours for one audit at mu near 8, where the standard error is sqrt(2/mu^2 + 1/4)
+/ sqrt(N) = 1.7 % of mu: 5 % is three of them."""
+
+CONTROL_RUNS = 800
+"""The same where 2.7 % will do: errors of 13 % and more are four standard errors away."""

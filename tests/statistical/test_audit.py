@@ -15,7 +15,7 @@ from dprelease.noise import Noise, NoiseSource, SecureNoise
 from dprelease.privatize import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
-from tests.statistical.auditor import Audit, Outputs, audit
+from tests.statistical.auditor import Audit, Outputs, Sighting, audit, audit_known
 from tests.statistical.constants import AUDIT_RUNS, DETECTABLE, P_THRESHOLD, SECURE_RUNS
 from tests.support.noise import SeededNoise
 from tests.support.specs import SEED, build_spec, categorical, numeric
@@ -176,3 +176,22 @@ def test_the_auditor_measures_a_known_mu(mu: float, entries: int) -> None:
 def test_the_auditor_sees_nothing_where_nothing_differs() -> None:
     measured = audit(*np.random.default_rng(5).normal(size=(2, 8000, 4)))
     assert measured.mu < 5 * measured.standard_error
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.0])
+@pytest.mark.parametrize("mu", [4.0, 40.0])
+def test_few_releases_measure_a_known_mu_as_well_as_stated(mu: float, spread: float) -> None:
+    generator = np.random.default_rng(6)
+    errors = []
+    for _ in range(40):
+        sightings: list[list[Sighting]] = [[], []]
+        for second in (False, True):
+            for entries in (60, 70, 80, 90):
+                shift = generator.normal(size=entries)
+                shift *= mu * spread / np.linalg.norm(shift)
+                residual = generator.normal(0.0, spread, entries) + second * shift
+                sightings[second].append(Sighting(residual, shift))
+        measured = audit_known(*sightings)
+        errors.append((measured.mu - mu) / measured.standard_error)
+    assert abs(np.mean(errors)) < 5 / math.sqrt(40)
+    assert abs(np.sum(np.square(errors)) - 40) < 5 * math.sqrt(80)

@@ -12,11 +12,11 @@ from scipy import stats
 from dprelease.errors import InvalidInput
 from dprelease.noise import SecureNoise
 from tests.statistical.constants import DETECTABLE, P_THRESHOLD, SAMPLE
+from tests.statistical.laws import Draws, p_of_scale
 
 SMALL = [0.5, 1.0, 2.5, 6.0]  # scales where single integers can be counted
 LARGE = [100.0, 13_233.5, float(2**30) + 0.1]  # scales that releases use: the variance says it all
 POOLED = 200  # least expected count of a bin, so that chi-square holds far into its tail
-Draws = npt.NDArray[np.int64]
 
 
 def draw(scale: float) -> Draws:
@@ -49,12 +49,6 @@ def p_of_counts(draws: Draws, scale: float) -> float:
     observed = pooled(draws, np.ones(len(draws)), scale)
     expected = pooled(*law(scale), scale) * len(draws)
     return float(stats.chi2.sf(np.sum((observed - expected) ** 2 / expected), len(expected) - 1))
-
-
-def p_of_scale(draws: Draws, scale: float) -> float:
-    """Two-sided test of the sum of squares; at these scales N_Z has variance scale^2 to many digits."""
-    total = float(np.sum((draws / scale) ** 2))
-    return 2 * float(min(stats.chi2.cdf(total, len(draws)), stats.chi2.sf(total, len(draws))))
 
 
 @pytest.mark.parametrize("scale", SMALL)

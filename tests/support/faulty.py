@@ -7,6 +7,8 @@ A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 * ``kill-before@party_node.ledger:Ledger.charge``: SIGKILL to ourselves before the call,
 * ``kill-after@...``: after it returned,
 * ``full@...``: from the N-th call on, it fails as on a full disk,
+* ``garble@...``: the bytes that it returns are other bytes of the same length,
+* ``halve@...`` and ``silence@...``: the numbers that it returns are half of what they are, or zeros,
 * ``set@MODULE:NAME=VALUE``: an integer constant is another one, e.g. a smaller chunk.
 
 Nothing of this exists in the roles themselves.
@@ -27,6 +29,13 @@ from typing import Any
 
 FULL = "the disk is full at"
 """What a role's log says when a ``full`` fault is reached."""
+
+
+_ALTERED: dict[str, Callable[[Any], Any]] = {
+    "garble": lambda answer: bytes(255 - byte for byte in answer),
+    "halve": lambda answer: answer // 2,
+    "silence": lambda answer: answer * 0,
+}
 
 
 def plant(fault: str) -> None:
@@ -61,7 +70,7 @@ def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..
         answer = original(*arguments, **named)
         if kind == "kill-after" and call == number:
             _die()
-        return answer
+        return _ALTERED[kind](answer) if kind in _ALTERED else answer
 
     return faulty
 

@@ -32,6 +32,17 @@ class SeededNoise:
 
 
 @dataclass(frozen=True)
+class ScaledNoise:
+    """Another source at a wrong scale."""
+
+    source: NoiseSource
+    factor: float
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
+        return self.source.discrete_gaussian(scale * self.factor, shape)
+
+
+@dataclass(frozen=True)
 class Draw:
     """One call: the scale that was asked for and what was handed out."""
 

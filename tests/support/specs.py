@@ -23,7 +23,9 @@ from dprelease.manifest import BlockEntry, Manifest, assemble, sign_block, sign_
 from dprelease.noise import NoiseSource
 from dprelease.privatize import privatize
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
-from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target, instant
+from dprelease.spec import Mixing, PartyColumns, PartyNoise, ReleaseSpec, Target, instant
+from tests.support.joint import compute
+from tests.support.moments import joint_moments
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 """When everything in these tests happens."""
@@ -62,36 +64,45 @@ def build_spec(
     rows_per_subject: int = 1,
     seed: bytes = SEED,
     keys: Mapping[str, str] | None = None,
+    curious: int | None = None,
+    dealer: str | None = None,
     title: str = "a test release",
 ) -> ReleaseSpec:
     """A sound spec: shares of the target and the least noise that keeps to them.
 
     Args:
         parties: party to columns.
-        mechanism: ``mixed`` or ``rows``.
+        mechanism: ``mixed``, ``rows`` or ``moments``.
         rows: n.
         outputs: k, for ``mixed``.
-        anchor_weight: rho; 1/10 for ``mixed`` and 0 for ``rows`` unless told.
+        anchor_weight: rho; 1/10 for ``mixed`` and 0 otherwise, unless told.
         scope: of the target.
         epsilon: of the target.
         delta: of the target.
         grid_bits: b.
         rows_per_subject: q.
         seed: public mixing seed.
+        curious: t, for ``moments``; 1 unless told, 0 for one party.
+        dealer: for ``moments``; rotating wherever that is possible, unless told.
         keys: party to key fingerprint; made up where nothing is signed.
         title: tells two otherwise equal releases apart.
     """
     mixing = Mixing(outputs=outputs, seed=seed.hex()) if mechanism == "mixed" else None
     weight = anchor_weight or ("1/10" if mixing else "0")
     target = Target.model_validate({"scope": scope, "epsilon": epsilon, "delta": delta})
-    sensitivity2 = {
-        party: squared_sensitivity(columns) * rows_per_subject**2 << (2 * grid_bits)
-        for party, columns in parties.items()
-    }
-    noise = tuple(
-        party_noise(party, mu2, sensitivity2[party], outputs if mixing else 1, Fraction(weight))
-        for party, mu2 in shares(target, sensitivity2).items()
-    )
+    moments = None
+    noise: tuple[PartyNoise, ...] = ()
+    if mechanism == "moments":
+        moments = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject)
+    else:
+        sensitivity2 = {
+            party: squared_sensitivity(columns) * rows_per_subject**2 << (2 * grid_bits)
+            for party, columns in parties.items()
+        }
+        noise = tuple(
+            party_noise(party, mu2, sensitivity2[party], outputs if mixing else 1, Fraction(weight))
+            for party, mu2 in shares(target, sensitivity2).items()
+        )
     named = keys or {party: sha256(party.encode()) for party in parties}
     return ReleaseSpec.model_validate(
         {
@@ -103,6 +114,7 @@ def build_spec(
             "alignment": hashlib.sha256(b"alignment").hexdigest(),
             "mechanism": mechanism,
             "mixing": mixing,
+            "moments": moments,
             "anchor_weight": weight,
             "grid_bits": grid_bits,
             "target": target,
@@ -133,6 +145,15 @@ def random_rows(spec: ReleaseSpec, party: str, seed: int = 0) -> BoundedRows:
     assert part is not None
     raw = random_raw(part.columns, spec.rows, np.random.default_rng(seed))
     return BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)
+
+
+def private_blocks(spec: ReleaseSpec, noise: NoiseSource, seed: int = 0) -> dict[str, bytes]:
+    """Every party's honest block over random tables."""
+    rows = {part.party: random_rows(spec, part.party, seed) for part in spec.parties}
+    if spec.moments is not None:
+        made = compute(spec, rows, dict.fromkeys(rows, noise)).blocks
+        return {party: block.to_bytes() for party, block in made.items()}
+    return {party: privatize(table, spec, party, noise).to_bytes() for party, table in rows.items()}
 
 
 @dataclass(frozen=True)
@@ -239,7 +260,7 @@ class Published:
 def publish(consortium: Consortium, spec: ReleaseSpec, noise: NoiseSource) -> Published:
     """Privatise random tables, seal, approve, assemble and sign, whatever the spec says: nothing is checked here."""
     members = {part.party: consortium.parties[part.party] for part in spec.parties}
-    blocks = {name: privatize(random_rows(spec, name), spec, name, noise).to_bytes() for name in members}
+    blocks = private_blocks(spec, noise)
     manifest: Manifest = assemble(
         spec,
         {name: seal(member, spec, blocks[name]) for name, member in members.items()},

@@ -116,3 +116,15 @@ class ListRevokedResponse(_message.Message):
     KEYS_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class RequestDealRequest(_message.Message):
+    __slots__ = ("offers",)
+    OFFERS_FIELD_NUMBER: _ClassVar[int]
+    offers: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, offers: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class RequestDealResponse(_message.Message):
+    __slots__ = ("sealed",)
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    sealed: bytes
+    def __init__(self, sealed: _Optional[bytes] = ...) -> None: ...

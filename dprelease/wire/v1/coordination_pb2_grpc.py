@@ -85,6 +85,11 @@ class CoordinationServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedResponse.FromString,
                 _registered_method=True)
+        self.RequestDeal = channel.unary_unary(
+                '/dprelease.wire.v1.CoordinationService/RequestDeal',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinationServiceServicer:
@@ -161,6 +166,13 @@ class CoordinationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestDeal(self, request, context):
+        """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -213,6 +225,11 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
                     servicer.ListRevoked,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedResponse.SerializeToString,
+            ),
+            'RequestDeal': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestDeal,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -486,6 +503,33 @@ class CoordinationService:
             '/dprelease.wire.v1.CoordinationService/ListRevoked',
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListRevokedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestDeal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.CoordinationService/RequestDeal',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
             options,
             channel_credentials,
             insecure,

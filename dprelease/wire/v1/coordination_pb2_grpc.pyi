@@ -55,6 +55,8 @@ class CoordinationServiceStub:
     """Party or hub: a later certificate over the same name and key, when little is left of the present one's life."""
     ListRevoked: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ListRevokedRequest, _coordination_pb2.ListRevokedResponse]
     """Hub: the keys that were revoked; their streams end and their blocks are not published."""
+    RequestDeal: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.RequestDealRequest, _coordination_pb2.RequestDealResponse]
+    """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
 
 @_typing.type_check_only
 class CoordinationServiceAsyncStub(CoordinationServiceStub):
@@ -81,6 +83,8 @@ class CoordinationServiceAsyncStub(CoordinationServiceStub):
     """Party or hub: a later certificate over the same name and key, when little is left of the present one's life."""
     ListRevoked: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ListRevokedRequest, _coordination_pb2.ListRevokedResponse]  # type: ignore[assignment]
     """Hub: the keys that were revoked; their streams end and their blocks are not published."""
+    RequestDeal: _aio.UnaryUnaryMultiCallable[_coordination_pb2.RequestDealRequest, _coordination_pb2.RequestDealResponse]  # type: ignore[assignment]
+    """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
 
 class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
     """Catalogue, proposals, decisions and progress."""
@@ -164,5 +168,13 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_coordination_pb2.ListRevokedResponse, _abc.Awaitable[_coordination_pb2.ListRevokedResponse]]:
         """Hub: the keys that were revoked; their streams end and their blocks are not published."""
+
+    @_abc_1.abstractmethod
+    def RequestDeal(
+        self,
+        request: _coordination_pb2.RequestDealRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.RequestDealResponse, _abc.Awaitable[_coordination_pb2.RequestDealResponse]]:
+        """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
 
 def add_CoordinationServiceServicer_to_server(servicer: CoordinationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

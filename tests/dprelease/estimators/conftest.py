@@ -35,15 +35,24 @@ FEATURES = ("age", "sex=male", "glucose")
 SCORE_WEIGHTS, SCORE_OFFSET = np.array([0.5, 0.125, -0.25]), 0.125
 DOSE_WEIGHTS = np.array([0.25, 0.0, 0.5])
 
-MECHANISMS = {"ols": ("mixed", "rows"), "bgm": ("rows",), "dgm": ("rows",), "rmgm": ("mixed",)}
-"""Method to the mechanisms it reads."""
+MECHANISMS = {
+    "calibrated": ("mixed", "rows"),
+    "ols": ("mixed", "rows"),
+    "bgm": ("rows",),
+    "dgm": ("rows",),
+    "rmgm": ("mixed",),
+}
+"""Method to the mechanisms with rows that it reads."""
 
 CASES = [(method, mechanism) for method, mechanisms in MECHANISMS.items() for mechanism in mechanisms]
 NOT_DGM = [case for case in CASES if case[0] != "dgm"]
-"""Without noise dgm subtracts what is not there; and it solves whatever Hessian it gets."""
+"""It solves whatever Hessian it gets."""
+LEAST_SQUARES = [case for case in NOT_DGM if case[0] != "calibrated"]
+"""The other two take off noise that is not there when a test adds none."""
 
 every_case = pytest.mark.parametrize(("method", "mechanism"), CASES)
 every_case_but_dgm = pytest.mark.parametrize(("method", "mechanism"), NOT_DGM)
+every_least_squares = pytest.mark.parametrize(("method", "mechanism"), LEAST_SQUARES)
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [False, True])
 
 

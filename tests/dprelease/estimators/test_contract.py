@@ -19,7 +19,7 @@ from tests.dprelease.estimators.conftest import (
     SCORE_OFFSET,
     SCORE_WEIGHTS,
     every_case,
-    every_case_but_dgm,
+    every_least_squares,
     exact_codes,
     released,
     with_and_without_intercept,
@@ -75,9 +75,9 @@ def test_a_result_is_plain_data_with_a_version_and_the_same_every_time(
     assert first["quality"]["verdict"]
 
 
-@every_case_but_dgm
+@every_least_squares
 def test_without_noise_known_coefficients_come_back(exact: Release, method: str):
-    """Exact labels are linear in the features after any public linear map. For dgm see test_methods.py."""
+    """Exact labels are linear in the features after any public linear map. For dgm and calibrated see their own tests."""
     result = fit(exact, ["dose"], FEATURES, method)
     weights, offsets = scaled_model(result)
     # The ridge moves weights by lambda |H^-1 w| <= lambda |w| / (smallest eigenvalue); the rest is rounding.
@@ -86,7 +86,7 @@ def test_without_noise_known_coefficients_come_back(exact: Release, method: str)
     np.testing.assert_allclose(offsets, 0, atol=1e-11)
 
 
-@every_case_but_dgm
+@every_least_squares
 def test_without_noise_an_intercept_comes_back_where_it_is_fitted(exact: Release, method: str):
     result = fit(exact, ["score"], FEATURES, method, fit_intercept=True)
     weights, offsets = scaled_model(result)
@@ -98,7 +98,7 @@ def test_without_noise_an_intercept_comes_back_where_it_is_fitted(exact: Release
     np.testing.assert_allclose(offsets, SCORE_OFFSET, atol=4 * allowed + 1e-11)
 
 
-@every_case
+@pytest.mark.parametrize(("method", "mechanism"), [case for case in CASES if case[0] != "calibrated"])
 @with_and_without_intercept
 def test_predictions_are_the_scaled_model_in_original_units(noisy: Release, method: str, fit_intercept: bool):
     """Least squares on the scaled rows, written out by another route, and mapped to original units by hand."""
@@ -166,7 +166,7 @@ def test_targets_together_are_targets_one_by_one(noisy: Release, method: str, fi
 def test_the_constant_predictor_is_the_released_mean_in_original_units(noisy: Release):
     scaled = noisy.scaled()
     means, noise_sd = scaled.means()
-    result = fit(noisy, ["score", "sex=male"], ["age"])
+    result = fit(noisy, ["score", "sex=male"], ["age"], "ols")
     expected = np.array([50 + 50 * means[scaled.names.index("score")], means[scaled.names.index("sex=male")]])
     np.testing.assert_allclose(result.constant, expected, rtol=1e-12)
     np.testing.assert_allclose(result.constant_noise_sd, [50, 1] * noise_sd[:2], rtol=1e-12)
@@ -174,7 +174,7 @@ def test_the_constant_predictor_is_the_released_mean_in_original_units(noisy: Re
 
 def test_the_constant_predictor_stays_within_the_public_range():
     release = released(exact_codes(20), outputs=4, noise=SeededNoise(4), noise_sd=400.0)
-    result = fit(release, ["age", "sex", "score"], ["dose"])
+    result = fit(release, ["age", "sex", "score"], ["dose"], "ols")
     means = release.scaled().means()[0][[0, 1, 2, 3, 5]]
     np.testing.assert_array_equal(
         result.constant,
@@ -195,4 +195,4 @@ def test_predictions_can_be_clipped_into_the_public_range(noisy: Release, method
 @every_case
 def test_the_default_intercept_is_the_methods_own(noisy: Release, method: str):
     result = fit(noisy, ["score"], ["age"], method)
-    assert result.fit_intercept is (method == "ols")
+    assert result.fit_intercept is (method in ("calibrated", "ols"))

@@ -229,7 +229,8 @@ def test_what_the_intercept_and_the_anchor_spend():
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_one_or_two_mixing_rows_tell_nothing(outputs: int):
     release = released(exact_codes(41), outputs=outputs, anchor_weight="0", noise=SeededNoise(51))
-    result = fit(release, ["score"], ["age"], fit_intercept=False)
+    assert fit(release, ["score"], ["age"], fit_intercept=False).verdicts == (INDISTINCT,)
+    result = fit(release, ["score"], ["age"], "ols", fit_intercept=False)
     assert result.quality.optimism[0] == np.inf
     assert result.quality.gain[0] == -np.inf
     assert result.verdicts == (INDISTINCT,)

@@ -21,10 +21,10 @@ from tests.support.specs import numeric
 @pytest.mark.parametrize(
     ("method", "mechanism", "says"),
     [
-        ("bgm", "mixed", "choose one of ols, rmgm"),
-        ("dgm", "mixed", "choose one of ols, rmgm"),
-        ("rmgm", "rows", "choose one of ols, bgm, dgm"),
-        ("ridge", "rows", "choose one of ols, bgm, dgm, rmgm"),
+        ("bgm", "mixed", "choose one of calibrated, ols, rmgm"),
+        ("dgm", "mixed", "choose one of calibrated, ols, rmgm"),
+        ("rmgm", "rows", "choose one of calibrated, ols, bgm, dgm"),
+        ("ridge", "rows", "choose one of calibrated, shrinkage, ols, rmgm, bgm, dgm"),
     ],
 )
 def test_a_method_refuses_what_it_does_not_read(noisy: Release, method: str, says: str):
@@ -49,7 +49,7 @@ def test_a_singular_gram_matrix_is_refused_with_the_way_out(method: str, mechani
         fit(release, ["y"], ["x", "same"], method)
 
 
-@pytest.mark.parametrize("method", ["ols", "rmgm"])
+@pytest.mark.parametrize("method", ["calibrated", "ols", "rmgm"])
 def test_more_features_than_mixing_rows_are_refused(method: str):
     release = released(exact_codes(50), outputs=3, noise=SeededNoise(7), noise_sd=0.5)
     with pytest.raises(InvalidInput, match="singular; fit fewer features"):

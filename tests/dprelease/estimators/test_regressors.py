@@ -10,7 +10,7 @@ import pytest
 
 import dprelease.estimators as public
 from dprelease.errors import InvalidInput
-from dprelease.estimators import BGM, DGM, METHODS, OLS, RMGM, fit
+from dprelease.estimators import BGM, DGM, METHODS, OLS, RMGM, Calibrated, Shrinkage, fit
 from dprelease.release import Release
 from tests.dprelease.estimators.conftest import (
     MECHANISMS,
@@ -18,7 +18,14 @@ from tests.dprelease.estimators.conftest import (
     with_and_without_intercept,
 )
 
-CLASSES = {"ols": OLS, "bgm": BGM, "dgm": DGM, "rmgm": RMGM}
+CLASSES = {
+    "calibrated": Calibrated,
+    "shrinkage": Shrinkage,
+    "ols": OLS,
+    "rmgm": RMGM,
+    "bgm": BGM,
+    "dgm": DGM,
+}
 
 
 @every_case
@@ -39,14 +46,15 @@ def test_a_class_gives_what_the_function_gives(noisy: Release, method: str, fit_
 @pytest.mark.parametrize("method", CLASSES)
 def test_parameters_stay_as_given_and_default_as_published(method: str):
     made = CLASSES[method]()
-    assert made.get_params() == {"fit_intercept": method == "ols"} == {"fit_intercept": METHODS[method].intercept}
+    published = {"fit_intercept": method in ("calibrated", "ols", "shrinkage")}
+    assert made.get_params() == published == {"fit_intercept": METHODS[method].intercept}
     assert type(made)(**CLASSES[method](fit_intercept=True).get_params()).fit_intercept is True
     with pytest.raises(InvalidInput, match="call fit first"):
         made.predict(np.zeros((1, 1)))
 
 
 def test_the_table_and_the_classes_name_the_same_methods():
-    assert set(METHODS) == set(CLASSES) == set(MECHANISMS)
+    assert set(METHODS) == set(CLASSES) == set(MECHANISMS) | {"shrinkage"}
     assert {name: made.method for name, made in CLASSES.items()} == {name: name for name in CLASSES}
     with pytest.raises(TypeError):
         METHODS["other"] = METHODS["ols"]  # type: ignore[index]

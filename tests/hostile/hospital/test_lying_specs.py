@@ -195,7 +195,7 @@ UNREADABLE = [
     unreadable("a proposal with delta = 0", lambda data: data["target"].update(delta=0.0)),
     unreadable("a proposal with k = 0", lambda data: data["mixing"].update(outputs=0)),
     unreadable("a proposal with k > n", lambda data: data["mixing"].update(outputs=41)),
-    unreadable("a proposal with an unknown mechanism", lambda data: data.update(mechanism="moments")),
+    unreadable("a proposal with an unknown mechanism", lambda data: data.update(mechanism="magic")),
     unreadable("a proposal with an unknown field", lambda data: data.update(also=1)),
     unreadable("a proposal that is not canonical", lambda data: data.update(title=" ")),
 ]

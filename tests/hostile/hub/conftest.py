@@ -8,11 +8,35 @@ import pytest
 
 from dprelease.wire.v1 import release_pb2
 from learner.hub.server import Hub
-from tests.learner.conftest import coordinator, dial, folder, sealed, signer, start_hub, storage, trusted, world
+from tests.learner.conftest import (
+    coordinator,
+    dial,
+    folder,
+    joint,
+    sealed,
+    signer,
+    start_hub,
+    storage,
+    trio,
+    trusted,
+    world,
+)
 from tests.learner.test_hub import Dial, Party, Public, Start
 from tests.learner.world import PARTIES, FakeCoordinator, Sealed, World
 
-__all__ = ["coordinator", "dial", "folder", "sealed", "signer", "start_hub", "storage", "trusted", "world"]
+__all__ = [
+    "coordinator",
+    "dial",
+    "folder",
+    "joint",
+    "sealed",
+    "signer",
+    "start_hub",
+    "storage",
+    "trio",
+    "trusted",
+    "world",
+]
 
 
 @pytest.fixture

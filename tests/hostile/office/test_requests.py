@@ -38,7 +38,7 @@ REQUESTS = [
     asks("k = 0", InvalidInput, k=0),
     asks("k > n", InvalidInput, k=1001),
     asks("a weight rho of 1", InvalidInput, rho=1),
-    asks("an unknown mechanism", InvalidInput, mechanism="moments"),
+    asks("an unknown mechanism", InvalidInput, mechanism="magic"),
     asks("a grid too coarse", SpecRefused, grid_bits=1),
     asks("a grid too fine: integers reach 2^53", SpecRefused, epsilon=1e-9, delta=1e-9, grid_bits=24),
     asks("a party that never enrolled", InvalidInput, parties={"west": "*"}),

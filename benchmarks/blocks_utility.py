@@ -1,0 +1,199 @@
+"""Error of block releases on the paper's synthetic data: the default against RMGM as published and the zero vector.
+
+The data are those of "Differentially Private Multi-Party Data Release for Linear Regression", section 5: ten features
+uniform on [-1, 1], five parties of two and the outcome's. S0 has the paper's exact outcomes, weights uniform on +-1/10; S1
+has noisy ones, weights uniform on +-0.3 and residual variance 0.1, half of the outcome's. Both methods keep the same
+(epsilon, delta) for every party's block:
+
+    rmgm     classic sigma, noise for the widest party everywhere, k = round(sqrt(n) / sigma), no intercept, no anchor;
+    default  what `coordinator release create` would propose for mechanism ``mixed``, and `fit` makes of it.
+
+Rows of B D / sqrt(k) are drawn from the normal law with the covariance D^T D / k, which explicit +-1 matrices follow
+closely (utility.md 1). Error is |w - w_ols|, w_ols being least squares on the private rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.report import Results, main
+from dprelease.columns import Column, NumericColumn, squared_sensitivity
+from dprelease.estimators._calibrated import calibrated
+from dprelease.estimators._rows import Rows
+from dprelease.estimators.methods import mixed_least_squares
+from dprelease.gaussian import mu_of
+from dprelease.planning import plan_mixing
+from dprelease.release import Floats
+from dprelease.spec import Target
+
+FEATURES = 10
+PARTIES: dict[str, tuple[Column, ...]] = {
+    f"party{number}": tuple(
+        NumericColumn(name=f"x{column}", lower=-1, upper=1, fill=0)
+        for column in range(2 * number, min(2 * number + 2, FEATURES + 1))
+    )
+    for number in range(6)
+}
+"""Columns 0 to 9 are features, two at each party; the outcome is alone."""
+DELTA = 1e-5
+WIDEST = 2
+PER_TABLE = 25
+"""Vectors of weights for each table of features drawn."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How data are drawn.
+
+    Attributes:
+        name: of the family.
+        weight: weights are uniform on +- this.
+        residual: standard deviation of the outcome about its regression.
+    """
+
+    name: str
+    weight: float
+    residual: float
+
+
+S0, S1 = Setting("S0", 1 / FEATURES, 0.0), Setting("S1", 0.3, math.sqrt(0.1))
+EPSILONS = (1.0, 0.3, 0.1)
+PATIENTS, MORE_PATIENTS = (10_000, 100_000, 1_000_000), (300_000, 3_000_000)
+REACH = {(S0, 1_000_000, 1.0): 1 / 1.4, (S1, 1_000_000, 1.0): 1 / 1.55}
+
+
+@dataclass(frozen=True)
+class Errors:
+    """One cell: errors in the weights, one entry for each draw, and excess squared errors of predictions over least squares.
+
+    Attributes:
+        default: of the default.
+        rmgm: of RMGM as published.
+        zero: of the zero vector.
+        excess: squared error of the default's predictions less that of least squares.
+        constant_excess: the same of the mean of the private outcomes.
+    """
+
+    default: Floats
+    rmgm: Floats
+    zero: Floats
+    excess: Floats
+    constant_excess: Floats
+
+
+def run(quick: bool) -> Results:
+    """Error of the default on blocks against RMGM as published and the zero vector, 1000 draws a cell (200 when quick)."""
+    results = Results()
+    draws = 200 if quick else 1000
+    worst = worst_excess = 0.0
+    cells = []
+    patients = sorted(PATIENTS if quick else PATIENTS + MORE_PATIENTS)
+    for setting, epsilon, n in itertools.product((S0, S1), EPSILONS, patients):
+        errors = measure(setting, n, epsilon, draws)
+        means = {name: float(values.mean()) for name, values in vars(errors).items()}
+        name = f"{setting.name}, epsilon = {epsilon:g}, n = {n:,}"
+        reach = REACH.get((setting, n, epsilon))
+        results.add(f"{name}: error over that of RMGM as published", means["default"] / means["rmgm"], reach)
+        results.add(f"{name}: error over that of the zero vector", means["default"] / means["zero"], 1.15)
+        worst = max(worst, means["default"] / means["zero"])
+        worst_excess = max(worst_excess, means["excess"] / means["constant_excess"])
+        spread = {f"{key}_se": float(values.std() / math.sqrt(draws)) for key, values in vars(errors).items()}
+        cells.append({"setting": setting.name, "n": n, "epsilon": epsilon, "draws": draws, **means, **spread})
+    results.add("worst error over that of the zero vector", worst, 1.15)
+    results.add("worst excess squared error of predictions over that of the mean predictor", worst_excess, 1.15)
+    results.details["cells"] = cells
+    return results
+
+
+def measure(setting: Setting, n: int, epsilon: float, draws: int, seed: int = 20260101) -> Errors:
+    """Errors of `draws` releases of n patients."""
+    random = np.random.default_rng([seed, n, round(epsilon * 1000), round(setting.residual * 1000)])
+    target = Target(scope="per-party", epsilon=epsilon, delta=DELTA)
+    plan = plan_mixing(n, PARTIES, target)
+    mu = mu_of(epsilon, DELTA)
+    variance = np.array([squared_sensitivity(columns) / mu**2 for columns in PARTIES.values() for _ in columns])
+    sigma = math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
+    published = np.full(FEATURES + 1, 4 * WIDEST * sigma**2)
+    found = []
+    for moments, true in tables(setting, n, draws, random):
+        rows = mixed(moments, n, plan.outputs, float(plan.anchor_weight), variance, random)
+        model = calibrated(rows, np.full(FEATURES, -1.0), np.full(1, -1.0), intercept=True)
+        rmgm_rows = mixed(moments, n, max(1, round(math.sqrt(n) / sigma)), 0.0, published, random)
+        equations = rmgm_rows.normal_equations(intercept=False)
+        rmgm = mixed_least_squares(equations).weights[:, 0]
+        own = model.weights[:, 0]
+        best = squared_error(moments, *least_squares(moments))
+        found.append(
+            (
+                np.linalg.norm(own - true),
+                np.linalg.norm(rmgm - true),
+                np.linalg.norm(true),
+                squared_error(moments, float(model.offsets[0]), own) - best,
+                squared_error(moments, float(moments[0, -1]), 0 * own) - best,
+            )
+        )
+    return Errors(*np.array(found, dtype=np.float64).T)
+
+
+def tables(setting: Setting, n: int, draws: int, random: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+    """Private moments (1/n) [1 X y]^T [1 X y] and least squares on them, for one table and vector of weights after another."""
+    for draw in range(draws):
+        if draw % PER_TABLE == 0:
+            features, residuals = random.uniform(-1, 1, (n, FEATURES)), random.normal(size=(n, 1))
+            raw = np.hstack([np.ones((n, 1)), features, residuals])
+            gram = raw.T @ raw / n
+        weights = random.uniform(-setting.weight, setting.weight, FEATURES)
+        turn = np.eye(FEATURES + 2)
+        turn[1:-1, -1], turn[-1, -1] = weights, setting.residual
+        moments = turn.T @ gram @ turn
+        yield moments, least_squares(moments)[1]
+
+
+def least_squares(moments: Floats) -> tuple[float, Floats]:
+    """(intercept, weights) of the last column on the others."""
+    found = np.linalg.solve(moments[:-1, :-1], moments[:-1, -1]).astype(np.float64)
+    return float(found[0]), found[1:]
+
+
+def squared_error(moments: Floats, offset: float, weights: Floats) -> float:
+    """Mean squared error of a model on the rows behind the moments."""
+    model = np.concatenate([[-offset], -weights, [1.0]])
+    return float(model @ moments @ model)
+
+
+def mixed(moments: Floats, n: int, outputs: int, anchor: float, variance: Floats, random: np.random.Generator) -> Rows:
+    """A release of mechanism ``mixed``, the last column being the outcome.
+
+    Args:
+        moments: (1/n) [1 D]^T [1 D].
+        n: patients.
+        outputs: k.
+        anchor: rho, 0 for none.
+        variance: (p,) of the noise of each column's entries.
+        random: the draw.
+    """
+    values, vectors = np.linalg.eigh(moments)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    rows = math.sqrt(n * (1 - anchor) / outputs) * random.normal(size=(outputs, len(moments))) @ root.T
+    if anchor:
+        rows = np.vstack([math.sqrt(anchor) * n * moments[0], rows])
+    rows[:, 1:] += random.normal(size=(len(rows), len(variance))) * np.sqrt(variance)
+    return Rows(
+        ones=rows[:, 0],
+        x=rows[:, 1:-1],
+        y=rows[:, -1:],
+        x_variance=variance[:-1],
+        y_variance=variance[-1:],
+        patients=float(n),
+        anchor=bool(anchor),
+        mixed=True,
+    )
+
+
+if __name__ == "__main__":
+    main("blocks_utility", run)

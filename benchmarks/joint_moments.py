@@ -1,0 +1,202 @@
+"""What a joint computation costs: whole releases through real processes, n patients, several hospitals, loopback TLS.
+
+Time runs from the moment at which every hospital has read its rows and joined, to the moment at which the release is
+visible at the hub: dealing, masking, sending, multiplying, noise, sealing, upload, verification, publication. Reading the
+tables is reported apart. Bytes are those of the loopback interface, which every byte passes once for each hop.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import statistics
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from benchmarks import kernels
+from benchmarks.report import RESULTS, Results, main
+from demo.consortium import Consortium, wait_for
+
+WORD_BYTES = 8
+PATIENCE = 1800.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one computation cost.
+
+    Attributes:
+        rows: n.
+        columns: of all hospitals together.
+        parties: m.
+        seconds: from the last hospital's joining to publication.
+        reading_seconds: the slowest hospital's reading of its table before it joins.
+        hop_bytes: bytes up to or down from the hub, the mean of both.
+        largest_gib: peak resident memory of the largest process.
+        numpy_seconds: X^T X of the same shape in float64, the least of seven.
+    """
+
+    rows: int
+    columns: int
+    parties: int
+    seconds: float
+    reading_seconds: float
+    hop_bytes: float
+    largest_gib: float
+    numpy_seconds: float
+
+    @property
+    def needed_bytes(self) -> int:
+        """What masked columns need on each hop: n columns (m - 1) words."""
+        return self.rows * self.columns * (self.parties - 1) * WORD_BYTES
+
+
+def run(quick: bool) -> Results:
+    """Cost of joint moments through real processes: seconds, bytes, memory, and growth in n, columns and m."""
+    results = Results()
+    cases = [(100_000, 30, 3)] if quick else [(1_000_000, 30, 3), (1_000_000, 100, 3)]
+    reaches = {30: 15.0, 100: 60.0}
+    costs = []
+    for rows, columns, parties in cases:
+        runs = measure(rows, columns, parties, 1 if quick else 3)
+        seconds = statistics.median(cost.seconds for cost in runs)
+        cost = min(runs, key=lambda each: abs(each.seconds - seconds))
+        costs += runs
+        name = f"{parties} parties, n = {rows:,}, {columns} columns"
+        results.add(f"{name}: seconds, median of {len(runs)}", seconds, None if quick else reaches[columns])
+        results.add(f"{name}: bytes on a hop over those masked columns need", cost.hop_bytes / cost.needed_bytes, 1.1)
+        results.add(f"{name}: MB up from each hospital, and as much down", cost.hop_bytes / parties / 1e6)
+        results.add(f"{name}: GiB of the largest process", max(each.largest_gib for each in runs), 2.0)
+        results.add(f"{name}: seconds over plain numpy X^T X", seconds / cost.numpy_seconds)
+        results.add(f"{name}: seconds to read the tables first", cost.reading_seconds)
+    profile = kernels.profile(*cases[-1])
+    for step, spent in profile.items():
+        results.add(f"processor seconds of the largest case: {step}", spent)
+    results.details["profile"] = profile
+    results.details["runs"] = [asdict(cost) for cost in costs]
+    if not quick:
+        results.details["growth"] = _growth()
+        _plot(results.details["growth"])
+    return results
+
+
+def measure(rows: int, columns: int, parties: int, releases: int = 1) -> list[Cost]:
+    """Releases of random columns, one after another, by one consortium."""
+    folder = Path(tempfile.mkdtemp(prefix="joint-moments-"))
+    names = [f"hospital{number}" for number in range(parties)]
+    held = [columns // parties + (number < columns % parties) for number in range(parties)]
+    try:
+        with Consortium(folder / "consortium") as consortium:
+            consortium.found(epsilon=50.0, delta=1e-8)
+            for number, name in enumerate(names):
+                _write(consortium.hospital(name), name, rows, held[number], number)
+            consortium.enrol(names)
+            consortium.open_hospitals(names)
+            return [_compute(consortium, names, rows, columns, number) for number in range(releases)]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compute(consortium: Consortium, names: list[str], rows: int, columns: int, number: int) -> Cost:
+    def catalogued() -> bool:
+        listed = consortium.run("coordinator", "party", "list", "--json", home=consortium.office)
+        return all(party["rows"] for party in json.loads(listed))
+
+    wait_for(catalogued, PATIENCE, "every hospital to report its columns")
+    held = "\n".join(f'{name} = ["*"]' for name in names)
+    (consortium.office / "request.toml").write_text(
+        f'title = "cost {number}"\nmechanism = "moments"\nepsilon = 1.0\ndelta = 1e-8\n'
+        f"grid_bits = {16 + number}\n[parties]\n{held}\n"  # no policy approves the same content twice
+    )
+    created = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
+    release = json.loads(created)["digest"]
+    logs = [consortium.log(name) for name in names]
+
+    def said(words: str) -> bool:
+        return all(f"release {release[:12]}: {words}" in log.read_text() for log in logs)
+
+    wait_for(lambda: said("approved"), PATIENCE, "every approval")
+    approved = time.monotonic()
+    wait_for(lambda: said("joins round"), PATIENCE, "every hospital to join")
+    started, bytes_before = time.monotonic(), _loopback_bytes()
+    published = consortium.hub / "storage" / "published" / release
+    wait_for(published.exists, PATIENCE, "the release to be published")
+    ended, bytes_after = time.monotonic(), _loopback_bytes()
+    peaks = [_peak_gib(process.pid) for process in consortium.processes.values()]
+    hop = (bytes_after - bytes_before) / 2
+    seconds = ended - started
+    return Cost(rows, columns, len(names), seconds, started - approved, hop, max(peaks), _numpy_seconds(rows, columns))
+
+
+def _write(home: Path, name: str, rows: int, columns: int, seed: int) -> None:
+    home.mkdir(parents=True)
+    random = np.random.default_rng(seed)
+    cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(columns)}
+    subjects = np.char.add("P", np.arange(rows).astype(str))
+    pa.parquet.write_table(pa.table({"subject": subjects, **cells}), home / "table.parquet")
+    declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
+    (home / "party.toml").write_text(
+        f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
+        f'[policy.auto_approve]\nmechanisms = ["moments"]\n\n[daemon]\npoll_seconds = 0.1\n\n{declared}'
+    )
+
+
+def _loopback_bytes() -> int:
+    """Bytes sent over the loopback interface since the machine started."""
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    return int(line.split(":")[1].split()[8])
+
+
+def _peak_gib(pid: int) -> float:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 2**20 if found else 0.0
+
+
+def _numpy_seconds(rows: int, columns: int) -> float:
+    data = np.random.default_rng(0).uniform(-1, 1, (rows, columns))
+    spent = []
+    for _ in range(7):  # the least: what the machine can do, whatever else it is busy with
+        started = time.monotonic()
+        data.T @ data
+        spent.append(time.monotonic() - started)
+    return min(spent)
+
+
+def _growth() -> dict[str, list[tuple[int, float]]]:
+    """Seconds against n, columns and m, one run each."""
+    return {
+        "patients": [(rows, measure(rows, 30, 3)[0].seconds) for rows in (30_000, 100_000, 300_000, 1_000_000)],
+        "columns": [(columns, measure(300_000, columns, 3)[0].seconds) for columns in (12, 30, 60, 120)],
+        "hospitals": [(parties, measure(300_000, 30, parties)[0].seconds) for parties in (2, 3, 4, 5, 6)],
+    }
+
+
+def _plot(growth: dict[str, list[tuple[int, float]]]) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    fixed = {
+        "patients": "30 columns, 3 hospitals",
+        "columns": "n = 300,000, 3 hospitals",
+        "hospitals": "n = 300,000, 30 columns",
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    for axis, (what, points) in zip(axes, growth.items(), strict=True):
+        axis.plot(*zip(*points, strict=True), marker="o")
+        axis.set(xlabel=what, title=fixed[what], ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("seconds to publication")
+    figure.savefig(RESULTS / "joint_moments.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main("joint_moments", run)

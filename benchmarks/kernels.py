@@ -1,0 +1,77 @@
+"""Where a joint computation's processor time goes: each step alone, on one process, for all hospitals together."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.report import Results, main
+from dprelease.moments.envelope import ColumnCipher, Context
+from dprelease.moments.ring import SecretStream, chunk_rows, product
+
+
+def profile(rows: int, columns: int, parties: int) -> dict[str, float]:
+    """Processor seconds of each step, all hospitals together.
+
+    Args:
+        rows: n.
+        columns: of all hospitals.
+        parties: m.
+    """
+    width = -(-columns // parties)
+    size = chunk_rows(width)
+    chunks = -(-rows // size)
+    pairs = parties * (parties - 1) // 2
+    copies = parties * (parties - 1)  # of one hospital's masked columns, each to one partner
+    stream = SecretStream(bytes(32))
+    words = stream.read_words(0, size, width)
+    small = (words >> np.uint64(48)).astype(np.int32) - (1 << 15)
+    cipher = ColumnCipher(bytes(32), Context("columns", "", "", "", "", ""))
+    plain = words.tobytes()
+    sealed = cipher.encrypt(0, plain)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "body"
+        return {
+            "keystream (deal, mask, multiply)": _seconds(lambda: stream.read_words(0, size, width))
+            * chunks
+            * (2 * pairs + copies + pairs),
+            "dealer's products A'A": _seconds(lambda: product(words, words)) * chunks * pairs,
+            "first halves A'U": _seconds(lambda: product(words, words)) * chunks * pairs,
+            "second halves U'Q": _seconds(lambda: product(words, small, right_bits=16)) * chunks * pairs,
+            "own moments Q'Q": _seconds(lambda: product(small, small, left_bits=16, right_bits=16)) * chunks * parties,
+            "masking Q + A": _seconds(lambda: words + small.astype(np.int64).view(np.uint64)) * chunks * copies,
+            "encryption": _seconds(lambda: cipher.encrypt(0, plain)) * chunks * copies,
+            "decryption": _seconds(lambda: cipher.decrypt(0, sealed)) * chunks * copies,
+            "SHA-256 at sender, relay and receiver": _seconds(lambda: hashlib.sha256(plain)) * chunks * copies * 3,
+            "writing bodies at sender and relay": _seconds(lambda: path.write_bytes(plain)) * chunks * copies * 2,
+        }
+
+
+def run(quick: bool) -> Results:
+    """Processor seconds of each step of a joint computation, n = 1e6, three hospitals."""
+    results = Results()
+    for columns in (30,) if quick else (30, 100):
+        spent = profile(1_000_000, columns, 3)
+        for step, seconds in spent.items():
+            results.add(f"n = 1e6, {columns} columns, 3 hospitals: {step}: processor seconds", seconds)
+        results.add(f"n = 1e6, {columns} columns, 3 hospitals: all steps: processor seconds", sum(spent.values()))
+    return results
+
+
+def _seconds(step: Callable[[], object], repeats: int = 15) -> float:
+    """Median processor seconds of a step."""
+    spent = []
+    for _ in range(repeats):
+        started = time.process_time()
+        step()
+        spent.append(time.process_time() - started)
+    return float(np.median(spent))
+
+
+if __name__ == "__main__":
+    main("kernels", run)

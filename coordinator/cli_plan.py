@@ -1,0 +1,135 @@
+"""`coordinator plan`: what a release would be worth, before any hospital is asked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coordinator.clock import utc_now
+from coordinator.console import opened, print_json, with_json, with_settings
+from coordinator.members import Members
+from coordinator.proposal_checks import agree, check_clashes, choose, enrolled, read_weight, reported
+from coordinator.proposals import Request
+from coordinator.settings import CoordinatorSettings
+from dprelease.assumptions import Mechanism, Setting, chosen, evenly
+from dprelease.canonical import read_data
+from dprelease.columns import Column
+from dprelease.comparison import MECHANISMS, SIGNALS, compare
+from dprelease.comparison_plot import draw
+from dprelease.errors import InvalidInput
+from dprelease.expected_error import EVEN_SPREAD
+from dprelease.gaussian import check_target
+from dprelease.settings import read_settings
+from dprelease.spec import Target
+
+
+@click.command()
+@click.argument("request", type=click.Path(dir_okay=False, path_type=Path), required=False)
+@click.option("--rows", type=click.IntRange(min=2), help="Patients, n; without a REQUEST.")
+@click.option("--parties", metavar="D1,D2,...", help="Columns of each hospital; without a REQUEST.")
+@click.option("--epsilon", type=float, help="Of the release; without a REQUEST.")
+@click.option("--delta", type=float, help="Of the release; without a REQUEST.")
+@click.option("--scope", type=click.Choice(["joint", "per-party"]), help="Joint if left out; without a REQUEST.")
+@click.option("--k", type=click.IntRange(min=1), help="Mixing rows; without a REQUEST.")
+@click.option("--rho", help="Weight of the anchor row; without a REQUEST.")
+@click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; without a REQUEST.")
+@click.option("--target", "outcome", metavar="COLUMN", help="Outcome of the fit; the last column if left out.")
+@click.option("--features", metavar="A,B,...", help="Columns to fit on, or how many; every other if left out.")
+@click.option(
+    "--mechanism", "mechanisms", multiple=True, type=click.Choice(MECHANISMS), help="May be repeated; or all."
+)
+@click.option("--signal", "signals", multiple=True, type=float, help="R^2 that you expect; may be repeated.")
+@click.option(
+    "--spread",
+    type=float,
+    default=EVEN_SPREAD,
+    show_default="1/3, evenly over the range",
+    help="Variance that you expect of a number scaled to [-1, 1].",
+)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw R^2 to this file, e.g. plan.png.")
+@with_json
+@with_settings
+def plan(
+    settings: CoordinatorSettings,
+    request: Path | None,
+    outcome: str | None,
+    features: str | None,
+    mechanisms: tuple[Mechanism, ...],
+    signals: tuple[float, ...],
+    spread: float,
+    plot: Path | None,
+    as_json: bool,
+    **numbers: Any,
+) -> None:
+    """Say what to expect of the REQUEST (as for `release create`), and which mechanism to choose. Nothing is proposed.
+
+    From public numbers and guesses alone, without any data: n and columns from the hospitals' catalogues, or, without a
+    REQUEST, from the options.
+
+    \b
+    Example:
+      coordinator plan study.toml --target glucose
+      coordinator plan --rows 20000 --parties 3,4,2 --epsilon 1 --delta 1e-6 --signal 0.3 --plot plan.png
+    """
+    given = {name: value for name, value in numbers.items() if value is not None}
+    if request is None:
+        public = _by_hand(given)
+    elif given:
+        raise InvalidInput(f"the request says already what --{', --'.join(given)} would say; give one or the other")
+    else:
+        with opened(settings) as store, store.reading() as tx:
+            public = _requested(read_settings(request, Request), tx.members, utc_now())
+    name, used = chosen(public["parties"], outcome, features)
+    setting = Setting(**public, mechanism="mixed", outcome=name, features=used, spread=spread)
+    found = compare(setting, mechanisms or MECHANISMS, signals or SIGNALS)
+    if plot is not None:
+        draw(found, plot)
+    if as_json:
+        print_json(found.to_json())
+        return
+    for line in found.lines():
+        click.echo(line)
+
+
+def _by_hand(given: dict[str, Any]) -> dict[str, Any]:
+    missing = [name for name in ("rows", "parties", "epsilon", "delta") if name not in given]
+    if missing:
+        raise InvalidInput(f"give a REQUEST, or else --{', --'.join(missing)} too")
+    target = {"scope": given.get("scope", "joint"), "epsilon": given["epsilon"], "delta": given["delta"]}
+    return {
+        "rows": given["rows"],
+        "parties": evenly(given["parties"]),
+        "target": read_data(Target, target, "coordinator plan"),
+        "outputs": given.get("k"),
+        "anchor_weight": _weight(given.get("rho")),
+        "curious": given.get("curious"),
+    }
+
+
+def _requested(request: Request, members: Members, now: datetime) -> dict[str, Any]:
+    names = tuple(request.parties)
+    for name in names:
+        enrolled(members, name, now)
+    catalogues = reported(members, names)
+    agreed = agree(catalogues)
+    parties: dict[str, tuple[Column, ...]] = {name: choose(request.parties[name], catalogues[name]) for name in names}
+    check_clashes(parties)
+    check_target(request.epsilon, request.delta)
+    return {
+        "rows": agreed.rows,
+        "parties": parties,
+        "target": request.target(),
+        "rows_per_subject": agreed.rows_per_subject,
+        "grid_bits": request.grid_bits,
+        "outputs": request.k,
+        "anchor_weight": _weight(request.rho),
+        "curious": request.curious or None,
+    }
+
+
+def _weight(rho: float | str | None) -> Fraction | None:
+    return None if rho is None else read_weight(rho)

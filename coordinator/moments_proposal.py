@@ -1,0 +1,142 @@
+"""The part of a proposal that is particular to joint moments: dealer, noise shares, and what to expect of them.
+
+Everything here follows from the declarations, n and the target alone: no party has looked at a row yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dprelease.calibration import budget
+from dprelease.catalogue import Catalogue
+from dprelease.columns import Column
+from dprelease.errors import InvalidInput
+from dprelease.moments.layout import Layout
+from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
+from dprelease.moments.scales import released_sd, share_scales
+from dprelease.moments.sensitivity import sensitivity
+from dprelease.spec import JointMoments, ReleaseSpec, Target
+
+Dealer = Literal["none", "rotating", "coordinator"]
+
+LARGEST_DEAL_BYTES = 3 << 20
+"""What the coordinator deals to one party fits in one message, whose default limit is 4 MiB."""
+
+EVEN_SPREAD = Fraction(1, 3)
+"""Variance of a column whose cells spread evenly over [-1, 1]."""
+
+
+@dataclass(frozen=True)
+class MomentsPlan:
+    """What a release of joint moments will be like, from public numbers alone.
+
+    Attributes:
+        variables: p, coded columns of all parties.
+        delta: Delta, how far one row can move the released entries, in scaled units.
+        noise_sd: standard deviation of the noise of an entry, in patients: an entry is a sum over patients of numbers
+            in [-1, 1].
+        rows: n.
+    """
+
+    variables: int
+    delta: float
+    noise_sd: float
+    rows: int
+
+    @property
+    def pays_from(self) -> int:
+        """About how many patients a fit of all columns needs to beat the mean, for evenly spread columns.
+
+        Then n/3, the variance that such a column sums up to, is 2 sd sqrt(p), the largest eigenvalue of the noise.
+        """
+        return math.ceil(2 * self.noise_sd * math.sqrt(self.variables) / EVEN_SPREAD)
+
+    def explain(self) -> str:
+        """One line: the noise, and with how many patients it pays."""
+        return (
+            f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
+            f"({self.noise_sd / self.rows:.2%} of n = {self.rows}). Fits begin to pay at about {self.pays_from} patients "
+            "if cells spread evenly over their declared ranges, later if they do not."
+        )
+
+
+def plan_moments(
+    columns: Mapping[str, tuple[Column, ...]],
+    agreed: Catalogue,
+    target: Target,
+    grid_bits: int,
+    curious: int | None,
+    dealer: Dealer | None,
+) -> tuple[Fraction, JointMoments, MomentsPlan]:
+    """mu^2, which every party is charged in full, the parameters of the release, and what to expect.
+
+    Args:
+        columns: party to declared columns.
+        agreed: n and q, which the parties agree on.
+        target: privacy target, for the whole row.
+        grid_bits: b.
+        curious: t; None for the default.
+        dealer: who deals; None for the default.
+
+    Raises:
+        InvalidInput: curious and dealer do not fit the number of parties, or one another.
+    """
+    parties = len(columns)
+    curious, dealer = choose_dealer(parties, curious, dealer)
+    variables = Layout(tuple(column for declared in columns.values() for column in declared)).variables
+    bound, mu2 = sensitivity(variables), budget(target)
+    scale, diagonal = share_scales(bound, mu2, parties, curious, grid_bits, agreed.rows_per_subject)
+    moments = JointMoments(curious=curious, dealer=dealer, mu2=str(mu2), scale=scale, diagonal_scale=diagonal)
+    noise_sd = released_sd(scale, parties) / 4**grid_bits
+    return mu2, moments, MomentsPlan(len(variables), math.sqrt(bound.squared), noise_sd, agreed.rows)
+
+
+def choose_dealer(parties: int, curious: int | None, dealer: Dealer | None) -> tuple[int, Dealer]:
+    """t and the dealer: those asked for if they are possible, else the defaults (joint_moments.md "Who may learn what").
+
+    Args:
+        parties: m.
+        curious: t as asked for.
+        dealer: as asked for.
+
+    Raises:
+        InvalidInput: they are not possible.
+    """
+    if parties == 1:
+        if curious or dealer not in (None, "none"):
+            raise InvalidInput("one party alone computes its moments itself: leave out curious and dealer")
+        return 0, "none"
+    wanted = 1 if curious is None else curious
+    if not 1 <= wanted < parties:
+        raise InvalidInput(
+            f"curious must lie between 1 and {parties - 1} with {parties} parties, not {wanted}: "
+            "a hospital knows its own noise, and somebody's noise must stay unknown"
+        )
+    may_rotate = parties > 2 and wanted == 1
+    if dealer == "rotating" and not may_rotate:
+        raise InvalidInput(
+            "a rotating dealer needs three parties or more and curious = 1; leave out dealer, and the coordinator deals"
+        )
+    if dealer == "none":
+        raise InvalidInput("several parties need a dealer: leave it out, or write 'rotating' or 'coordinator'")
+    return wanted, dealer or ("rotating" if may_rotate else "coordinator")
+
+
+def check_deal_sizes(spec: ReleaseSpec) -> None:
+    """Refuse what the coordinator could not deal: it answers every party with one message.
+
+    Raises:
+        InvalidInput: with the party and the size.
+    """
+    plan = Plan(spec)
+    for party in plan.parties if plan.dealt_by(COORDINATOR) else ():
+        size = plan.deal_size(party, COORDINATOR) + SEAL_BYTES
+        if size > LARGEST_DEAL_BYTES:
+            raise InvalidInput(
+                f"the coordinator would have to deal {size / (1 << 20):.1f} MiB to {party}, and at most "
+                f"{LARGEST_DEAL_BYTES >> 20} MiB are possible; release fewer columns or levels"
+            )

@@ -1,0 +1,265 @@
+"""Mechanisms side by side: what each is expected to give, from when on it would pay, and one sentence that recommends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dprelease.assumptions import Mechanism, Setting
+from dprelease.forecast import (
+    MOST_EPSILON,
+    MOST_ROWS,
+    Forecast,
+    Release,
+    epsilon_needed,
+    forecast,
+    mean_variance,
+    proposed,
+    rows_needed,
+)
+from dprelease.moments.layout import Layout
+
+MECHANISMS: tuple[Mechanism, ...] = ("mixed", "rows", "moments")
+"""Every mechanism; those that need least trust come first."""
+SIGNALS = (0.1, 0.3, 0.5, 0.9)
+"""R^2 that are assumed unless somebody knows better."""
+ALIKE = 0.02
+"""Difference of expected R^2 that is not worth trusting others for."""
+
+NO_DATA = (
+    "No data were read and nothing is spent: all of this follows from public numbers and from guesses about the data."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One mechanism under one assumption.
+
+    Attributes:
+        mechanism: its name.
+        forecast: what is expected.
+        rows_needed: about the least n with which a fit is useful; None above `MOST_ROWS`.
+        epsilon_needed: about the least epsilon; None above `MOST_EPSILON`.
+    """
+
+    mechanism: Mechanism
+    forecast: Forecast
+    rows_needed: int | None
+    epsilon_needed: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several mechanisms under several assumptions.
+
+    Attributes:
+        settings: one for each mechanism.
+        signals: assumed R^2, ascending.
+        cells: one for each signal and mechanism, signal by signal.
+    """
+
+    settings: tuple[Setting, ...]
+    signals: tuple[float, ...]
+    cells: tuple[Cell, ...]
+
+    def of(self, mechanism: Mechanism) -> tuple[Cell, ...]:
+        """One mechanism's cells, by signal."""
+        return tuple(cell for cell in self.cells if cell.mechanism == mechanism)
+
+    def recommendation(self) -> str:
+        """One sentence: which mechanism to choose, or when one would pay."""
+        useful = {setting.mechanism: _useful_from(self.of(setting.mechanism)) for setting in self.settings}
+        found = {name: signal for name, signal in useful.items() if signal is not None}
+        if not found:
+            return self._none()
+        earliest = min(found.values())
+        best = max((name for name in found if found[name] == earliest), key=self._worth)
+        for name in found:  # those that need less trust come first
+            if found[name] == earliest and self._alike(name, best):
+                best = name
+                break
+        others = [f"{name} {_from(useful[name])}" for name in useful if name != best]
+        compared = f" ({', '.join(others)})" if others else ""
+        trust = ""
+        if best == "moments" and len(self.settings[0].parties) > 1:
+            trust = "; hospitals have to trust one another's software for it"
+        return (
+            f"Choose {best}: expected to beat the mean and keep most of the signal {_from(earliest)}{compared}{trust}."
+        )
+
+    def _none(self) -> str:
+        text = "Choose none of them for a regression: the mean is expected to predict about as well"
+        hopes = [cell for cell in self.cells if cell.rows_needed is not None]
+        if not hopes:
+            return f"{text}, with any n."
+        middle = self.signals[len(self.signals) // 2]
+        best = min(hopes, key=lambda cell: (cell.forecast.signal != middle, cell.rows_needed))
+        epsilon = "" if best.epsilon_needed is None else f" or from epsilon = {best.epsilon_needed:.2g}"
+        return (
+            f"{text}; {best.mechanism} would pay from about {_patients(best.rows_needed)} patients{epsilon} "
+            f"if R^2 = {best.forecast.signal:g}."
+        )
+
+    def _worth(self, mechanism: Mechanism) -> float:
+        return sum(cell.forecast.r2 for cell in self.of(mechanism))
+
+    def _alike(self, mechanism: Mechanism, best: Mechanism) -> bool:
+        pairs = zip(self.of(mechanism), self.of(best), strict=True)
+        return all(one.forecast.r2 >= other.forecast.r2 - ALIKE for one, other in pairs)
+
+    def lines(self) -> list[str]:
+        """Everything as text: what was assumed, what would be released, what to expect, the recommendation."""
+        first = self.settings[0]
+        target, width = first.target, sum(first.guess(name).width for name in first.features)
+        scope = target.scope + (" (moments: joint)" if target.scope == "per-party" else "")
+        return [
+            NO_DATA,
+            f"public: n = {first.rows}, {len(first.columns)} columns at {len(first.parties)} parties, {first.outcome} on "
+            f"{width} features, (epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {scope}",
+            f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
+            "range), levels are equally frequent, features uncorrelated; R^2 as in the first column",
+            "",
+            *_table(("MECHANISM", "RELEASED", "NOISE SD", "CHARGED MU^2"), [_released(each) for each in self.settings]),
+            "",
+            *_table(
+                (
+                    "R^2",
+                    "MECHANISM",
+                    "EXPECTED R^2",
+                    "OF THE MEAN",
+                    "COEFFICIENTS OFF BY",
+                    "PAYS FROM n",
+                    "FROM epsilon",
+                ),
+                [_row(cell) for cell in self.cells],
+            ),
+            "",
+            *self._notes(),
+            self.recommendation(),
+        ]
+
+    def _notes(self) -> list[str]:
+        delta, rows = self.settings[0].target.delta, self.settings[0].rows
+        if delta * rows >= 1:
+            return [f"note: delta = {delta:g} is not below 1/n; such a release is refused unless delta is lowered"]
+        if any((cell.rows_needed or 0) * delta >= 1 for cell in self.cells):
+            return [
+                f"note: more than {1 / delta:,.0f} patients ask for a smaller delta, and so for a few more patients"
+            ]
+        return []
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        first = self.settings[0]
+        return {
+            "data_read": False,
+            "rows": first.rows,
+            "parties": {name: [column.name for column in columns] for name, columns in first.parties.items()},
+            "outcome": first.outcome,
+            "features": list(first.features),
+            "target": first.target.model_dump(mode="json"),
+            "spread": first.spread,
+            "releases": {setting.mechanism: _release_json(setting, proposed(setting)) for setting in self.settings},
+            "forecasts": [_cell_json(cell) for cell in self.cells],
+            "recommendation": self.recommendation(),
+        }
+
+
+def compare(
+    setting: Setting, mechanisms: Sequence[Mechanism] = MECHANISMS, signals: Sequence[float] = SIGNALS
+) -> Comparison:
+    """Forecasts for all mechanisms and assumptions.
+
+    Args:
+        setting: public numbers and guesses; its mechanism plays no part.
+        mechanisms: which ones.
+        signals: assumed R^2.
+
+    Raises:
+        InvalidInput: a signal is not in (0, 1].
+    """
+    settings = tuple(replace(setting, mechanism=name) for name in MECHANISMS if name in mechanisms)
+    assumed = tuple(sorted(set(signals)))
+    cells = tuple(
+        Cell(each.mechanism, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))
+        for signal in assumed
+        for each in settings
+    )
+    return Comparison(settings, assumed, cells)
+
+
+def _useful_from(cells: Sequence[Cell]) -> float | None:
+    return next((cell.forecast.signal for cell in cells if cell.forecast.useful), None)
+
+
+def _from(signal: float | None) -> str:
+    return "nowhere" if signal is None else f"from R^2 = {signal:g} on"
+
+
+def _released(setting: Setting) -> tuple[str, ...]:
+    release, deviation = proposed(setting), math.sqrt(mean_variance(setting, proposed(setting)))
+    shape, unit = f"{setting.rows} rows", "of a scaled cell"
+    if setting.mechanism == "mixed":
+        shape = f"{release.outputs} mixed rows, rho = {release.anchor_weight}"
+    elif setting.mechanism == "moments":
+        shape, unit = f"{Layout(setting.columns).entries} sums", "of a sum, per patient"
+    charged = ", ".join(f"{name} {float(price):.6g}" for name, price in release.prices.items())
+    return setting.mechanism, shape, f"{deviation:.3g} {unit}", charged
+
+
+def _row(cell: Cell) -> tuple[str, ...]:
+    found = cell.forecast
+    return (
+        f"{found.signal:g}",
+        cell.mechanism,
+        _share(found.r2) + ("" if found.useful else " (as the mean)"),
+        _share(found.constant_r2),
+        f"{found.coefficient_error:.0%}",
+        _patients(cell.rows_needed),
+        f"{cell.epsilon_needed:.2g}" if cell.epsilon_needed is not None else f"above {MOST_EPSILON:g}",
+    )
+
+
+def _share(r2: float) -> str:
+    return f"{round(r2, 3) + 0.0:.3f}"  # never -0.000
+
+
+def _patients(rows: int | None) -> str:
+    """Two digits of a number of patients."""
+    if rows is None:
+        return f"above {MOST_ROWS:.0e}"
+    return f"{float(f'{rows:.1e}'):,.0f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (header, *rows)
+    ]
+
+
+def _release_json(setting: Setting, release: Release) -> dict[str, Any]:
+    return {
+        "k": release.outputs,
+        "rho": None if release.anchor_weight is None else str(release.anchor_weight),
+        "noise_sd": math.sqrt(mean_variance(setting, release)),
+        "charged_mu2": {name: str(price) for name, price in release.prices.items()},
+    }
+
+
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    found = cell.forecast
+    return {
+        "mechanism": cell.mechanism,
+        "assumed_r2": found.signal,
+        "expected_r2": found.r2,
+        "constant_r2": found.constant_r2,
+        "kept": found.kept,
+        "coefficient_error": found.coefficient_error,
+        "useful": found.useful,
+        "rows_needed": cell.rows_needed,
+        "epsilon_needed": cell.epsilon_needed,
+    }

@@ -1,0 +1,165 @@
+"""How far off a linear fit is expected to be, from public numbers and an assumed regression, and what shrinking saves of it.
+
+Scaled units throughout. The regression y = x w + e is assumed as R^2 = `Assumed.signal` of the outcome's variance v_y, to
+which d features contribute equally; lambda_i is the variance of feature i that the other features leave free (1 / (C^-1)_ii
+for a covariance C), so that w_i^2 lambda_i = R^2 v_y / d. An *error* is what a fit's predictions are off from those of
+least squares on the private rows, squared and averaged over patients: (w' - w)^T C (w' - w) for its weights.
+
+**Rows** (utility.md 2, formula (1), for features that differ). Let k released rows have the signal of n patients spread over
+them, N = n (1 - rho), and noise of variance s_i^2 in an entry of feature i, theta_i = k s_i^2 / (N lambda_i) of its signal.
+De-biased least squares are off by w' - w = C^-1 r with r = (1/N) [X^T (residuals) + k S w], a sum over k rows, so that
+
+    error = tr(C^-1 Cov r) = k/(k-d-1) 1/N [ sum_i (1 + theta_i) (N tau^2 / k + s_y^2 + sum_i w_i^2 s_i^2)
+                                             + sum_i theta_i w_i^2 s_i^2 ],   tau^2 = (1 - R^2) v_y.                (1)
+
+The last sum, which (1) in utility.md leaves out, comes from noise that is in features and residuals alike. If C were known
+up to a factor, one would regress on the best guess of a row's signal, from which its own noise differs by s_i^2 / (1 +
+theta_i) only: that takes the place of s_i^2 in the first line, and the second falls away. Method ``calibrated`` draws C's
+spectrum together by as much as the rows allow and lies between the two, near the second for features as even as assumed,
+near the first for related ones: `UNKNOWN` = half of each is taken. They differ much only where s_y^2 and tau^2 are
+small. Without a mixing matrix k = n, and (1) contains the sampling error d tau^2 / n of the private rows, on the safe side.
+
+**Moments.** Released are G + N, every entry of N with standard deviation s but for own entries: variance s^2 / v for numbers, 0
+for binaries. With u = (-b_0, -w, 1) the least-squares equations of the true moments say G u = 0 in the rows of (1, x), so
+those of the noisy ones are off by r = N u / n, and to first order w' - w = -C^-1 (r_i - m_i r_0)_i with m the features'
+means. Entries of N are independent, and weights of any sign are equally likely, of which b_0 = m_y - sum m_i w_i consists, so
+
+    error = sum_i Var(r_i - m_i r_0) / lambda_i
+    Var(r_i - m_i r_0) = (s/n)^2 [ b_0^2 + (1 + m_i^2) (1 + |w|^2) - (1 - h_i) w_i^2 ],                              (2)
+
+h_i = 1/v + 2 m_i^2 for numbers, 2 m_i^2 for binaries. For L dummies of a category h_i = 2 - L - 4 m_i + 2 m_i^2: the entries
+between them are exact, and N_ii = N_i0.
+For even features around 0 this is the error (s / (n lambda))^2 (d + (d - 1 + 1/v) |w|^2) of the weights: it falls like 1/n.
+Second order counts when 2 s sqrt(d) nears n lambda, where inverting G + N explodes; but then nothing is left unshrunk.
+
+**Shrinking.** In coordinates in which C is I, both are d numbers theta + N(0, error/d), of which |theta|^2 = R^2 v_y is
+signal. A Bayesian ridge, theta ~ N(0, (e/d) I) with e log-uniform on [1e-4, 1/3], multiplies what it sees by a factor in
+[0, 1] that depends on its length alone; its risk is an integral over two numbers, the part along theta and the length of
+the rest. `kept` is one minus this risk over the signal: below the threshold it is about 0, above it tends to
+1 - error/signal. The prior is that of method ``calibrated``; ``shrinkage`` on moments comes to nearly the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaincinv
+
+from dprelease.release import Floats
+
+EVEN_SPREAD = 1 / 3
+"""Variance of a column whose cells spread evenly over its public range, scaled units."""
+EXPLAINED = np.geomspace(1e-4, EVEN_SPREAD, 25)
+"""Variances of an outcome, scaled units, that a fit's prior believes its features to explain."""
+
+UNKNOWN = 0.5
+"""How far the features' covariance counts as unknown, between 0 and 1."""
+
+_NODES = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Assumed:
+    """A regression as it is assumed, scaled units.
+
+    Attributes:
+        signal: R^2 of least squares on the private rows, in (0, 1].
+        free: (d,) lambda_i.
+        mean: (d,) m_i.
+        outcome_variance: v_y.
+        outcome_mean: m_y.
+    """
+
+    signal: float
+    free: Floats
+    mean: Floats
+    outcome_variance: float
+    outcome_mean: float
+
+    @property
+    def explained(self) -> float:
+        """R^2 v_y."""
+        return self.signal * self.outcome_variance
+
+    @property
+    def residual(self) -> float:
+        """tau^2."""
+        return self.outcome_variance - self.explained
+
+    @property
+    def squares(self) -> Floats:
+        """(d,) w_i^2."""
+        return self.explained / (len(self.free) * self.free)
+
+
+def rows_error(
+    assumed: Assumed, patients: float, outputs: int, noise: Floats, outcome_noise: float, unknown: float = UNKNOWN
+) -> float:
+    """Formula (1); infinite with too few rows.
+
+    Args:
+        assumed: the regression.
+        patients: N.
+        outputs: k, or n without a mixing matrix.
+        noise: (d,) s_i^2.
+        outcome_noise: s_y^2.
+        unknown: 1 for de-biased least squares, 0 for a covariance of the features that is known up to a factor.
+    """
+    d = len(assumed.free)
+    if outputs <= d + 1:
+        return math.inf
+    theta = outputs * noise / (patients * assumed.free)
+    own = assumed.squares * noise
+    within = assumed.residual * patients / outputs + outcome_noise + own @ (unknown + (1 - unknown) / (1 + theta))
+    return float(outputs / (outputs - d - 1) * ((1 + theta).sum() * within + unknown * (theta @ own)) / patients)
+
+
+def moments_error(assumed: Assumed, noise: float, own: Floats) -> float:
+    """Formula (2).
+
+    Args:
+        assumed: the regression.
+        noise: s/n.
+        own: (d,) h_i.
+    """
+    squares = assumed.squares
+    length = 1 + float(squares.sum())
+    offset = assumed.outcome_mean**2 + float(assumed.mean**2 @ squares)  # b_0^2 for weights of any signs
+    rows = length + offset - (1 - own) * squares + assumed.mean**2 * length
+    return float(noise**2 * (rows / assumed.free).sum())
+
+
+def kept(signal: float, error: float, features: int) -> float:
+    """Part of the signal that is left after shrinking; about 0, and possibly a little below, where there is none to be seen.
+
+    Args:
+        signal: R^2 v_y > 0, scaled units.
+        error: before shrinking, > 0.
+        features: d.
+    """
+    if not math.isfinite(error):
+        return 0.0
+    variance, prior = error / features, EXPLAINED / features
+    along, weight = np.polynomial.hermite_e.hermegauss(_NODES)
+    first = (math.sqrt(signal) + math.sqrt(variance) * along)[:, None]
+    rest = np.zeros(1)
+    if features > 1:  # chi^2 with d - 1 degrees of freedom, by the middles of parts of equal probability
+        rest = 2 * variance * gammaincinv((features - 1) / 2, (np.arange(_NODES) + 0.5) / _NODES)
+    spread = (prior + variance)[:, None, None]
+    likelihood = -0.5 * (features * np.log(spread) + (first**2 + rest) / spread)
+    belief = np.exp(likelihood - likelihood.max(axis=0))
+    factor = (belief * prior[:, None, None] / spread).sum(axis=0) / belief.sum(axis=0)
+    risk = ((factor * first - math.sqrt(signal)) ** 2 + factor**2 * rest).mean(axis=1) @ weight / weight.sum()
+    return float(1 - risk / signal)
+
+
+def bounded(error: float, reach: float) -> float:
+    """Error of an estimate once it is drawn to the middle of the range it is known to lie in.
+
+    Args:
+        error: variance of the estimate.
+        reach: variance of a uniform number in that range.
+    """
+    return error * reach / (error + reach)

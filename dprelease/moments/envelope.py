@@ -1,0 +1,165 @@
+"""End-to-end encryption between hospitals, through a relay that is trusted with nothing.
+
+A message to one recipient is sealed to its session key with a fresh X25519 key that is thrown away at once, so that not
+even its sender can open it again: a dealer that has sealed its seeds and forgotten them holds nothing. Masked columns
+are encrypted once, under a content key that is sealed to each recipient. HKDF-SHA-256 has a context for every purpose;
+the same context is ChaCha20-Poly1305's associated data. All keys are used for one message or one file only.
+
+Source: joint_moments.md "Protocol", step 2; second_reading.md 5, "Cheap measures to adopt", 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from dprelease.canonical import canonical_bytes
+from dprelease.errors import IntegrityError
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
+_NO_NONCE = bytes(_NONCE_BYTES)  # under a key that seals one message, any nonce will do
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a ciphertext is bound to.
+
+    Attributes:
+        purpose: what it is for; one for each use of a key.
+        spec: digest of the release spec.
+        session: digest of the session.
+        sender: who made it.
+        receiver: whom it is for; empty for columns, whose content key is sealed to each receiver.
+        topic: whose mask or dealing it is about; may be empty.
+    """
+
+    purpose: str
+    spec: str
+    session: str
+    sender: str
+    receiver: str
+    topic: str
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes, beginning with the protocol's name and version."""
+        return b"dprelease/moments/v1|" + canonical_bytes(vars(self))
+
+
+def new_session_key() -> X25519PrivateKey:
+    """A fresh key pair for one session of one party."""
+    return X25519PrivateKey.generate()
+
+
+def public_bytes(key: X25519PrivateKey) -> bytes:
+    """The 32 public bytes of a session key."""
+    return key.public_key().public_bytes_raw()
+
+
+def private_bytes(key: X25519PrivateKey) -> bytes:
+    """The 32 secret bytes of a session key, for the party's own disk."""
+    return key.private_bytes(serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption())
+
+
+def seal(receiver: bytes, message: bytes, context: Context) -> bytes:
+    """Encrypt to one recipient: ephemeral public key (32 bytes), ciphertext, tag (16 bytes).
+
+    Args:
+        receiver: public bytes of its session key.
+        message: the plaintext.
+        context: what it is bound to.
+
+    Raises:
+        IntegrityError: the receiver's key is not one.
+    """
+    once = X25519PrivateKey.generate()
+    key = _derive(_agree(once, receiver), public_bytes(once) + receiver, context)
+    return public_bytes(once) + ChaCha20Poly1305(key).encrypt(_NO_NONCE, message, context.to_bytes())
+
+
+def unseal(key: X25519PrivateKey, sealed: bytes, context: Context) -> bytes:
+    """Decrypt what was sealed to us.
+
+    Raises:
+        IntegrityError: it was altered, or made for another purpose, session, sender or receiver.
+    """
+    once = sealed[:KEY_BYTES]
+    try:
+        shared = _derive(_agree(key, once), once + public_bytes(key), context)
+        return ChaCha20Poly1305(shared).decrypt(_NO_NONCE, sealed[KEY_BYTES:], context.to_bytes())
+    except (InvalidTag, IntegrityError) as error:
+        raise IntegrityError(
+            f"what {context.sender or 'the coordinator'} sent does not open as a {context.purpose}"
+        ) from error
+
+
+def shared_seed(key: X25519PrivateKey, peer: bytes, context: Context) -> bytes:
+    """The 32-byte seed that two parties of a session share and nobody else knows, the same at both.
+
+    Args:
+        key: our session key.
+        peer: public bytes of the peer's.
+        context: the same at both ends, hence with the two names in the spec's order.
+
+    Raises:
+        IntegrityError: the peer's key is not one.
+    """
+    return _derive(_agree(key, peer), b"", context)
+
+
+class ColumnCipher:
+    """Encrypts or decrypts the chunks of one file of masked columns; the number of the chunk is the nonce.
+
+    Args:
+        key: content key, for this file only.
+        context: what the file is bound to.
+    """
+
+    def __init__(self, key: bytes, context: Context) -> None:
+        self._cipher = ChaCha20Poly1305(key)
+        self._context = context
+
+    def encrypt(self, number: int, chunk: bytes | memoryview) -> bytes:
+        """A chunk's ciphertext, 16 bytes longer."""
+        return self._cipher.encrypt(number.to_bytes(_NONCE_BYTES, "big"), chunk, self._context.to_bytes())
+
+    def decrypt(self, number: int, chunk: bytes | memoryview) -> bytes:
+        """A chunk's plaintext.
+
+        Raises:
+            IntegrityError: it was altered, is another chunk, or belongs elsewhere.
+        """
+        try:
+            return self._cipher.decrypt(number.to_bytes(_NONCE_BYTES, "big"), chunk, self._context.to_bytes())
+        except InvalidTag as error:
+            raise IntegrityError(
+                f"chunk {number} of the masked columns of {self._context.sender} was altered"
+            ) from error
+
+
+def new_content_key() -> bytes:
+    """A fresh content key."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def commitment(content_key: bytes) -> str:
+    """What a sender signs about a content key: one ciphertext then has one plaintext, which the cipher alone does not say."""
+    return hashlib.sha256(b"dprelease/moments/content-key/v1" + content_key).hexdigest()
+
+
+def _agree(key: X25519PrivateKey, peer: bytes) -> bytes:
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(peer))
+    except ValueError as error:  # a wrong length, or a point of small order
+        raise IntegrityError("a session key is not a usable X25519 key") from error
+
+
+def _derive(shared: bytes, salt: bytes, context: Context) -> bytes:
+    return HKDF(hashes.SHA256(), KEY_BYTES, salt or None, context.to_bytes()).derive(shared)

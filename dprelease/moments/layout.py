@@ -1,0 +1,135 @@
+"""Which integers a joint-moments release consists of: coded columns, and the entries of their Gram matrix.
+
+The Gram matrix is that of x = (1, z): the constant, coded as the grid unit G so that its sums do not drown in noise
+(second_reading.md 3), and p coded columns z, here called variables. A column becomes
+
+    numeric                       one variable in [-G, G]
+    categorical, one level        one variable, +G for the level and -G for ``other`` (a binary)
+    categorical, more levels      a 0/G variable for every level and ``other``
+
+Source: joint_moments.md, "Sensitivity"; second_reading.md 3, "Best coding".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.columns import CategoricalColumn, Column, NumericColumn
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One coded column.
+
+    Attributes:
+        name: the released name it stands for; a binary has the name of its declared level.
+        kind: ``numeric``, ``binary`` (+G or -G) or ``level`` (0 or G).
+        column: position of the declared column it came from.
+    """
+
+    name: str
+    kind: Literal["numeric", "binary", "level"]
+    column: int
+
+
+def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:
+    """The variables that declared columns become, in order."""
+    found = []
+    for position, column in enumerate(columns):
+        if isinstance(column, NumericColumn):
+            found.append(Variable(column.name, "numeric", position))
+        elif is_binary(column):
+            found.append(Variable(column.released[0], "binary", position))
+        else:
+            found += [Variable(name, "level", position) for name in column.released]
+    return tuple(found)
+
+
+def is_binary(column: Column) -> bool:
+    """Whether a column has two levels, its declared one and ``other``, and so becomes one variable."""
+    return isinstance(column, CategoricalColumn) and len(column.levels) == 1
+
+
+def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArray[np.int32]:
+    """Variables from the codes of `BoundedRows`: (n, d) to (n, variables), both int32 on the grid.
+
+    Only binaries differ: their one-hot pair (level, other) becomes level - other, which is +G or -G.
+    """
+    parts, position = [], 0
+    for column in columns:
+        group = codes[:, position : position + len(column.released)]
+        position += len(column.released)
+        parts.append(group[:, :1] - group[:, 1:] if is_binary(column) else group)
+    return np.ascontiguousarray(np.hstack(parts))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The entries of a (p+1) x (p+1) Gram matrix, index 0 being the constant.
+
+    Attributes:
+        columns: declarations of all parties, in the spec's order.
+    """
+
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """The p variables; entry i + 1 of x is variable i."""
+        return variables(self.columns)
+
+    @cached_property
+    def _released(self) -> tuple[Integers, Integers, npt.NDArray[np.bool_]]:
+        kinds = np.array(["constant", *(variable.kind for variable in self.variables)])
+        owner = np.array([-1, *(variable.column for variable in self.variables)])
+        row, column = np.triu_indices(len(kinds))
+        same = owner[row] == owner[column]
+        numeric = kinds[row] == "numeric"
+        noisy = ~same | numeric  # within one declared column only a number's square is neither public nor derived
+        return row[noisy], column[noisy], (same & numeric)[noisy]
+
+    @property
+    def rows(self) -> Integers:
+        """(E,) row of each noisy entry, upper triangle, row by row."""
+        return self._released[0]
+
+    @property
+    def cols(self) -> Integers:
+        """(E,) column of each noisy entry."""
+        return self._released[1]
+
+    @property
+    def diagonal(self) -> npt.NDArray[np.bool_]:
+        """(E,) whether an entry is the square of a numeric variable, which takes less noise."""
+        return self._released[2]
+
+    @property
+    def entries(self) -> int:
+        """E, the number of noisy entries: what every party's block has."""
+        return len(self.rows)
+
+    def matrix(self, values: npt.NDArray[np.floating[Any]], square: float) -> npt.NDArray[np.float64]:
+        """The symmetric (p+1, p+1) matrix from its E noisy entries, the public ones and the derived ones.
+
+        Args:
+            values: (E,) noisy entries, any unit.
+            square: n times the square of the constant in the same unit, which is also a binary's own entry.
+        """
+        size = len(self.variables) + 1
+        matrix = np.zeros((size, size))
+        matrix[self.rows, self.cols] = values
+        matrix[self.cols, self.rows] = values
+        matrix[0, 0] = square
+        for index, variable in enumerate(self.variables, 1):
+            if variable.kind == "binary":
+                matrix[index, index] = square
+            elif variable.kind == "level":
+                matrix[index, index] = matrix[0, index]  # a 0/G column: its square is G times itself
+        return matrix

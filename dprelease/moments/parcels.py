@@ -1,0 +1,168 @@
+"""Parcels: everything that hospitals send one another in a session, as signed headers with sealed bodies.
+
+A header says what the parcel is and is signed with the sender's identity key, which the receivers have pinned. The hub's
+relay stores and hands out parcels without being able to open, alter or invent one.
+
+    offer        the sender's session key for one round; no body
+    deal         dealt randomness, sealed to one receiver
+    columns      masked columns under one dealer's mask, encrypted under a content key
+    key          that content key, sealed to one receiver
+    transcript   what the sender has seen of the session; no body
+
+Source: joint_moments.md "Protocol", steps 2 to 5; second_reading.md 5, "Cheap measures to adopt", 1, 2 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dprelease.canonical import Value, canonical_bytes, sha256
+from dprelease.columns import Name
+from dprelease.errors import IntegrityError
+from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.signing import SESSION, PrivateKey, PublicKey, sign, verify
+from dprelease.spec import Digest, ReleaseSpec
+
+NOTHING = sha256(b"")
+"""Digest of an empty body."""
+
+MOST_ROUNDS = 64
+"""After so many fresh starts something is wrong that starting again does not mend."""
+
+Kind = Literal["offer", "deal", "columns", "key", "transcript"]
+
+
+class ParcelHeader(Value):
+    """What a parcel is.
+
+    Attributes:
+        spec: digest of the release spec.
+        round: which attempt at a session, from 1.
+        session: digest of the session; empty in an offer, which is there before it.
+        kind: see above.
+        sender: party that made it.
+        receivers: parties that may have the body, in the spec's order; none for a parcel without one.
+        topic: dealer whose mask is on the columns; empty where the coordinator deals, and for other kinds.
+        statement: session key (offer), commitment to the content key (columns), digest of the transcript (transcript).
+        size: bytes of the body.
+        sha256: their digest.
+    """
+
+    format: Literal[1] = 1
+    spec: Digest
+    round: Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
+    session: Digest | Literal[""]
+    kind: Kind
+    sender: Name
+    receivers: tuple[Name, ...]
+    topic: Name | Literal[""]
+    statement: Digest | Literal[""]
+    size: Annotated[int, Field(ge=0)]
+    sha256: Digest
+
+    @property
+    def place(self) -> tuple[int, str, str, str, str]:
+        """Where it belongs: of two parcels in one place at most one is genuine."""
+        return self.round, self.kind, self.sender, self.topic, ",".join(self.receivers)
+
+
+class Parcel(Value):
+    """A signed header."""
+
+    header: ParcelHeader
+    signature: str
+
+
+def sign_parcel(key: PrivateKey, header: ParcelHeader) -> Parcel:
+    """A header with its sender's signature."""
+    return Parcel(header=header, signature=sign(key, SESSION, header.to_bytes()))
+
+
+def check_parcel(parcel: Parcel, spec: ReleaseSpec, keys: Mapping[str, PublicKey] | None = None) -> None:
+    """Check that a parcel is one that this spec's plan calls for.
+
+    Args:
+        parcel: as it came.
+        spec: of the release.
+        keys: party to identity key, under the pins; None where only the shape is checked (the relay).
+
+    Raises:
+        IntegrityError: it is not, or was not signed by its sender.
+    """
+    header = parcel.header
+    plan = Plan(spec)
+    if keys is not None:
+        _check_signature(parcel, keys)
+    if header.spec != spec.digest() or header.sender not in plan.parties:
+        raise IntegrityError(f"a parcel of {header.sender} belongs to another release")
+    if not _fits(header, plan):
+        raise IntegrityError(f"{header.sender} sent a {header.kind} that the plan of this release does not have")
+
+
+def _check_signature(parcel: Parcel, keys: Mapping[str, PublicKey]) -> None:
+    # Before anything else is said about the sender: whoever holds the parcels could otherwise speak in its name.
+    header = parcel.header
+    key = keys.get(header.sender)
+    try:
+        if key is None:
+            raise IntegrityError("it is no party of this release")
+        verify(key, parcel.signature, SESSION, header.to_bytes())
+    except IntegrityError as error:
+        raise IntegrityError(
+            f"the relay lists a {header.kind} in the name of {header.sender} that its key did not sign"
+        ) from error
+
+
+def _fits(header: ParcelHeader, plan: Plan) -> bool:
+    bodiless = header.size == 0 and header.sha256 == NOTHING and not header.receivers and not header.topic
+    if header.kind == "offer":
+        return bodiless and not header.session and bool(header.statement)
+    if not header.session:
+        return False
+    if header.kind == "transcript":
+        return bodiless and bool(header.statement)
+    if header.kind == "columns":
+        receivers = plan.partners(header.sender, header.topic)
+        size = plan.columns_size(header.sender)
+        return bool(receivers) and (header.receivers, header.size) == (receivers, size) and bool(header.statement)
+    if len(header.receivers) != 1 or header.statement:
+        return False
+    receiver = header.receivers[0]
+    if header.kind == "key":
+        fits = receiver in plan.partners(header.sender, header.topic)
+        return fits and header.size == SEED_BYTES + SEAL_BYTES
+    dealt = any(pair.has(receiver) for pair in plan.dealt_by(header.sender))
+    return dealt and not header.topic and header.size == plan.deal_size(receiver, header.sender) + SEAL_BYTES
+
+
+def session_digest(offers: Iterable[ParcelHeader]) -> str:
+    """The session that a full set of offers makes; every later message is bound to it.
+
+    Args:
+        offers: one of each party, in the spec's order.
+    """
+    return sha256(canonical_bytes([header.model_dump(mode="json") for header in offers]))
+
+
+def transcript_digest(
+    spec: ReleaseSpec, session: str, commitments: Iterable[str], columns: Iterable[ParcelHeader]
+) -> str:
+    """What every party signs before it multiplies: the session, t, the dealer, commitments and all masked columns.
+
+    Args:
+        spec: of the release; its digest fixes t and the dealer.
+        session: digest of the session, which fixes all session keys.
+        commitments: to the parties' columns, from their approvals, in the spec's order.
+        columns: headers of all masked columns of the session, in any order.
+    """
+    digests = sorted(header.digest() for header in columns)
+    said = {"spec": spec.digest(), "session": session, "commitments": list(commitments), "columns": digests}
+    return sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said))
+
+
+def columns_expected(plan: Plan) -> frozenset[tuple[str, str]]:
+    """(sender, dealer) of every file of masked columns in a session."""
+    return frozenset((party, dealer) for party in plan.parties for dealer in plan.dealers_of(party))

@@ -1,0 +1,217 @@
+"""Arithmetic in Z_2^64 for the joint moments: secret keystreams and exact products of tall matrices.
+
+Products run in float64 matrix multiplication, which is many times faster than NumPy's own on integers, and are exact:
+
+* A word x is split into balanced limbs, x = x0 + 2^22 x1 + 2^44 x2 mod 2^64 with -2^21 <= x0, x1 < 2^21 and
+  -2^19 <= x2 < 2^19. A small integer, |q| <= 2^b with b <= 24, is one limb. So an operand's limbs are at most 2^c in
+  magnitude, with c = 21 or c = b.
+* left^T right = sum over i, j of 2^(22 (i + j)) left_i^T right_j. Pairs with i + j >= 3 vanish mod 2^64: of nine, six are left.
+* Rows are taken 2^(53 - c_left - c_right) at a time (2,048 for two words, at least 32 for two small integers). Then the sum
+  of any of these rows' products, hence every intermediate result in whatever order the library adds, with or without
+  fused multiplication, is an integer of magnitude at most 2^53, and float64 holds it exactly.
+* The sums, as 64-bit integers, are shifted and added with wrap-around, which is arithmetic in the ring.
+
+The keystream is AES-256 in counter mode over zeros, key = the 32-byte seed, counter from 0 (big endian, 128 bits), read as
+little-endian words row by row. It masks hospitals' columns: its seeds are secret, and the type is not that of public streams.
+
+Source: joint_moments.md "Protocol", steps 3 to 6; second_reading.md 5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from dprelease.errors import InvalidInput
+
+Words = npt.NDArray[np.uint64]
+"""Elements of Z_2^64; a signed integer is there in two's complement."""
+
+LARGEST_BITS = 24
+"""b of the largest small integers, |q| <= 2^b, that `product` takes."""
+
+CHUNK_BYTES = 1 << 20
+"""Most bytes of a chunk of words, unless two rows take more."""
+
+_SEED_BYTES = 32
+_COUNTER_BYTES = 16
+_WORD_BYTES = 8
+_ZEROS = bytes(1 << 16)  # encrypted piece by piece, so that nothing of the output's size is zeroed first
+
+_EXACT_BITS = 53  # float64 holds every integer of magnitude at most 2^53
+_LIMBS = 3
+_LIMB_BITS = 22
+_HALF = 1 << (_LIMB_BITS - 1)
+_MASK = (1 << _LIMB_BITS) - 1
+_OFFSET = np.uint64(_HALF | _HALF << _LIMB_BITS)  # makes the lower limbs non-negative, so that masks can cut them out
+
+# OpenBLAS starts threads for a product of more than 2^18 multiplications. Threads that wait for one another make such
+# small products many times slower where cores are busy, so tiles of columns and pieces of rows stay below that.
+_ONE_THREAD = 1 << 18
+_TILE = 64
+_PIECE_ROWS = 1 << 11
+
+
+class SecretStream:
+    """Keystream of a secret 32-byte seed. Whoever has the seed can take off what it masks: never publish or store it bare.
+
+    Args:
+        seed: 32 bytes, fresh from the operating system and used for one purpose.
+
+    Raises:
+        InvalidInput: the seed has another length.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        if len(seed) != _SEED_BYTES:
+            raise InvalidInput(f"a secret seed has {_SEED_BYTES} bytes, not {len(seed)}")
+        self._key = algorithms.AES256(seed)
+
+    def __repr__(self) -> str:
+        return "SecretStream(...)"
+
+    def read_words(self, first_row: int, rows: int, width: int) -> Words:
+        """Rows [first_row, first_row + rows) of the stream laid out as a matrix of `width` columns.
+
+        Args:
+            first_row: where to begin; even, unless the width is: the stream can be entered every 16 bytes.
+            rows: how many rows, odd or even.
+            width: words in a row.
+
+        Returns:
+            (rows, width) uint64, a new array.
+
+        Raises:
+            InvalidInput: a number is negative, or the first row begins between multiples of 16 bytes.
+        """
+        if min(first_row, rows, width) < 0:
+            raise InvalidInput(f"rows {first_row} + {rows} of width {width}: none of them may be negative")
+        offset = first_row * width * _WORD_BYTES
+        if offset % _COUNTER_BYTES:
+            raise InvalidInput(f"row {first_row} of odd width {width} lies inside a cipher block; begin at an even row")
+        counter = (offset // _COUNTER_BYTES).to_bytes(_COUNTER_BYTES, "big")
+        encryptor = Cipher(self._key, modes.CTR(counter)).encryptor()
+        data = np.empty(rows * width * _WORD_BYTES, np.uint8)
+        view = data.data
+        for start in range(0, len(view), len(_ZEROS)):
+            piece = view[start : start + len(_ZEROS)]
+            encryptor.update_into(_ZEROS[: len(piece)], piece)
+        return data.view("<u8").astype(np.uint64, copy=False).reshape(rows, width)
+
+
+def chunk_rows(width: int) -> int:
+    """Rows of a chunk: the largest even number whose words take at most 1 MiB, and at least two.
+
+    Args:
+        width: words in a row, at least one.
+
+    Raises:
+        InvalidInput: the width is not positive.
+    """
+    if width < 1:
+        raise InvalidInput(f"a chunk has at least one column, not {width}")
+    return max(2, CHUNK_BYTES // (_WORD_BYTES * width) // 2 * 2)
+
+
+def product(
+    left: npt.NDArray[np.integer],
+    right: npt.NDArray[np.integer],
+    *,
+    left_bits: int | None = None,
+    right_bits: int | None = None,
+) -> Words:
+    """left^T right mod 2^64, exactly. For uint64 takes six float64 products, with one small operand three, with two one.
+
+    Args:
+        left: (r, d); uint64, or signed integers together with `left_bits`.
+        right: (r, e); uint64, or signed integers together with `right_bits`.
+        left_bits: b, 0 to 24, where |left| <= 2^b is known in public; None for uint64 of full range.
+        right_bits: the same for `right`.
+
+    Returns:
+        (d, e) uint64.
+
+    Raises:
+        InvalidInput: the shapes do not fit, a type does not fit its bits, or an integer lies beyond its bound.
+    """
+    if left.ndim != 2 or right.ndim != 2 or len(left) != len(right):
+        raise InvalidInput(f"matrices of shapes {left.shape} and {right.shape} do not have the same rows")
+    rows = 1 << (_EXACT_BITS - _magnitude_bits(left, left_bits) - _magnitude_bits(right, right_bits))
+    result = np.empty((left.shape[1], right.shape[1]), np.uint64)
+    for i in range(0, left.shape[1], _TILE):
+        for j in range(0, right.shape[1], _TILE):
+            tile = slice(i, i + _TILE), slice(j, j + _TILE)
+            result[tile] = _tile(left[:, tile[0]], right[:, tile[1]], left_bits, right_bits, rows)
+    return result
+
+
+def _magnitude_bits(values: npt.NDArray[np.integer], bits: int | None) -> int:
+    """c, where the operand's limbs are at most 2^c in magnitude; refuses values of which that is not true."""
+    if bits is None:
+        if values.dtype != np.uint64:
+            raise InvalidInput(f"{values.dtype} needs a bound on its magnitude; only uint64 goes without")
+        return _LIMB_BITS - 1
+    if values.dtype.kind != "i" or not 0 <= bits <= LARGEST_BITS:
+        raise InvalidInput(f"a bound of 2^{bits} on {values.dtype}: give signed integers and 0 to {LARGEST_BITS} bits")
+    if values.size and (int(values.max()) > 1 << bits or int(values.min()) < -(1 << bits)):
+        raise InvalidInput(f"an integer lies beyond its bound of 2^{bits}")
+    return bits
+
+
+def _tile(
+    left: npt.NDArray[np.integer],
+    right: npt.NDArray[np.integer],
+    left_bits: int | None,
+    right_bits: int | None,
+    rows: int,
+) -> Words:
+    """left^T right mod 2^64 for at most `_TILE` columns each, where sums over `rows` rows are exact in float64."""
+    width, height = right.shape[1], left.shape[1]
+    step = min(rows, _ONE_THREAD // (width * height), _PIECE_ROWS, max(1, len(left)))
+    split_left, split_right = _Splitter(height, left_bits, step), _Splitter(width, right_bits, step)
+    total = np.zeros((height, width), np.uint64)
+    block = np.empty((split_right.limbs, height, width))
+    for start in range(0, len(left), rows):
+        end = min(start + rows, len(left))
+        sums = np.zeros((split_left.limbs, *block.shape))
+        for first in range(start, end, step):
+            last = min(first + step, end)
+            lefts, rights = split_left(left[first:last]), split_right(right[first:last])
+            for i, limb in enumerate(lefts):
+                sums[i, : _LIMBS - i] += np.matmul(limb.T, rights[: _LIMBS - i], out=block[: _LIMBS - i])
+        for i, row in enumerate(sums):
+            for j, entries in enumerate(row[: _LIMBS - i]):
+                total += entries.astype(np.int64).view(np.uint64) << np.uint64(_LIMB_BITS * (i + j))
+    return total
+
+
+class _Splitter:
+    """Splits rows of an operand into limbs, in memory that is taken once: fresh pages cost more than the arithmetic.
+
+    Args:
+        width: columns.
+        bits: as for `product`.
+        rows: at most so many at a time.
+    """
+
+    def __init__(self, width: int, bits: int | None, rows: int) -> None:
+        self.limbs = _LIMBS if bits is None else 1
+        self._out = np.empty((self.limbs, rows, width))
+        self._shifted = np.empty((rows if bits is None else 0, width), np.uint64)
+        self._cut = np.empty(self._shifted.shape, np.int64)
+
+    def __call__(self, values: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+        """(limbs, r, width), overwritten by the next call."""
+        out = self._out[:, : len(values)]
+        if self.limbs == 1:
+            out[0] = values
+            return out
+        cut = self._cut[: len(values)]
+        shifted = np.add(values, _OFFSET, out=self._shifted[: len(values)]).view(np.int64)
+        for place in range(_LIMBS - 1):
+            np.right_shift(shifted, place * _LIMB_BITS, out=cut)
+            np.bitwise_and(cut, _MASK, out=cut)
+            out[place] = np.subtract(cut, _HALF, out=cut)
+        out[-1] = np.right_shift(shifted, (_LIMBS - 1) * _LIMB_BITS, out=cut)
+        return out

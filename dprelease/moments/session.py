@@ -1,0 +1,122 @@
+"""What a party sees of a session: the parcels of one round, who is still missing, and what all must agree on.
+
+A round begins with an offer of every party; their digest is the session. A party that has lost its state begins the next
+round, and whoever has not yet made its block follows. Whoever has made one never makes another: it only resumes.
+
+Source: joint_moments.md "Protocol", steps 2, 5 and 8; second_reading.md 5, item 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dprelease.errors import IntegrityError
+from dprelease.moments.parcels import (
+    Kind,
+    Parcel,
+    ParcelHeader,
+    columns_expected,
+    session_digest,
+    transcript_digest,
+)
+from dprelease.moments.plan import Plan
+
+
+def latest_round(parcels: Iterable[Parcel]) -> int:
+    """The highest round that anybody has offered a key for; 0 when nobody has."""
+    return max((parcel.header.round for parcel in parcels if parcel.header.kind == "offer"), default=0)
+
+
+@dataclass(frozen=True)
+class Round:
+    """The checked parcels of one round.
+
+    Attributes:
+        plan: of the spec.
+        number: which round.
+        headers: of its parcels.
+    """
+
+    plan: Plan
+    number: int
+    headers: tuple[ParcelHeader, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, number: int, parcels: Iterable[Parcel]) -> Round:
+        """The round's parcels out of all parcels of a release; one that is listed twice counts once.
+
+        Raises:
+            IntegrityError: two parcels stand in one place, or one belongs to another session than the round's.
+        """
+        headers = tuple(dict.fromkeys(parcel.header for parcel in parcels if parcel.header.round == number))
+        places = [header.place for header in headers]
+        for header in headers:
+            if places.count(header.place) > 1:
+                raise IntegrityError(f"{header.sender} sent two different parcels of kind {header.kind} in one round")
+        found = cls(plan, number, headers)
+        session = found.session
+        stale = [header for header in headers if header.session and header.session != session]
+        if stale:
+            raise IntegrityError(f"{stale[0].sender} sent a {stale[0].kind} of another session")
+        return found
+
+    def find(self, kind: Kind, sender: str, receiver: str = "", topic: str = "") -> ParcelHeader | None:
+        """The parcel of a kind from a sender, to a receiver where the kind has one; None if it is not there."""
+        return next(
+            (
+                header
+                for header in self.headers
+                if (header.kind, header.sender, header.topic) == (kind, sender, topic)
+                and (not receiver or receiver in header.receivers)
+            ),
+            None,
+        )
+
+    def missing(self, kind: Kind) -> tuple[str, ...]:
+        """Parties without their offer or transcript, in the spec's order."""
+        return tuple(party for party in self.plan.parties if self.find(kind, party) is None)
+
+    @property
+    def offers(self) -> tuple[ParcelHeader, ...]:
+        """All offers that are there, in the spec's order."""
+        found = (self.find("offer", party) for party in self.plan.parties)
+        return tuple(header for header in found if header is not None)
+
+    @property
+    def session(self) -> str:
+        """Digest of the session; empty while an offer is missing."""
+        return "" if self.missing("offer") else session_digest(self.offers)
+
+    def session_key(self, party: str) -> bytes:
+        """Public bytes of a party's session key; its offer must be there."""
+        return next(bytes.fromhex(header.statement) for header in self.offers if header.sender == party)
+
+    def columns(self) -> tuple[ParcelHeader, ...]:
+        """Headers of all masked columns that are there."""
+        return tuple(header for header in self.headers if header.kind == "columns")
+
+    def missing_columns(self) -> tuple[str, ...]:
+        """Parties whose masked columns are not all there, in the spec's order."""
+        there = {(header.sender, header.topic) for header in self.columns()}
+        lacking = {sender for sender, dealer in columns_expected(self.plan) if (sender, dealer) not in there}
+        return tuple(party for party in self.plan.parties if party in lacking)
+
+    def transcript(self, commitments: Iterable[str]) -> str:
+        """The digest that every party signs once all masked columns are there.
+
+        Args:
+            commitments: from the approvals, in the spec's order.
+        """
+        return transcript_digest(self.plan.spec, self.session, commitments, self.columns())
+
+    def check_transcripts(self, expected: str) -> None:
+        """Check that every party has seen the same session.
+
+        Raises:
+            IntegrityError: a party signed something else; it is named.
+        """
+        for party in self.plan.parties:
+            header = self.find("transcript", party)
+            if header is not None and header.statement != expected:
+                raise IntegrityError(f"{party} has seen another session than we have; nothing is computed")

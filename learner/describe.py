@@ -1,0 +1,124 @@
+"""What a verified release says about each column by itself and about pairs of columns, in original units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dprelease.columns import CategoricalColumn
+from dprelease.estimators.summary import summarise
+from dprelease.release import Floats, Release
+from dprelease.trust import trust
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Columns of a release; an indicator is 1 for its level and 0 otherwise.
+
+    Attributes:
+        release: the release.
+        names: (p,) released names.
+        mean: (p,).
+        mean_noise_sd: (p,) what privacy noise leaves open about the mean, a standard deviation.
+        deviation: (p,) standard deviation over patients; NaN where the release has no moments.
+        deviation_noise_sd: (p,) what noise leaves open about it; NaN where it is not known.
+        correlation: (p, p); None where the release has no moments.
+        correlation_noise_sd: (p, p) what noise leaves open; NaN where it is not known; None as above.
+    """
+
+    release: Release
+    names: tuple[str, ...]
+    mean: Floats
+    mean_noise_sd: Floats
+    deviation: Floats
+    deviation_noise_sd: Floats
+    correlation: Floats | None
+    correlation_noise_sd: Floats | None
+
+    def unit(self, name: str) -> str:
+        """Unit of a column; empty for an indicator."""
+        declared = self.release.column(name)
+        return "" if isinstance(declared, CategoricalColumn) else declared.unit
+
+    def to_json(self) -> dict[str, Any]:
+        """The description as plain data; a number that is not known is None."""
+        numbers = (self.mean, self.mean_noise_sd, self.deviation, self.deviation_noise_sd)
+        keys = ("mean", "mean_noise_sd", "standard_deviation", "standard_deviation_noise_sd")
+        rows = zip(self.names, *numbers, strict=True)
+        return {
+            "version": 1,
+            "release": self.release.digest,
+            "patients": self.release.spec.rows,
+            "columns": [
+                {"name": name, "unit": self.unit(name)} | dict(zip(keys, map(_finite, row), strict=True))
+                for name, *row in rows
+            ],
+            "correlation": _plain(self.correlation),
+            "correlation_noise_sd": _plain(self.correlation_noise_sd),
+            "guarantee": list(self.release.guarantee),
+            "trust": list(trust(self.release.spec)),
+        }
+
+
+def describe(release: Release, columns: Sequence[str] = ()) -> Description:
+    """Describe columns of a release: all that joint moments say, the means of a release of rows.
+
+    Args:
+        release: verified.
+        columns: names of columns or released columns; all if empty.
+
+    Raises:
+        InvalidInput: no such column.
+    """
+    names = release.expand(tuple(columns), reference=False) or release.spec.released
+    return _from_rows(release, names) if release.spec.moments is None else _from_moments(release, names)
+
+
+def _from_moments(release: Release, names: tuple[str, ...]) -> Description:
+    moments = release.moments()
+    summary = summarise(moments)
+    index = np.array([moments.lookup(name)[0] - 1 for name in names])
+    # The second level of a binary is 1 minus the first, which is what the summary has.
+    opposite = np.array([name != summary.names[place] for name, place in zip(names, index, strict=True)])
+    sign = np.where(opposite, -1.0, 1.0)
+    pairs = np.ix_(index, index)
+    return Description(
+        release=release,
+        names=names,
+        mean=np.where(opposite, 1 - summary.mean[index], summary.mean[index]),
+        mean_noise_sd=summary.mean_sd[index],
+        deviation=summary.standard_deviation[index],
+        deviation_noise_sd=summary.standard_deviation_sd[index],
+        correlation=summary.correlation[pairs] * np.outer(sign, sign),
+        correlation_noise_sd=summary.correlation_sd[pairs],
+    )
+
+
+def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
+    scaled = release.scaled()
+    index = scaled.index(names)
+    mean, noise_sd = (values[index] for values in scaled.means())
+    midpoint, half_width = (values[index] for values in release.original_units())
+    lower = [0.0 if isinstance(release.column(name), CategoricalColumn) else -1.0 for name in names]
+    unknown = np.full(len(names), np.nan)
+    return Description(
+        release=release,
+        names=names,
+        mean=midpoint + half_width * np.clip(mean, lower, 1.0),
+        mean_noise_sd=half_width * noise_sd,
+        deviation=unknown,
+        deviation_noise_sd=unknown,
+        correlation=None,
+        correlation_noise_sd=None,
+    )
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None
+
+
+def _plain(matrix: Floats | None) -> list[list[float | None]] | None:
+    return None if matrix is None else [[_finite(value) for value in row] for row in matrix]

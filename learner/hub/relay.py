@@ -1,0 +1,232 @@
+"""The relay of joint moments: takes parcels from one hospital and hands them to others, and can open none of them.
+
+It keeps order so that an honest session is not disturbed: one parcel in each place of the plan, of the size that the spec
+gives, signed by its sender's key, and of the session that the parties are in. Hospitals check all of it again and believe
+none of it from here. Masked columns go to the partners that the plan names and to nobody else; the plan never names
+their dealer.
+
+Source: joint_moments.md "Protocol"; second_reading.md 5.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprelease.certificates import Identity
+from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.moments.parcels import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.spec import ReleaseSpec
+from dprelease.wire.v1 import release_pb2
+from learner.hub.parcel_store import Kept, ParcelStore
+from learner.hub.record import Record
+from learner.hub.storage import Storage
+
+
+def most_bytes(plan: Plan, party: str) -> int:
+    """Most bytes that the bodies of a party's parcels take at once: those of one round, as older ones are deleted."""
+    columns = sum(plan.columns_size(party) for _ in plan.dealers_of(party))
+    keys = sum(SEED_BYTES + SEAL_BYTES for dealer in plan.dealers_of(party) for _ in plan.partners(party, dealer))
+    receivers = [name for name in plan.parties if any(pair.has(name) for pair in plan.dealt_by(party))]
+    return columns + keys + sum(plan.deal_size(receiver, party) + SEAL_BYTES for receiver in receivers)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The body of a parcel, as the target of an upload."""
+
+    store: ParcelStore
+    kept: Kept
+
+    @property
+    def size(self) -> int:
+        return self.kept.header.size
+
+    def held(self) -> int:
+        return self.store.held(self.kept)
+
+    def put(self, offset: int, data: bytes) -> None:
+        self.store.put(self.kept, offset, data)
+
+    def finish(self) -> None:
+        self.store.finish(self.kept)
+
+
+class Relay:
+    """The hub's post office.
+
+    Args:
+        storage: the hub's files.
+        find_record: digest to checked record; asks the coordinator when the storage has none.
+        look: asks whose key was revoked, and ends calls of theirs; done whenever a party enters a session.
+    """
+
+    def __init__(self, storage: Storage, find_record: Callable[[str], Record], look: Callable[[], object]) -> None:
+        self._storage = storage
+        self._find_record = find_record
+        self._look = look
+        self._stores: dict[str, ParcelStore] = {}
+        self._stores_lock = threading.Lock()
+
+    def open_parcel(self, caller: Identity, data: bytes) -> int:
+        """Take note of a parcel; one without a body is complete at once.
+
+        Args:
+            caller: who calls, as mutual TLS found out.
+            data: canonical bytes of the `Parcel`.
+
+        Returns:
+            Bytes held already: where the upload goes on; the size when the parcel is complete.
+
+        Raises:
+            InvalidInput: not a parcel, or the release is not computed together.
+            AccessDenied: the caller is not the sender, or the spec does not name it with the caller's key.
+            IntegrityError: the plan of the release has no such parcel, or its sender did not sign it.
+            Conflict: another parcel is in its place, its round or session is not the present one, or the release is over.
+            NotFound, PeerUnavailable, TooManyRequests: the release is not known, or there is no room.
+        """
+        parcel = Parcel.from_bytes(data)
+        header = parcel.header
+        if header.sender != caller.name:
+            raise AccessDenied(f"{caller.name} may not send a parcel of {header.sender}")
+        spec = self._spec_for(caller, header.spec)
+        if header.kind == "offer":
+            self._look()
+        check_parcel(parcel, spec, {caller.name: caller.key})
+        plan, store = Plan(spec), self._store(header.spec, spec)
+        with store.lock:
+            kept = store.at(header.place)
+            if kept is None:
+                _check_time(header, plan, store)
+                if header.kind == "offer":
+                    self._storage.reserve(header.spec, caller.name, most_bytes(plan, caller.name))
+                kept = store.keep(parcel)
+            elif kept.header != header:
+                raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
+            if not header.size:
+                store.finish(kept)
+                store.drop_before(_newest_session(plan, store))
+                return 0
+        store.check_room(kept)
+        with kept.turn.lock:
+            if store.held(kept) == header.size and not store.is_complete(kept):
+                # The last upload broke between its last byte and our answer: all bytes are here, perhaps damaged.
+                with suppress(IntegrityError):
+                    store.finish(kept)
+            return store.held(kept)
+
+    def receive(self, caller: Identity, release: str, parcel: str, chunks: Iterable[release_pb2.Chunk]) -> str:
+        """Accept the chunks of the caller's parcel, from any offset up to which it is held, to its end.
+
+        Args:
+            caller: who calls.
+            release: digest of the spec.
+            parcel: digest of the header.
+            chunks: in order; the first says where it starts.
+
+        Returns:
+            SHA-256 of the complete, verified, durable body.
+
+        Raises:
+            AccessDenied: another party announced this parcel.
+            Conflict: nobody did, its round was abandoned, or a newer upload of it has taken over.
+            IntegrityError: a chunk or the whole is wrong; a damaged whole is given up.
+            PeerUnavailable: the disk does not take the bytes.
+        """
+        store = self._store(release, self._spec_for(caller, release))
+        kept = store.named(parcel)
+        if kept is None:
+            raise Conflict("open the parcel before sending it; if it was open, its round was abandoned")
+        if kept.header.sender != caller.name:
+            raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
+        kept.turn.receive(chunks, _Body(store, kept))
+        return kept.header.sha256
+
+    def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
+        """Signed headers of complete parcels, in the order in which they became complete, as many as fit an answer.
+
+        Args:
+            caller: who calls; any party of the release sees all headers.
+            release: digest of the spec.
+            after: the number at which an earlier answer ended; 0 for the beginning.
+
+        Returns:
+            The headers' canonical bytes, and the number at which this answer ends.
+
+        Raises:
+            AccessDenied, Conflict, NotFound, PeerUnavailable: as for `open_parcel`.
+        """
+        return self._store(release, self._spec_for(caller, release)).listed(after)
+
+    def body(self, caller: Identity, release: str, parcel: str, offset: int) -> Path:
+        """The file of a body, once it is sure that it is complete, is for the caller and reaches to the offset.
+
+        Args:
+            caller: who calls.
+            release: digest of the spec.
+            parcel: digest of the header.
+            offset: first byte wanted.
+
+        Raises:
+            NotFound: no such complete parcel.
+            AccessDenied: it is not for the caller.
+            InvalidInput: the offset lies past the end.
+        """
+        store = self._store(release, self._spec_for(caller, release))
+        kept = store.named(parcel)
+        if kept is None:
+            raise NotFound("no such parcel")
+        header = kept.header
+        if caller.name not in header.receivers:
+            raise AccessDenied(f"a {header.kind} of {header.sender} is not for {caller.name}")
+        if not store.is_complete(kept):
+            raise NotFound("no such parcel is complete")
+        if offset > header.size:
+            raise InvalidInput(f"the parcel has {header.size} bytes; there is nothing at {offset}")
+        return store.body(kept)
+
+    def _spec_for(self, caller: Identity, release: str) -> ReleaseSpec:
+        if caller.role != "party":
+            raise AccessDenied(f"{caller.name} is a {caller.role}; parcels are for parties")
+        if self._storage.published(release) is not None:
+            raise Conflict(f"release {release[:12]} is published; its session is over")
+        spec = self._find_record(release).spec
+        part = spec.party(caller.name)
+        if part is None or part.key != caller.fingerprint:
+            raise AccessDenied(f"release {release[:12]} does not name {caller.name} with the key that calls")
+        if spec.moments is None:
+            raise InvalidInput(f"release {release[:12]} is of mechanism {spec.mechanism!r}: it has no parcels")
+        return spec
+
+    def _store(self, release: str, spec: ReleaseSpec) -> ParcelStore:
+        with self._stores_lock:
+            if release not in self._stores:
+                staged = set(self._storage.staged())
+                self._stores = {each: store for each, store in self._stores.items() if each in staged}
+                store = ParcelStore(self._storage.parcels(release))
+                store.drop_before(_newest_session(Plan(spec), store))
+                self._stores[release] = store
+            return self._stores[release]
+
+
+def _newest_session(plan: Plan, store: ParcelStore) -> int:
+    """The highest round of which every party's offer is here; 0 when there is none."""
+    return max((number for number, offers in store.offers().items() if len(offers) == len(plan.parties)), default=0)
+
+
+def _check_time(header: ParcelHeader, plan: Plan, store: ParcelStore) -> None:
+    offers = store.offers()
+    newest = _newest_session(plan, store)
+    if header.round < newest:
+        raise Conflict(f"round {header.round} was abandoned; the parties are in round {newest}")
+    # Without any offer this may be a hub that lost its parcels: the parties put back what they have, in their round.
+    if offers and header.round > max(offers) + 1:
+        raise Conflict(f"nobody has begun round {header.round - 1} yet")
+    if header.kind != "offer":
+        here = offers.get(header.round, {})
+        if len(here) < len(plan.parties) or header.session != session_digest(here[name] for name in plan.parties):
+            raise Conflict(f"a {header.kind} of {header.sender} belongs to another session than round {header.round}")

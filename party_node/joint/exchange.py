@@ -1,0 +1,201 @@
+"""The parts of a session that touch secrets: dealing, opening deals, masking our columns, multiplying with a peer's.
+
+An `Exchange` belongs to one session: it can be made once every party's session key is known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from dprelease.errors import IntegrityError
+from dprelease.moments import envelope
+from dprelease.moments.dealing import Dealt, deal, read_deal
+from dprelease.moments.envelope import ColumnCipher, Context
+from dprelease.moments.parcels import NOTHING, Kind, Parcel, ParcelHeader, sign_parcel
+from dprelease.moments.plan import TAG_BYTES, WORD_BYTES, Pair, Plan
+from dprelease.moments.products import first_half, masked, second_half
+from dprelease.moments.ring import Words
+from dprelease.moments.session import Round
+from dprelease.signing import PrivateKey
+from party_node.joint.folder import SessionFolder, parcel_name
+from party_node.joint.relay import Relay, regroup
+
+Codes = npt.NDArray[np.int32]
+
+
+class Exchange:
+    """Our side of one session.
+
+    Args:
+        at: the round, with an offer of every party.
+        party: our name.
+        identity: our identity key, which signs.
+        session_key: our session key.
+        folder: where parcels of ours are frozen and deals to us are kept.
+        relay: where bodies for us are fetched.
+    """
+
+    def __init__(
+        self,
+        at: Round,
+        party: str,
+        identity: PrivateKey,
+        session_key: X25519PrivateKey,
+        folder: SessionFolder,
+        relay: Relay,
+    ) -> None:
+        self._at = at
+        self._plan: Plan = at.plan
+        self._party = party
+        self._identity = identity
+        self._session_key = session_key
+        self._folder = folder
+        self._relay = relay
+
+    def parcel(
+        self,
+        kind: Kind,
+        receivers: tuple[str, ...] = (),
+        topic: str = "",
+        statement: str = "",
+        size: int = 0,
+        sha256: str = NOTHING,
+    ) -> Parcel:
+        """A signed header of ours in this session."""
+        header = ParcelHeader(
+            spec=self._plan.spec.digest(),
+            round=self._at.number,
+            session=self._at.session,
+            kind=kind,
+            sender=self._party,
+            receivers=receivers,
+            topic=topic,
+            statement=statement,
+            size=size,
+            sha256=sha256,
+        )
+        return sign_parcel(self._identity, header)
+
+    def deal(self) -> None:
+        """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. The seeds end here."""
+        parcels = []
+        for receiver, message in deal(self._plan, self._party).items():
+            parcels.append(self._sealed("deal", receiver, "", message))
+        self._folder.freeze(parcels)
+
+    def fetch_deal(self, dealer: str) -> bytes | None:
+        """A party's deal to us, as it came; None while it is not there."""
+        header = self._at.find("deal", dealer, self._party)
+        return None if header is None else b"".join(self._relay.fetch(header))
+
+    def open_deal(self, dealer: str, sealed: bytes) -> Dealt:
+        """Open what was dealt to us.
+
+        Raises:
+            IntegrityError: it was not sealed to us for this session, or has another shape.
+        """
+        message = envelope.unseal(self._session_key, sealed, self._context("deal", dealer, self._party, ""))
+        return read_deal(message, self._plan, self._party, dealer)
+
+    def mask(self, codes: Codes, dealt: Dealt) -> None:
+        """Mask our columns under one dealer's mask, encrypt them chunk by chunk, and freeze them with their keys.
+
+        Args:
+            codes: (n, d) our variables.
+            dealt: what that dealer dealt to us.
+        """
+        key, dealer = envelope.new_content_key(), dealt.dealer
+        cipher = ColumnCipher(key, self._context("columns", self._party, "", dealer))
+        path, digest, size = self._folder.body(parcel_name("columns", dealer)), hashlib.sha256(), 0
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            for number, chunk in enumerate(masked(codes, dealt.mask, self._plan)):
+                encrypted = cipher.encrypt(number, chunk.astype("<u8", copy=False).data.cast("B"))
+                file.write(encrypted)
+                digest.update(encrypted)
+                size += len(encrypted)
+            file.flush()
+            os.fsync(file.fileno())
+        receivers = self._plan.partners(self._party, dealer)
+        columns = self.parcel("columns", receivers, dealer, envelope.commitment(key), size, digest.hexdigest())
+        self._folder.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
+
+    def half(self, pair: Pair, codes: Codes, dealt: Dealt) -> Words:
+        """Our half of a pair's product, from the peer's masked columns.
+
+        Args:
+            pair: one of ours.
+            codes: (n, d) our variables.
+            dealt: what the pair's dealer dealt to us.
+
+        Raises:
+            IntegrityError: the peer's columns or their key are not what it signed, or are under a mask that we dealt.
+        """
+        chunks = self._columns(pair.other(self._party), pair.dealer)
+        if self._party == pair.first:
+            return first_half(codes.shape[1], dealt.mask, dealt.pads[pair], chunks, self._plan)
+        return second_half(codes, dealt.corrections[pair], chunks, self._plan)
+
+    def shared_masks(self) -> Mapping[str, bytes]:
+        """The seed that we share with each peer, by which our blocks' masks cancel.
+
+        Raises:
+            IntegrityError: a peer's session key is not one; it is named.
+        """
+        order = self._plan.parties
+        seeds = {}
+        for peer in order:
+            if peer != self._party:
+                first, second = sorted((self._party, peer), key=order.index)
+                context = self._context("block-mask", first, second, "")
+                try:
+                    seeds[peer] = envelope.shared_seed(self._session_key, self._at.session_key(peer), context)
+                except IntegrityError as error:
+                    raise IntegrityError(f"{peer} offered something that is not a session key") from error
+        return seeds
+
+    def _columns(self, sender: str, dealer: str) -> Iterator[Words]:
+        if dealer == self._party:  # the plan has no such pair; the last door if a plan were ever wrong
+            raise IntegrityError(f"{sender} masked its columns with seeds that we dealt; we do not open them")
+        columns = self._at.find("columns", sender, self._party, dealer)
+        wrapped = self._at.find("key", sender, self._party, dealer)
+        if columns is None or wrapped is None:
+            raise IntegrityError(f"the masked columns of {sender} or their key are gone from the relay")
+        key = envelope.unseal(
+            self._session_key, b"".join(self._relay.fetch(wrapped)), self._context("key", sender, self._party, dealer)
+        )
+        if envelope.commitment(key) != columns.statement:
+            raise IntegrityError(f"{sender} sent another key for its columns than it signed")
+        cipher = ColumnCipher(key, self._context("columns", sender, "", dealer))
+        width, rows = self._plan.widths[sender], self._plan.spec.rows
+        counts = [min(self._plan.chunk_rows, rows - start) for start in range(0, rows, self._plan.chunk_rows)]
+        pieces = self._relay.fetch(columns)
+        sizes = (WORD_BYTES * width * count + TAG_BYTES for count in counts)
+        for number, chunk in enumerate(regroup(pieces, sizes)):
+            try:
+                plain = cipher.decrypt(number, chunk)
+            except IntegrityError:
+                _read_on(pieces)  # first, so that a relay that altered them is named and not their sender
+                raise
+            yield np.frombuffer(plain, "<u8").reshape(counts[number], width)
+        _read_on(pieces)
+
+    def _sealed(self, kind: Kind, receiver: str, topic: str, message: bytes) -> Parcel:
+        context = self._context(kind, self._party, receiver, topic)
+        body = envelope.seal(self._at.session_key(receiver), message, context)
+        self._folder.keep_body(parcel_name(kind, topic, receiver), body)
+        return self.parcel(kind, (receiver,), topic, "", len(body), hashlib.sha256(body).hexdigest())
+
+    def _context(self, purpose: str, sender: str, receiver: str, topic: str) -> Context:
+        return Context(purpose, self._plan.spec.digest(), self._at.session, sender, receiver, topic)
+
+
+def _read_on(pieces: Iterator[bytes]) -> None:
+    """Read to the end: the check of the whole comes after the last piece."""
+    for _ in pieces:
+        pass

@@ -1,0 +1,131 @@
+"""Joint moments at the desk: from an approved release to this hospital's block, in as many looks as it takes."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+from dprelease.approval import SignedApproval
+from dprelease.block import Block
+from dprelease.bounding import BoundedRows
+from dprelease.errors import Conflict, DataRefused
+from dprelease.noise import NoiseSource
+from dprelease.privatize import privatize_moments
+from dprelease.spec import moment
+from party_node.desk import Desk
+from party_node.joint.computation import Computation
+from party_node.joint.relay import Relay
+from party_node.joint.used_seeds import UsedSeeds
+from party_node.journal import FINAL, Record
+from party_node.outbound import Coordinator
+
+log = logging.getLogger(__name__)
+
+
+FORGOTTEN = timedelta(days=90)
+"""How long after a proposal's last day of decision a session is kept: the coordinator tells of an end for 30 days."""
+
+
+class JointWork:
+    """All sessions of one party.
+
+    Args:
+        desk: the party's state.
+        noise: secret noise; `SecureNoise` outside tests.
+    """
+
+    def __init__(self, desk: Desk, noise: NoiseSource) -> None:
+        self._desk = desk
+        self._noise = noise
+        self._seeds = UsedSeeds(desk.settings.state / "seeds.sqlite")
+        self._rows: tuple[str, BoundedRows] | None = None
+        self._looked: set[str] = set()
+
+    def block(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> Block | str:
+        """Our block, or for whom we wait.
+
+        Args:
+            coordinator: asked for its deal, where it deals.
+            record: the release, which everybody has approved and whose block is not in the vault.
+            approvals: every party's, checked under the pins.
+
+        Raises:
+            DataRefused: our rows are not those that were approved.
+            IntegrityError: a peer sent something that does not belong to this session; it is named.
+            PeerUnavailable: the relay is away; try again.
+            Conflict: nothing is reserved for the release.
+        """
+        desk, spec, party = self._desk, record.spec, self._desk.settings.name
+        if len(spec.parties) == 1:
+            self._check_stage(record, {"reserve"})
+            return privatize_moments(self._bounded(record), spec, party, {}, {}, self._noise)
+        if record.release not in self._looked:
+            self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
+            self._looked.add(record.release)
+        with self._relay(record) as relay:
+            done = Computation(
+                spec,
+                party,
+                desk.identity.key(),
+                approvals,
+                desk.session(record.release),
+                self._seeds,
+                relay,
+                coordinator.request_deal,
+                lambda: self._bounded(record),
+                lambda: self._charge(record),
+            ).advance()
+        if isinstance(done, str):
+            return done
+        self._check_stage(record, {"send"})
+        return privatize_moments(done.bounded, spec, party, done.halves, done.masks, self._noise)
+
+    def keep_up(self, record: Record) -> None:
+        """Our block is made: put back what the relay has lost of ours, for peers that are not as far.
+
+        Raises:
+            PeerUnavailable: the relay is away; try again.
+        """
+        if len(record.spec.parties) > 1:
+            try:
+                with self._relay(record) as relay:
+                    relay.put(self._desk.session(record.release).outgoing(), relay.parcels())
+            except Conflict as error:
+                # Published by now, or the offers of others are not back yet: nothing to mend here.
+                log.info("release %s: nothing put back: %s", record.release[:12], error.message)
+
+    def sweep(self, now: datetime) -> None:
+        """Erase sessions of releases that are over here, or that nobody can have told us the end of any more."""
+        for path in sorted(self._desk.settings.state.glob("joint/*")):
+            record = self._desk.journal.get(path.name)
+            if record is None or record.status in FINAL or moment(record.spec.expires) + FORGOTTEN < now:
+                log.warning("release %s: its session is erased", path.name[:12])
+                self._desk.session(path.name).erase()
+
+    def drop_rows(self) -> None:
+        """Let go of the rows that are held between looks."""
+        self._rows = None
+
+    def _relay(self, record: Record) -> AbstractContextManager[Relay]:
+        desk = self._desk
+        stall = desk.settings.daemon.stall_seconds
+        return Relay.dial(desk.enrolment.hub, desk.identity.credentials(), record.release, stall)
+
+    def _bounded(self, record: Record) -> BoundedRows:
+        if self._rows is None or self._rows[0] != record.release:
+            bounded = self._desk.bounded(record.spec)
+            if bounded.digest() != record.codes:
+                raise DataRefused("the columns changed after they were approved")
+            self._rows = record.release, bounded
+        return self._rows[1]
+
+    def _charge(self, record: Record) -> None:
+        """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""
+        self._check_stage(record, {"reserve", "charge", "send"})
+        self._desk.ledger.charge(self._desk.settings.roster, record.release)
+        self._desk.ledger.send(self._desk.settings.roster, record.release)
+
+    def _check_stage(self, record: Record, stages: set[str]) -> None:
+        if self._desk.ledger.stage(self._desk.settings.roster, record.release) not in stages:
+            raise Conflict("nothing is reserved for this release; no noise is drawn for it")

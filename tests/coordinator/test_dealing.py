@@ -1,0 +1,192 @@
+"""The coordinator as a dealer: what every party gets, once for a round, and until the release ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.lifecycle import (
+    Cancelled,
+    Declined,
+    IntakeReported,
+    PublicationAuthorized,
+    Published,
+    Tick,
+)
+from coordinator.releases import Release
+from coordinator.store import Store
+from dprelease.errors import Conflict, IntegrityError
+from dprelease.moments.envelope import new_session_key, public_bytes, unseal
+from dprelease.moments.parcels import MOST_ROUNDS, sign_parcel
+from tests.coordinator.office import NOW, RUN_TIME, catalogue, two_hospitals
+from tests.coordinator.sessions import Desk, Offers, Slow, approved, offer, over_the_wire, world_offers
+from tests.coordinator.test_moments_proposals import BMI, SMOKER
+from tests.coordinator.world import Stub, World, ask, report
+
+LATER = NOW + timedelta(hours=1)
+
+
+def test_every_party_gets_its_half_of_exact_correlations_over_the_wire(world: World, two: tuple[Stub, Stub]) -> None:
+    stubs = {"north": two[0], "south": two[1]}
+    offers = world_offers(world, stubs)
+    sealed = over_the_wire(stubs, offers)
+    offers.check_correlations(sealed)
+    for party, stub in stubs.items():
+        assert ask(stub.RequestDeal, offers.request()).sealed == sealed[party]
+    world.stop()
+    world.start()
+    assert ask(world.as_party("south").RequestDeal, offers.request()).sealed == sealed["south"]
+
+
+def test_three_of_whom_two_may_be_curious(world: World, two: tuple[Stub, Stub]) -> None:
+    stubs = {"north": two[0], "south": two[1], "west": world.join("west")}
+    report(stubs["west"], "west", columns=(SMOKER, BMI))
+    offers = world_offers(world, stubs, curious=2)
+    sealed = over_the_wire(stubs, offers)
+    offers.check_correlations(sealed)
+    for party, data in sealed.items():
+        for other in stubs.keys() - {party}:
+            for context in (offers.context(party), offers.context(other)):
+                with pytest.raises(IntegrityError, match="the coordinator sent does not open"):
+                    unseal(offers.keys[other], data, context)
+
+
+@pytest.mark.parametrize("curious", [1, 2])
+def test_the_specs_order_is_what_counts(store: Store, curious: int) -> None:
+    office = two_hospitals(store)
+    office.enrol("west")
+    office.report(catalogue("west", columns=(SMOKER, BMI)))
+    parties = dict.fromkeys(("west", "north", "south"), "*")
+    release = approved(office, parties=parties, curious=curious, dealer="coordinator")
+    desk, offers = Desk(office), Offers.of(release.read_spec(), office.keys)
+    sealed = desk.get(offers)
+    assert tuple(sealed) == ("west", "north", "south")
+    offers.check_correlations(sealed)
+    assert desk.rows() == [(offers.session, party, 1) for party in ("north", "south", "west")]
+
+
+def test_the_same_bytes_as_often_as_asked_and_by_whatever_coordinator(desk: Desk, offers: Offers) -> None:
+    first = desk.get(offers)
+    again = Desk(desk.office)
+    assert {party: again.ask(offers, party) for party in first} == first
+    assert desk.get(offers) == first
+
+
+def test_a_running_release_is_still_dealt_for(desk: Desk, release: Release, offers: Offers) -> None:
+    advance(desk.office.store, release.digest, IntakeReported(frozenset({"south"})))
+    offers.check_correlations(desk.get(offers))
+
+
+def test_two_sessions_have_nothing_in_common(desk: Desk, offers: Offers) -> None:
+    other = Offers.of(offers.spec, desk.office.keys, number=2)
+    first, second = (unseal(one.keys["north"], desk.get(one)["north"], one.context("north")) for one in (offers, other))
+    assert len(first) == len(second) == 64  # a mask's seed and the seed r of the one pair
+    assert not {first[:32], first[32:]} & {second[:32], second[32:]}
+
+
+def test_nothing_that_was_dealt_is_ever_on_disk_in_the_clear(
+    desk: Desk, offers: Offers, slow: Slow, tmp_path: Path
+) -> None:
+    slow.go.set()
+    sealed = desk.get(offers)
+    (made,) = slow.made
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for party, message in made.items():
+        assert sealed[party] in stored
+        for start in range(0, len(message), 32):
+            assert message[start : start + 32] not in stored
+
+
+def test_a_round_has_one_session_and_rounds_do_not_go_back(desk: Desk, offers: Offers) -> None:
+    spec, keys = offers.spec, desk.office.keys
+    first = desk.get(offers)
+    with pytest.raises(Conflict, match=r"another session of release .* was dealt for in round 1 already"):
+        desk.ask(Offers.of(spec, keys), "north")
+    third = Offers.of(spec, keys, number=3)
+    desk.get(third)
+    for number in (2, 3):
+        with pytest.raises(Conflict, match="in round 3 already"):
+            desk.ask(Offers.of(spec, keys, number), "south")
+    assert desk.get(offers) == first
+    desk.get(Offers.of(spec, keys, MOST_ROUNDS))
+    assert {number for _, _, number in desk.rows()} == {1, 3, MOST_ROUNDS}
+
+
+def test_one_partys_second_offer_makes_no_second_deal(desk: Desk, offers: Offers) -> None:
+    """Whoever signs two offers for a round makes two sessions; the coordinator deals for one of them."""
+    desk.get(offers)
+    header = offer(offers.spec, "south", public_bytes(new_session_key()).hex())
+    again = sign_parcel(desk.office.keys["south"], header)
+    with pytest.raises(Conflict):
+        desk.ask(Offers(offers.spec, [offers.parcels[0], again], offers.keys), "north")
+    assert {session for session, _, _ in desk.rows()} == {offers.session}
+
+
+def test_releases_have_rounds_of_their_own(desk: Desk, offers: Offers) -> None:
+    other = Offers.of(approved(desk.office, title="another").read_spec(), desk.office.keys)
+    desk.get(offers)
+    other.check_correlations(desk.get(other))
+
+
+def advance(store: Store, digest: str, *events: Any) -> None:
+    with store.writing() as tx:
+        for event in events:
+            tx.releases.advance(digest, event, LATER)
+
+
+ENDS: dict[str, Callable[[Store, str], object]] = {
+    "declined": lambda store, digest: advance(store, digest, Declined("north")),
+    "cancelled": lambda store, digest: advance(store, digest, Cancelled("no")),
+    "published": lambda store, digest: advance(store, digest, PublicationAuthorized(), Published("cd" * 32)),
+    "revoked": lambda store, digest: store.revoke("north", LATER),
+    "overdue": lambda store, digest: store.tick(NOW + RUN_TIME),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_when_a_release_ends_its_deals_are_gone(desk: Desk, release: Release, offers: Offers, end: str) -> None:
+    desk.get(offers)
+    desk.get(Offers.of(offers.spec, desk.office.keys, number=2))
+    assert len(desk.rows()) == 4
+    ENDS[end](desk.office.store, release.digest)
+    assert desk.rows() == []
+    with pytest.raises(Conflict, match="nothing is dealt now"):
+        desk.ask(offers, "south")
+
+
+def test_another_releases_deals_stay(desk: Desk, release: Release, offers: Offers) -> None:
+    other = Offers.of(approved(desk.office, title="another").read_spec(), desk.office.keys)
+    desk.get(offers)
+    desk.get(other)
+    advance(desk.office.store, release.digest, Cancelled("no"))
+    assert {session for session, _, _ in desk.rows()} == {other.session}
+
+
+def test_deals_are_kept_by_session_and_party_until_the_release_ends(any_store: Store) -> None:
+    office = two_hospitals(any_store)
+    first, second = approved(office), approved(office, title="another")
+    with any_store.writing() as tx:
+        tx.deals.add(first.digest, 2, "5" * 64, {"north": b"n", "south": b"s"})
+        tx.deals.add(second.digest, 1, "6" * 64, {"north": b"other", "south": b""})
+    with any_store.reading() as tx:
+        assert tx.deals.find("5" * 64, "north") == b"n"
+        assert tx.deals.find("5" * 64, "south") == b"s"
+        assert tx.deals.find("6" * 64, "south") == b""
+        assert tx.deals.find("7" * 64, "south") is None
+        assert tx.deals.find("5" * 64, "west") is None
+        tx.deals.check_turn(first.digest, 3)
+        for number in (1, 2):
+            with pytest.raises(Conflict):
+                tx.deals.check_turn(first.digest, number)
+    for number, session in ((1, "8" * 64), (2, "8" * 64), (2, "5" * 64)):
+        with pytest.raises(Conflict), any_store.writing() as tx:
+            tx.deals.add(first.digest, number, session, {"north": b"x", "south": b"y"})
+    with any_store.writing() as tx:
+        tx.releases.advance(first.digest, Tick(), NOW + RUN_TIME)
+    with any_store.reading() as tx:
+        assert tx.deals.find("5" * 64, "north") is None
+        assert tx.deals.find("6" * 64, "north") == b"other"

@@ -1,0 +1,231 @@
+"""Requests for joint moments: what the spec says, who deals, what is charged, and every reason for refusing."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from coordinator.moments_proposal import LARGEST_DEAL_BYTES, MomentsPlan
+from coordinator.proposals import Proposal, Request, create, make_proposal
+from coordinator.store import Store
+from dprelease.accounting import check_spec
+from dprelease.calibration import budget
+from dprelease.columns import CategoricalColumn, NumericColumn
+from dprelease.errors import Conflict, InvalidInput, SpecRefused
+from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
+from dprelease.moments.scales import share_scales
+from dprelease.moments.sensitivity import sensitivity
+from dprelease.settings import read_settings
+from dprelease.spec import JointMoments, ReleaseSpec
+from tests.coordinator.office import COLUMNS, NOW, RUN_TIME, Office, catalogue, request
+
+SMOKER = CategoricalColumn(name="smoker", levels=("yes",))
+BMI = NumericColumn(name="bmi", lower=10.0, upper=60.0, unit="kg/m2", fill=25.0)
+ALL_THREE = {"north": "*", "south": "*", "west": "*"}
+
+
+@pytest.fixture
+def office(store: Store) -> Office:
+    """Three hospitals with six declared columns: three numbers, a binary and a group of three levels."""
+    office = Office(store)
+    office.enrol("north", "south", "west")
+    office.report(catalogue("north"), catalogue("south"), catalogue("west", columns=(SMOKER, BMI)))
+    return office
+
+
+def propose(office: Office, **changed: Any) -> Proposal:
+    with office.store.reading() as tx:
+        return make_proposal(request(**{"mechanism": "moments", **changed}), "Trio", tx.members, NOW)
+
+
+def moments_of(proposal: Proposal) -> JointMoments:
+    assert proposal.spec.moments is not None
+    return proposal.spec.moments
+
+
+def wide(width: int, prefix: str) -> tuple[NumericColumn, ...]:
+    return tuple(
+        NumericColumn(name=f"{prefix}{number}", lower=0.0, upper=1.0, unit="", fill=0.5) for number in range(width)
+    )
+
+
+def test_a_spec_of_moments_has_the_least_shares_and_nothing_of_a_block(office: Office) -> None:
+    made = propose(office, parties=ALL_THREE)
+    spec, moments = made.spec, moments_of(made)
+    assert (spec.mechanism, spec.mixing, spec.anchor_weight, spec.noise) == ("moments", None, "0", ())
+    assert (spec.target.scope, spec.grid_bits) == ("joint", 16)
+    mu2 = budget(spec.target)
+    assert Fraction(moments.mu2) == mu2
+    bound = sensitivity(spec.layout.variables)
+    assert (moments.scale, moments.diagonal_scale) == share_scales(bound, mu2, 3, 1, 16, 1)
+    assert made.guarantee == check_spec(spec)
+    assert made.guarantee.joint_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert made.guarantee.joint_epsilon <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("parties", "asked", "expected"),
+    [
+        (("south",), {}, (0, "none")),
+        (("south",), {"curious": 0, "dealer": "none"}, (0, "none")),
+        (("north", "south"), {}, (1, "coordinator")),
+        (("north", "south"), {"curious": 1, "dealer": "coordinator"}, (1, "coordinator")),
+        (("north", "south", "west"), {}, (1, "rotating")),
+        (("north", "south", "west"), {"curious": 1}, (1, "rotating")),
+        (("north", "south", "west"), {"dealer": "rotating"}, (1, "rotating")),
+        (("north", "south", "west"), {"dealer": "coordinator"}, (1, "coordinator")),
+        (("north", "south", "west"), {"curious": 2}, (2, "coordinator")),
+    ],
+)
+def test_who_deals_and_how_many_may_be_curious(
+    office: Office, parties: tuple[str, ...], asked: dict[str, Any], expected: tuple[int, str]
+) -> None:
+    moments = moments_of(propose(office, parties=dict.fromkeys(parties, "*"), **asked))
+    assert (moments.curious, moments.dealer) == expected
+
+
+@pytest.mark.parametrize(
+    ("parties", "asked", "message"),
+    [
+        (("south",), {"curious": 1}, "one party alone computes its moments itself"),
+        (("south",), {"dealer": "coordinator"}, "one party alone computes its moments itself"),
+        (("south",), {"dealer": "rotating"}, "one party alone computes its moments itself"),
+        (("north", "south"), {"curious": 0}, "curious must lie between 1 and 1 with 2 parties, not 0"),
+        (("north", "south"), {"curious": 2}, "curious must lie between 1 and 1 with 2 parties, not 2"),
+        (("north", "south"), {"curious": -1}, "curious"),
+        (("north", "south"), {"dealer": "rotating"}, "a rotating dealer needs three parties or more"),
+        (("north", "south"), {"dealer": "none"}, "several parties need a dealer"),
+        (("north", "south"), {"dealer": "the hub"}, "dealer"),
+        (tuple(ALL_THREE), {"curious": 3}, "curious must lie between 1 and 2 with 3 parties, not 3"),
+        (tuple(ALL_THREE), {"curious": 2, "dealer": "rotating"}, "a rotating dealer needs three parties or more"),
+        (tuple(ALL_THREE), {"k": 10}, "k and rho belong to mechanism 'mixed'; mechanism 'moments' has neither"),
+        (tuple(ALL_THREE), {"rho": "1/10"}, "k and rho belong to mechanism 'mixed'; mechanism 'moments' has neither"),
+        (tuple(ALL_THREE), {"scope": "per-party"}, "scope must be 'joint'"),
+        (tuple(ALL_THREE), {"mechanism": "mixed", "curious": 1}, "belong to mechanism 'moments'; 'mixed' has neither"),
+        (
+            tuple(ALL_THREE),
+            {"mechanism": "rows", "dealer": "none"},
+            "belong to mechanism 'moments'; 'rows' has neither",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    office: Office, parties: tuple[str, ...], asked: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        propose(office, parties=dict.fromkeys(parties, "*"), **asked)
+    assert message in refused.value.message
+
+
+def test_a_grid_too_coarse_or_sums_that_could_wrap_are_refused(office: Office) -> None:
+    with pytest.raises(SpecRefused, match="too coarse"):
+        propose(office, grid_bits=1)
+    office.report(*(catalogue(party, rows=1 << 20) for party in COLUMNS))
+    propose(office, grid_bits=20, delta=1e-7, epsilon=1.0)
+    with pytest.raises(SpecRefused, match=r"2\^63"):
+        propose(office, grid_bits=22, delta=1e-7, epsilon=1.0)
+
+
+def test_every_party_is_charged_all_of_it(office: Office) -> None:
+    charged = propose(office).guarantee
+    assert {part.mu2 for part in charged.parties} == {charged.joint_mu2}
+    # Split between the two, this would be within both caps of a third.
+    assert propose(office, mechanism="mixed", epsilon=1.9, k=10).spec.mechanism == "mixed"
+    with pytest.raises(InvalidInput) as refused:
+        propose(office, epsilon=1.9)
+    total = float(budget(request(epsilon=1.9).target()))
+    assert f"north: {total:.4g} > " in refused.value.message
+    assert f"south: {total:.4g} > " in refused.value.message
+    assert "every party is charged all of it" in refused.value.message
+
+
+def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> None:
+    made = propose(office, parties=ALL_THREE)
+    plan = made.plan
+    assert isinstance(plan, MomentsPlan)
+    # age, glucose, bmi; smoker as one binary; sex over three levels
+    assert (plan.variables, plan.rows) == (7, 1000)
+    assert plan.delta == 6.0  # constant 1, three numbers, a binary, a group
+    mu = math.sqrt(budget(made.spec.target))
+    assert plan.noise_sd == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
+    words = plan.explain()
+    assert f"p = 7 variables, Delta = 6, noise sd of an entry = {plan.noise_sd:.4g} patients" in words
+    assert f"({plan.noise_sd / 1000:.2%} of n = 1000)" in words
+    assert f"pay at about {math.ceil(6 * plan.noise_sd * math.sqrt(7))} patients" in words
+
+
+def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:
+    once = propose(office, parties=ALL_THREE).plan
+    pooled = propose(office, parties=ALL_THREE, curious=2).plan
+    office.report(*(catalogue(party, rows_per_subject=3) for party in COLUMNS))
+    office.report(catalogue("west", columns=(SMOKER, BMI), rows_per_subject=3))
+    thrice = propose(office, parties=ALL_THREE).plan
+    assert isinstance(once, MomentsPlan)
+    assert isinstance(pooled, MomentsPlan)
+    assert isinstance(thrice, MomentsPlan)
+    assert pooled.noise_sd == pytest.approx(once.noise_sd * math.sqrt(2), rel=1e-9)
+    assert thrice.noise_sd == pytest.approx(once.noise_sd * 3, rel=1e-9)
+    assert thrice.delta == once.delta
+
+
+def wide_spec(office: Office, north: int, south: int, **changed: Any) -> ReleaseSpec:
+    office.report(catalogue("north", columns=wide(north, "a")), catalogue("south", columns=wide(south, "b")))
+    return propose(office, parties={"north": "*", "south": "*"}, epsilon=0.5, **changed).spec
+
+
+def test_a_deal_of_the_coordinator_must_fit_in_a_message(office: Office) -> None:
+    fits = wide_spec(office, 512, 767)  # the correction's 8 * 512 * 767 bytes, a seed and the seal
+    assert Plan(fits).deal_size("south", COORDINATOR) + SEAL_BYTES <= LARGEST_DEAL_BYTES
+    with pytest.raises(InvalidInput, match=r"deal 3\.0 MiB to south, and at most 3 MiB"):
+        wide_spec(office, 512, 768)
+
+
+def test_hospitals_that_deal_for_one_another_have_no_such_limit(office: Office) -> None:
+    office.report(
+        catalogue("north", columns=wide(512, "a")),
+        catalogue("south", columns=wide(768, "b")),
+        catalogue("west", columns=(BMI,)),
+    )
+    assert moments_of(propose(office, parties=ALL_THREE, epsilon=0.5)).dealer == "rotating"
+    with pytest.raises(InvalidInput, match="release fewer columns"):
+        propose(office, parties=ALL_THREE, epsilon=0.5, curious=2)
+
+
+def test_moments_of_the_same_columns_again_are_paid_again(office: Office) -> None:
+    mixed = create(office.store, request(), RUN_TIME, NOW)
+    first = create(office.store, request(mechanism="moments"), RUN_TIME, NOW)
+    assert mixed.similar is first.similar is None
+    second = create(office.store, request(mechanism="moments", grid_bits=15), RUN_TIME, NOW)
+    assert second.similar == first.release
+    assert second.release.digest != first.release.digest
+
+
+def test_the_same_request_twice_in_one_second_is_one_release(office: Office) -> None:
+    """No mixing seed tells them apart; the digest is the release's identity."""
+    first = create(office.store, request(mechanism="moments"), RUN_TIME, NOW)
+    with pytest.raises(Conflict, match=f"release {first.release.digest[:12]} is exactly this one"):
+        create(office.store, request(mechanism="moments"), RUN_TIME, NOW)
+    with office.store.reading() as tx:
+        assert [release.digest for release in tx.releases.all()] == [first.release.digest]
+    create(office.store, request(mechanism="moments"), RUN_TIME, NOW + timedelta(seconds=1))
+
+
+def test_only_what_several_parties_compute_is_joint(office: Office) -> None:
+    assert create(office.store, request(mechanism="moments"), RUN_TIME, NOW).release.record.joint
+    alone = create(office.store, request(mechanism="moments", parties={"south": "*"}), RUN_TIME, NOW)
+    assert not alone.release.record.joint
+    assert not create(office.store, request(), RUN_TIME, NOW).release.record.joint
+
+
+def test_a_request_for_moments_is_read_from_toml(tmp_path: Any) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'title = "Study"\nmechanism = "moments"\ncurious = 2\ndealer = "coordinator"\nepsilon = 1\ndelta = 1e-6\n'
+        '[parties]\na = "*"\nb = "*"\nc = "*"\n'
+    )
+    read = read_settings(path, Request)
+    assert (read.mechanism, read.curious, read.dealer) == ("moments", 2, "coordinator")

@@ -1,0 +1,141 @@
+"""`coordinator plan`, from a request and the catalogues, or by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from coordinator.cli import main
+from coordinator.clock import utc_now
+from coordinator.settings import CoordinatorSettings
+from coordinator.store import Store
+from dprelease.accounting import guarantee
+from dprelease.settings import read_settings
+from dprelease.spec import ReleaseSpec
+from tests.coordinator.office import Office, catalogue
+
+STUDY = """
+title = "Age and glucose"
+epsilon = 1.0
+delta = 1e-6
+[parties]
+north = "*"
+south = ["glucose"]
+"""
+BY_HAND = ("--rows", "20000", "--parties", "3,4,2", "--epsilon", "1", "--delta", "1e-6", "--signal", "0.3")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
+    home = tmp_path / "office"
+    fixed = ("--consortium", "Trio", "--host", "localhost", "--epsilon", "3", "--delta", "1e-6")
+    made = run("init", "--home", str(home), *fixed, "--listen-host", "127.0.0.1", "--port", "0", "--enrol-port", "0")
+    assert made.exit_code == 0, made.output
+    monkeypatch.setenv("COORDINATOR_CONFIG", str(home / "coordinator.toml"))
+    store = Store.open(read_settings(home / "coordinator.toml", CoordinatorSettings).database)
+    office = Office(store)
+    office.enrol("north", "south", now=utc_now())
+    office.report(catalogue("north"), catalogue("south"), now=utc_now())
+    yield office
+    store.close()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows", "moments"])
+def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, mechanism: str) -> None:
+    study.write_text(f'mechanism = "{mechanism}"\n' + STUDY)
+    planned = json.loads(run("plan", str(study), "--json").stdout)
+    made = run("release", "create", str(study), "--json")
+    assert made.exit_code == 0, made.output
+    with office.store.reading() as tx:
+        spec: ReleaseSpec = tx.releases.get(json.loads(made.stdout)["digest"]).read_spec()
+    charged = {name: Fraction(text) for name, text in planned["releases"][mechanism]["charged_mu2"].items()}
+    assert charged == {part.party: part.mu2 for part in guarantee(spec).parties}
+    assert planned["rows"] == spec.rows
+    assert planned["releases"]["mixed"]["k"] == (
+        spec.mixing.outputs if spec.mixing else planned["releases"]["mixed"]["k"]
+    )
+
+
+def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office, study: Path) -> None:
+    shown = run("plan", str(study))
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith("No data were read and nothing is spent")
+    assert "n = 1000, 3 columns at 2 parties, glucose on 3 features" in shown.stdout
+    assert "Choose" in shown.stdout.splitlines()[-1]
+    other = json.loads(run("plan", str(study), "--target", "sex", "--features", "age,glucose", "--json").stdout)
+    assert (other["outcome"], other["features"]) == ("sex", ["age", "glucose"])
+    with office.store.reading() as tx:
+        assert tx.releases.all() == ()
+
+
+def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:
+    study.write_text(STUDY.replace("1e-6", '1e-6\nk = 50\nrho = "1/7"'))
+    assert json.loads(run("plan", str(study), "--json").stdout)["releases"]["mixed"] | {
+        "charged_mu2": 0,
+        "noise_sd": 0,
+    } == {
+        "k": 50,
+        "rho": "1/7",
+        "charged_mu2": 0,
+        "noise_sd": 0,
+    }
+    study.write_text(STUDY.replace("1e-6", '1e-6\nscope = "per-party"'))
+    assert json.loads(run("plan", str(study), "--json").stdout)["target"]["scope"] == "per-party"
+
+
+def test_by_hand(office: Office, tmp_path: Path) -> None:
+    path = tmp_path / "plan.png"
+    shown = run("plan", *BY_HAND, "--k", "500", "--rho", "1/9", "--curious", "2", "--plot", str(path))
+    assert shown.exit_code == 0, shown.output
+    assert "n = 20000, 9 columns at 3 parties, x9 on 8 features" in shown.stdout
+    assert "500 mixed rows, rho = 1/9" in shown.stdout
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give a REQUEST, or else --rows, --parties, --epsilon, --delta too"),
+        (BY_HAND[:4], "or else --epsilon, --delta too"),
+        ((*BY_HAND, "--rho", "2"), "rho must lie"),
+        ((*BY_HAND, "--target", "glucose"), "no such column: glucose"),
+        (("STUDY", "--rows", "5", "--k", "3"), "the request says already what --rows, --k would say"),
+        (("STUDY", "--features", "weight"), "no such column: weight"),
+        (("missing.toml",), "cannot read missing.toml"),
+    ],
+)
+def test_plans_that_make_no_sense(office: Office, study: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = run("plan", *(str(study) if argument == "STUDY" else argument for argument in arguments))
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('north = "*"', 'east = "*"', "east"),
+        ("glucose", "weight", "does not offer weight"),
+        ("epsilon = 1.0", "epsilon = -1.0", "epsilon must be positive"),
+    ],
+)
+def test_requests_that_make_no_sense(office: Office, study: Path, old: str, new: str, message: str) -> None:
+    study.write_text(STUDY.replace(old, new))
+    result = run("plan", str(study))
+    assert result.exit_code == 2
+    assert message in result.stderr

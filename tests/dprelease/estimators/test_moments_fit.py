@@ -1,0 +1,114 @@
+"""Fits on a whole release of joint moments: names, units, methods, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dprelease.accounting import guarantee
+from dprelease.bounding import BoundedRows
+from dprelease.errors import InvalidInput
+from dprelease.estimators import Shrinkage, fit
+from dprelease.estimators._shrinkage import shrunken
+from dprelease.release import Release
+from tests.support.joint import compute
+from tests.support.noise import SeededNoise
+from tests.support.specs import build_spec, categorical, numeric
+
+BITS = 10
+UNIT = 1 << BITS
+PARTIES = {
+    "north": (numeric("age", 0.0, 120.0), categorical("smoker", "yes")),
+    "south": (numeric("glucose", 2.0, 30.0), categorical("ward", "east", "west")),
+    "west": (numeric("score", 0.0, 100.0), categorical("ill", "yes")),
+}
+
+
+@pytest.fixture(scope="module")
+def release() -> Release:
+    """2,000 patients at epsilon 8."""
+    generator = np.random.default_rng(0)
+    age, glucose = generator.integers(-UNIT, UNIT + 1, (2, 2000))
+    smoker, ill = np.eye(2, dtype=int)[generator.choice(2, (2, 2000))] * UNIT
+    ward = np.eye(3, dtype=int)[generator.choice(3, 2000, p=[0.5, 0.3, 0.2])] * UNIT
+    score = (age // 2 + (smoker[:, 0] - smoker[:, 1]) // 4 + ward[:, 1] // 4).clip(-UNIT, UNIT)
+    codes = {
+        "north": np.column_stack([age, smoker]),
+        "south": np.column_stack([glucose, ward]),
+        "west": np.column_stack([score, ill]),
+    }
+    spec = build_spec(PARTIES, mechanism="moments", rows=2000, epsilon=8.0, grid_bits=BITS)
+    rows = {name: BoundedRows(codes[name].astype(np.int32), columns, BITS) for name, columns in PARTIES.items()}
+    blocks = compute(spec, rows, {name: SeededNoise(index) for index, name in enumerate(PARTIES)}).blocks
+    return Release(spec, blocks, guarantee(spec).words())
+
+
+def test_the_method_is_the_mechanisms_own_unless_named(release: Release):
+    assert fit(release, ["score"]).method == "shrinkage"
+    assert fit(release, ["score"], method="ols").method == "ols"
+    assert fit(release, ["score"]).fit_intercept is True
+    made = Shrinkage().fit(release, ["score"], ["age"])
+    np.testing.assert_array_equal(made.coef_, fit(release, ["score"], ["age"]).coef)
+
+
+@pytest.mark.parametrize("method", ["calibrated", "bgm", "dgm", "rmgm"])
+def test_methods_for_rows_are_refused(release: Release, method: str):
+    with pytest.raises(InvalidInput, match="choose one of shrinkage, ols"):
+        fit(release, ["score"], method=method)
+
+
+@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+def test_coefficients_are_in_original_units(release: Release, method: str):
+    """score = 50 + 25 (age - 60)/60 + 12.5 (2 smoker - 1) + 12.5 west, noise of about 0.01 of a range aside."""
+    result = fit(release, ["score"], ["age", "smoker=yes", "ward"], method)
+    assert result.features == ("age", "smoker=yes", "ward=west", "ward=other")
+    np.testing.assert_allclose(result.coef[0], [25 / 60, 25, 12.5, 0], atol=3)
+    predicted = result.predict([[60, 1, 0, 0], [120, 0, 1, 0]])[:, 0]
+    np.testing.assert_allclose(predicted, [50 + 12.5, 50 + 25 - 12.5 + 12.5], atol=4)
+    assert (result.lower[0], result.upper[0]) == (0, 100)
+    assert result.verdicts == ("better than the constant predictor",)
+
+
+@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_units_are_those_of_the_scaled_model(release: Release, method: str, fit_intercept: bool):
+    result = fit(release, ["score", "ill=other"], ["age", "smoker=other"], method, fit_intercept)
+    scaled = np.array([[0.5, 1.0], [-0.25, -1.0]])  # smoker=other is 0 where z is 1
+    original = np.array([[60 + 60 * 0.5, 0.0], [60 - 60 * 0.25, 1.0]])
+    moments = release.moments()
+    index = [moments.lookup(name)[0] for name in ("age", "smoker=other", "score", "ill=other")]
+    if method == "shrinkage":
+        found = shrunken(moments, index[:2], index[2:], intercept=fit_intercept)
+        expected = np.array([50, 0.5]) + np.array([50, -0.5]) * (found.offsets + scaled @ found.weights)
+        np.testing.assert_allclose(result.predict(original), expected, rtol=1e-10)
+    else:
+        design = [0, *index[:2]] if fit_intercept else index[:2]
+        gram = moments.gram
+        weights = np.linalg.solve(gram[np.ix_(design, design)], gram[np.ix_(design, index[2:])])
+        full = np.column_stack([np.ones(2), scaled]) if fit_intercept else scaled
+        expected = np.array([50, 0.5]) + np.array([50, -0.5]) * (full @ weights)
+        np.testing.assert_allclose(result.predict(original), expected, rtol=1e-8)
+    np.testing.assert_array_equal((result.lower, result.upper), ([0, 0], [100, 1]))
+    assert (result.constant_noise_sd > 0).all()
+
+
+@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+def test_the_levels_of_a_binary_are_one_variable(release: Release, method: str):
+    result = fit(release, ["ill"], ["age"], method)
+    assert result.targets == ("ill=yes", "ill=other")
+    np.testing.assert_allclose(result.coef[0], -result.coef[1], rtol=1e-9)
+    np.testing.assert_allclose(result.intercept.sum(), 1, rtol=1e-9)
+    np.testing.assert_allclose(result.constant.sum(), 1, rtol=1e-9)
+    np.testing.assert_allclose(result.quality.mse[0], result.quality.mse[1], rtol=1e-9)
+    with pytest.raises(InvalidInput, match="two levels of one column"):
+        fit(release, ["score"], ["smoker=yes", "smoker=other"], method)
+
+
+@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+def test_a_result_is_plain_data_and_the_same_every_time(release: Release, method: str):
+    first, second = (fit(release, ["score", "ward"], ["age", "ill"], method).to_json() for _ in range(2))
+    assert json.loads(json.dumps(first)) == second
+    assert first["method"] == method
+    assert first["trust"]

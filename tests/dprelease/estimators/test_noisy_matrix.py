@@ -1,0 +1,94 @@
+"""Least squares on the noisy matrix as it is: the estimated errors, by simulation with derived standard errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators._linear import Solution
+from dprelease.estimators._noisy_matrix import _quality, inverted
+from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+
+ROWS = mixed_rows(2000)
+LOWER = np.array([-1.0])
+X, Y = [1, 3, 5], 8  # wide, smoker=yes, ward=south
+TRUTH = np.column_stack([np.ones(len(ROWS)), ROWS])
+TRUTH = TRUTH.T @ TRUTH / len(ROWS)
+
+
+def true_error(model: np.ndarray, features: list[int]) -> float:
+    """Mean squared error on the private rows of (offset, weights)."""
+    used = [0, *features]
+    return float(TRUTH[Y, Y] - 2 * model @ TRUTH[used, Y] + model @ TRUTH[np.ix_(used, used)] @ model)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool):
+    found = inverted(noisy_moments(MIXED, ROWS, 0.0), X, [Y, 2], np.array([-1.0, -1.0]), intercept=intercept)
+    rows = ROWS[:, [index - 1 for index in X]]
+    full = np.column_stack([np.ones(len(ROWS)), rows]) if intercept else rows
+    expected = np.linalg.lstsq(full, ROWS[:, [7, 1]], rcond=None)[0]
+    np.testing.assert_allclose(found.weights, expected[-3:], atol=1e-9)
+    np.testing.assert_allclose(found.offsets, expected[0] if intercept else 0, atol=1e-9)
+    np.testing.assert_allclose(
+        found.quality.mse, ((ROWS[:, [7, 1]] - full @ expected) ** 2).mean(axis=0), rtol=1e-8, atol=1e-12
+    )
+    np.testing.assert_allclose(found.quality.constant_mse, ROWS[:, [7, 1]].var(axis=0), rtol=1e-8)
+    assert (found.quality.mse_se == 0).all()
+
+
+def test_errors_of_fixed_models_are_unbiased_and_their_standard_errors_right():
+    """Models on every kind of column, fixed in advance: mean and variance over 400 releases, within five standard errors."""
+    generator, draws = np.random.default_rng(3), 400
+    features = [1, 2, 3, 5, 6]
+    weights, offset, constant = np.array([0.4, -0.5, 0.2, 0.3, -0.2]), 0.1, 0.05
+    known = Solution(weights[:, None], np.eye(5), 1.0, 1.0, singular=False)
+    estimates = []
+    for _ in range(draws):
+        moments = noisy_moments(MIXED, ROWS, 0.02, generator)
+        estimates.append(_quality(moments, features, Y, weights, offset, constant, True, known))
+    mse, mse_se, too_low, flat, flat_se, gain, gain_se = np.array(estimates).T
+    model = true_error(np.append(offset, weights), features)
+    still = true_error(np.array([constant]), [])
+    for values, expected, sd in ((mse, model, mse_se[0]), (flat, still, flat_se[0])):
+        assert abs(values.mean() - expected) < 5 * sd / np.sqrt(draws)
+        assert abs(values.std() / sd - 1) < 5 / np.sqrt(2 * draws)
+    plain = gain + too_low - (2 * (0.02) ** 2)
+    assert abs(plain.mean() - (still - model)) < 5 * gain_se[0] / np.sqrt(draws)
+    assert abs(plain.std() / gain_se[0] - 1) < 5 / np.sqrt(2 * draws)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_optimism_is_what_a_fit_gains_from_the_noise_that_it_saw(intercept: bool):
+    generator, draws = np.random.default_rng(4), 400
+    gaps, optimism = [], []
+    for _ in range(draws):
+        found = inverted(noisy_moments(MIXED, ROWS, 0.01, generator), X, [Y], LOWER, intercept=intercept)
+        model = np.append(found.offsets, found.weights[:, 0])
+        gaps.append(true_error(model, X) - found.quality.mse[0])
+        optimism.append(found.quality.optimism[0])
+    error = np.std(gaps, ddof=1) / np.sqrt(draws)
+    assert abs(np.mean(gaps) - np.mean(optimism)) < 4 * error + 0.1 * np.mean(optimism)
+    assert np.mean(gaps) > 3 * error
+
+
+def test_noise_that_drowns_the_matrix_is_told():
+    found = inverted(noisy_moments(MIXED, ROWS, 2.0, np.random.default_rng(1)), [1, 2, 5], [Y], LOWER, intercept=True)
+    assert found.diagnostics.indefinite
+    assert "Use method 'shrinkage'" in found.diagnostics.warnings[0]
+    assert np.isinf(found.quality.optimism).all()
+    assert found.quality.gain[0] == -np.inf
+
+
+def test_the_constant_stays_in_its_range():
+    moments = noisy_moments(MIXED, ROWS, 2.0, np.random.default_rng(6))
+    found = inverted(moments, [1], [8, 4], np.array([-1.0, 0.0]), intercept=True)
+    expected = np.clip(moments.gram[0, [8, 4]] / 2000, [-1, 0], 1)
+    np.testing.assert_array_equal(found.constant, expected)
+    np.testing.assert_allclose(found.constant_noise_sd, 2.0, rtol=1e-12)
+
+
+def test_features_that_repeat_each_other_are_refused():
+    with pytest.raises(InvalidInput, match="singular"):
+        inverted(noisy_moments(MIXED, ROWS, 0.0), [4, 5, 6, 7], [Y], LOWER, intercept=True)

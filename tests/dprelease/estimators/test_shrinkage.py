@@ -1,0 +1,169 @@
+"""Method `shrinkage`: least squares without noise, the constant predictor at worst, safe where plain inversion is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import moments_utility as utility
+from dprelease.errors import InvalidInput
+from dprelease.estimators import _shrinkage
+from dprelease.estimators._posterior import posterior
+from dprelease.estimators._shrinkage import restricted, shrunken
+from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+
+ROWS = mixed_rows(3000)
+X = [1, 2, 3, 5, 6, 7]  # all but the first level of the ward
+OUTCOME = 8
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool):
+    found = shrunken(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME, 2], intercept=intercept)
+    features = ROWS[:, [index - 1 for index in X]]
+    full = np.column_stack([np.ones(3000), features]) if intercept else features
+    expected = np.linalg.lstsq(full, ROWS[:, 7], rcond=None)[0]
+    np.testing.assert_allclose(found.weights[:, 0], expected[-6:], atol=1e-9)
+    np.testing.assert_allclose(found.offsets[0], expected[0] if intercept else 0, atol=1e-9)
+    np.testing.assert_allclose(found.constant, ROWS[:, [7, 1]].mean(axis=0), rtol=1e-9)
+    errors = ((ROWS[:, 7] - full @ expected) ** 2).mean(), ROWS[:, 7].var()
+    np.testing.assert_allclose((found.quality.mse[0], found.quality.constant_mse[0]), errors, rtol=1e-9)
+    assert found.quality.gain_se[0] == 0
+    assert not found.diagnostics.warnings
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("widest", [64, 4])
+def test_targets_together_are_targets_one_by_one(monkeypatch: pytest.MonkeyPatch, intercept: bool, widest: int):
+    monkeypatch.setattr(_shrinkage, "WIDEST", widest)
+    moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(1))
+    together = shrunken(moments, [1, 3], [OUTCOME, 5, 2], intercept=intercept)
+    for index, target in enumerate([OUTCOME, 5, 2]):
+        alone = shrunken(moments, [1, 3], [target], intercept=intercept)
+        np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9)
+        for name in ("offsets", "constant", "constant_noise_sd"):
+            np.testing.assert_allclose(getattr(together, name)[index], getattr(alone, name)[0], rtol=1e-9)
+        for name, values in vars(together.quality).items():
+            np.testing.assert_allclose(values[index], vars(alone.quality)[name][0], rtol=1e-9)
+
+
+def test_the_order_of_features_does_not_matter():
+    moments = noisy_moments(MIXED, ROWS, 0.02, np.random.default_rng(1))
+    straight = shrunken(moments, [1, 2, 3, 5], [OUTCOME], intercept=True)
+    turned = shrunken(moments, [5, 1, 3, 2], [OUTCOME], intercept=True)
+    np.testing.assert_allclose(turned.weights, straight.weights[[3, 0, 2, 1]], rtol=1e-9)
+    np.testing.assert_allclose(turned.offsets, straight.offsets, rtol=1e-9)
+
+
+def test_it_tends_to_least_squares_as_the_noise_falls():
+    """Errors of the weights fall in proportion: below five noise sd over the least curvature, 1/500 for tight."""
+    exact = shrunken(noisy_moments(MIXED, ROWS, 0.0), [1, 3, 5], [OUTCOME], intercept=True)
+    for sd in (1e-3, 1e-5, 1e-8):
+        found = shrunken(noisy_moments(MIXED, ROWS, sd, np.random.default_rng(2)), [1, 3, 5], [OUTCOME], intercept=True)
+        assert np.abs(found.weights - exact.weights).max() < 20 * sd
+
+
+def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_says_so():
+    moments = noisy_moments(MIXED, ROWS, 1.0, np.random.default_rng(3))
+    found = shrunken(moments, [1, 3], [2, OUTCOME], intercept=True)
+    np.testing.assert_array_equal(found.weights, 0)
+    np.testing.assert_array_equal(found.offsets, found.constant)
+    assert found.quality.verdicts() == ("not distinguishable from the constant predictor",) * 2
+    given_up, unsure = found.diagnostics.warnings
+    assert given_up.startswith("For 2 of 2 targets noise hides any relation")
+    assert "Narrower public bounds" in unsure
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.05, 0.15])
+def test_constant_and_shrinkage_are_chosen_as_derived(sd: float):
+    """Written out by loops over the draws: the constant by relative squares, alpha by the cautious quantile."""
+    moments = noisy_moments(MIXED, ROWS, sd, np.random.default_rng(5))
+    draws, x, y = posterior(moments), [1, 3], OUTCOME
+    found = shrunken(moments, x, [y], intercept=True)
+    variance = np.array([s[y, y] - s[0, y] ** 2 for s in draws])
+    variance = np.maximum(variance, 1e-3 * variance.mean())
+    means = draws[:, 0, y]
+    np.testing.assert_allclose(found.constant[0], (means / variance).sum() / (1 / variance).sum(), rtol=1e-9)
+    mean = draws.mean(axis=0)
+    best = np.linalg.solve(mean[np.ix_([0, *x], [0, *x])], mean[[0, *x], y])
+    steps = np.linspace(0, 1, 41)
+    cautious = []
+    for alpha in steps:
+        model = np.append(found.constant[0] - alpha * mean[0, x] @ best[1:], alpha * best[1:])
+        gains = []
+        for s, spread in zip(draws, variance, strict=True):
+            used = np.ix_([0, *x], [0, *x])
+            flat = found.constant[0] ** 2 - 2 * found.constant[0] * s[0, y]
+            gains.append((flat - (model @ s[used] @ model - 2 * model @ s[[0, *x], y])) / spread)
+        cautious.append(np.quantile(gains, 0.1))
+    alpha = steps[np.flatnonzero(np.array(cautious) >= 0.95 * max(cautious)).max()]
+    np.testing.assert_allclose(found.weights[:, 0], alpha * best[1:], rtol=1e-7)
+    assert alpha == 1 if sd == 0.01 else 0 < alpha < 1 if sd == 0.05 else alpha < 0.5
+
+
+def test_a_clear_relation_is_kept_and_its_errors_are_known():
+    """Over 8 releases: the true errors lie within the stated standard errors as a normal law would have it."""
+    truth = utility.gram(ROWS) / 3000
+    ratios = []
+    for seed in range(8):
+        moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(seed))
+        found = shrunken(moments, [1, 3, 5], [OUTCOME], intercept=True)
+        assert found.quality.verdicts() == ("better than the constant predictor",)
+        spread = truth[OUTCOME, OUTCOME] - truth[0, OUTCOME] ** 2
+        model = np.append(found.offsets, found.weights[:, 0])
+        error = (1 - utility.r_squared(truth, OUTCOME, [1, 3, 5], model)) * spread
+        flat = (1 - utility.r_squared(truth, OUTCOME, [], found.constant)) * spread
+        quality = found.quality
+        ratios.append((found.quality.mse[0] - error) / quality.mse_se[0])
+        ratios.append((quality.gain[0] - (flat - error)) / quality.gain_se[0])
+    assert np.abs(ratios).max() < 4
+    assert 0.4 < np.sqrt(np.mean(np.square(ratios))) < 1.6
+
+
+def test_pure_noise_is_rarely_called_better():
+    """Uncorrelated columns, 4 targets in each of 10 releases: a rule of two standard errors lets few of the 40 pass."""
+    rows = np.random.default_rng(1).uniform(-1, 1, (3000, 5))
+    truth = utility.gram(rows) - 3000 * np.outer(*[np.append(1, rows.mean(axis=0))] * 2)
+    rows = rows @ np.linalg.inv(np.linalg.cholesky(truth[1:, 1:] / 3000)).T * 0.3  # exactly uncorrelated
+    exact = utility.gram(np.clip(rows, -1, 1))
+    better = 0
+    for seed in range(10):
+        moments = utility.noisy_moments(exact, 3000, 1.0, 3, np.random.default_rng(seed))
+        found = shrunken(moments, [1], [2, 3, 4, 5], intercept=True)
+        better += sum(text.startswith("better") for text in found.quality.verdicts())
+    assert better < 4
+
+
+@pytest.mark.parametrize(("epsilon", "least", "clear"), [(1.0, -0.02, 0.75), (0.1, -0.25, 0.1)])
+def test_the_demos_columns_are_safe_to_fit_where_plain_inversion_is_not(epsilon: float, least: float, clear: float):
+    """All nine columns over 8 releases. Over 200 the 5 % quantiles lie above these; here all but the worst of 8 must."""
+    fits = utility.repeated_fits(utility.demo_table(), epsilon, 8, seed=11)
+    found, plain = fits.r_squared["shrinkage"], fits.r_squared["ols"]
+    assert (np.sort(found, axis=0)[1] > least).all()
+    assert (np.sort(plain, axis=0)[1] < least).any()
+    assert found[:, [0, 3]].min() > clear  # age and years married determine each other to 80 %
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(1.0, -0.02), (0.1, -0.25)])
+def test_long_tailed_columns_in_wide_bounds_are_safe_to_fit(epsilon: float, least: float):
+    fits = utility.repeated_fits(utility.long_tailed_table(), epsilon, 6, seed=12)
+    assert (np.sort(fits.r_squared["shrinkage"], axis=0)[1] > least).all()
+    assert (np.sort(fits.r_squared["ols"], axis=0)[1] < 10 * least).all()
+
+
+def test_features_that_determine_each_other_are_refused():
+    moments = noisy_moments(MIXED, ROWS, 0.02, np.random.default_rng(4))
+    with pytest.raises(InvalidInput, match="determine each other"):
+        shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=True)
+    assert np.isfinite(shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=False).weights).all()
+
+
+def test_a_restricted_matrix_keeps_whole_columns_and_all_it_knows_of_them():
+    moments = noisy_moments(MIXED, ROWS, 0.02, np.random.default_rng(4))
+    part, index = restricted(moments, [8, 5, 3])
+    assert part.names == ("smoker=yes", "ward=north", "ward=south", "ward=west", "ward=other", "outcome")
+    assert index == [6, 3, 1]
+    kept = [0, 3, 4, 5, 6, 7, 8]
+    np.testing.assert_array_equal(part.gram, moments.gram[np.ix_(kept, kept)])
+    np.testing.assert_array_equal(part.noise_sd, moments.noise_sd[np.ix_(kept, kept)])
+    np.testing.assert_array_equal(part.gram, part.layout.matrix(part.gram[part.layout.rows, part.layout.cols], 3000.0))

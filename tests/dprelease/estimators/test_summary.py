@@ -1,0 +1,97 @@
+"""Means, spreads and correlations out of joint moments, and the repaired matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprelease.estimators import summary
+from dprelease.estimators.summary import repaired, summarise
+from tests.dprelease.estimators.moments import mixed_rows, noisy_moments
+from tests.support.specs import categorical, numeric
+
+ROWS = mixed_rows(3000)
+COLUMNS = (
+    numeric("wide", 0.0, 120.0),
+    numeric("tight", 0.0, 400.0),
+    categorical("smoker", "yes"),
+    categorical("ward", "north", "south", "west"),
+    numeric("outcome", -10.0, 30.0),
+)
+MIDPOINT = np.array([60, 200, 0.5, 0, 0, 0, 0, 10])
+HALF_WIDTH = np.array([60, 200, 0.5, 1, 1, 1, 1, 20])
+ORIGINAL = MIDPOINT + HALF_WIDTH * ROWS
+
+
+@pytest.fixture(params=["drawn", "too wide to draw"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "too wide to draw":
+        monkeypatch.setattr(summary, "WIDEST", 3)
+    return request.param
+
+
+@pytest.mark.usefixtures("either_way")
+def test_without_noise_a_summary_is_that_of_the_rows():
+    found = summarise(noisy_moments(COLUMNS, ROWS, 0.0))
+    assert found.names[:4] == ("wide", "tight", "smoker=yes", "ward=north")
+    np.testing.assert_allclose(found.mean, ORIGINAL.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.standard_deviation, ORIGINAL.std(axis=0), rtol=1e-7)
+    np.testing.assert_allclose(found.variance, ORIGINAL.var(axis=0), rtol=1e-7)
+    np.testing.assert_allclose(found.correlation, np.corrcoef(ORIGINAL.T), atol=1e-7)
+    np.testing.assert_array_equal(found.mean_sd, 0)
+
+
+def test_what_noise_leaves_open_covers_the_truth():
+    """Errors over their stated sd, over 3 releases: root mean square near 1, none beyond 5."""
+    ratios = []
+    for seed in range(3):
+        found = summarise(noisy_moments(COLUMNS, ROWS, 0.01, np.random.default_rng(seed)))
+        upper = np.triu_indices(8, 1)
+        truth = np.corrcoef(ORIGINAL.T)
+        ratios += [
+            (found.mean - ORIGINAL.mean(axis=0)) / found.mean_sd,
+            (found.standard_deviation - ORIGINAL.std(axis=0)) / found.standard_deviation_sd,
+            ((found.correlation - truth) / np.where(found.correlation_sd > 0, found.correlation_sd, 1))[upper],
+        ]
+    flat = np.concatenate(ratios)
+    assert 0.6 < np.sqrt(np.mean(flat**2)) < 1.4
+    assert np.abs(flat).max() < 5
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("sd", [0.0, 0.02, 0.5])
+def test_a_repaired_matrix_is_one_that_rows_can_have(sd: float):
+    moments = noisy_moments(COLUMNS, ROWS, sd, np.random.default_rng(9) if sd else None)
+    matrix = repaired(moments)
+    assert matrix[0, 0] == pytest.approx(3000, rel=1e-12)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-9)
+    assert np.linalg.eigvalsh(matrix / 3000).min() > -1e-10
+    mean, square = matrix[0, 1:] / 3000, np.diag(matrix)[1:] / 3000
+    assert (np.abs(mean) <= 1 + 1e-12).all()
+    assert (square <= 1 + 1e-12).all()
+    assert square[2] == pytest.approx(1, rel=1e-9)
+    np.testing.assert_allclose(square[3:6], mean[3:6], rtol=1e-9, atol=1e-9)
+    assert abs(square[6] - mean[6]) <= sd / 2
+    if sd == 0:
+        np.testing.assert_allclose(matrix, moments.gram, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_correlations_stay_correlations_under_any_noise():
+    for seed in range(2):
+        found = summarise(noisy_moments(COLUMNS, ROWS, 0.5, np.random.default_rng(seed)))
+        assert (np.abs(found.correlation) <= 1).all()
+        np.testing.assert_array_equal(np.diag(found.correlation), 1)
+        assert np.linalg.eigvalsh(found.correlation).min() > -1e-8
+        assert (found.mean >= MIDPOINT - HALF_WIDTH - 1e-9).all()
+        assert (found.mean <= MIDPOINT + HALF_WIDTH + 1e-9).all()
+
+
+def test_a_release_too_wide_to_draw_says_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(summary, "WIDEST", 3)
+    moments = noisy_moments(COLUMNS, ROWS, 0.01, np.random.default_rng(2))
+    found = summarise(moments)
+    assert np.isnan(found.standard_deviation_sd).all()
+    assert np.isnan(found.correlation_sd).all()
+    np.testing.assert_allclose(found.mean_sd, HALF_WIDTH * 0.01)
+    np.testing.assert_allclose(found.mean, MIDPOINT + HALF_WIDTH * moments.gram[0, 1:] / 3000, rtol=1e-12)

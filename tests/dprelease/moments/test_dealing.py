@@ -1,0 +1,124 @@
+"""Dealt randomness: exact correlations, seeds that nobody else gets, and deals that do not parse."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from dprelease.errors import IntegrityError
+from dprelease.moments import ring
+from dprelease.moments.dealing import Dealt, deal, read_deal, seed_digest
+from dprelease.moments.plan import COORDINATOR, Plan
+from tests.dprelease.moments.test_plan import plan_of
+
+Words = npt.NDArray[np.uint64]
+
+
+def keystream(seed: bytes, rows: int, width: int) -> Words:
+    """AES-256-CTR of the seed from counter 0, in one piece."""
+    stream = Cipher(algorithms.AES256(seed), modes.CTR(bytes(16))).encryptor().update(bytes(8 * rows * width))
+    return np.frombuffer(stream, "<u8").astype(np.uint64).reshape(rows, width)
+
+
+def dealt_by(plan: Plan, dealer: str) -> dict[str, Dealt]:
+    return {name: read_deal(data, plan, name, dealer) for name, data in deal(plan, dealer).items()}
+
+
+def check_correlations(plan: Plan, dealer: str, dealt: dict[str, Dealt]) -> None:
+    """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, mod 2^64, by NumPy's own wrapping product."""
+    masks = {name: keystream(one.mask, plan.spec.rows, plan.widths[name]) for name, one in dealt.items()}
+    for pair in plan.dealt_by(dealer):
+        sums = dealt[pair.first].pads[pair] + dealt[pair.second].corrections[pair]
+        assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
+
+
+@pytest.mark.parametrize("count", range(2, 6))
+@pytest.mark.parametrize("dealer", ["coordinator", None])
+@pytest.mark.parametrize(("rows", "chunk"), [(1, 1 << 20), (37, 1 << 20), (37, 200), (40, 80)])
+def test_the_correlations_are_exact_whatever_the_chunks(
+    count: int, dealer: str | None, rows: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ring, "CHUNK_BYTES", chunk)
+    plan = plan_of(count, rows=rows, dealer=dealer)
+    assert (plan.chunks > 1) == (chunk < 1 << 20)
+    for one in {pair.dealer for pair in plan.pairs}:
+        check_correlations(plan, one, dealt_by(plan, one))
+
+
+@pytest.mark.parametrize("dealer", ["coordinator", None])
+def test_everybody_in_a_dealers_pairs_gets_one_deal_of_the_planned_size(dealer: str | None) -> None:
+    plan = plan_of(4, dealer=dealer)
+    for one in {pair.dealer for pair in plan.pairs}:
+        dealt = deal(plan, one)
+        assert one not in dealt
+        assert set(dealt) == set(chain.from_iterable((pair.first, pair.second) for pair in plan.dealt_by(one)))
+        assert {name: len(data) for name, data in dealt.items()} == {name: plan.deal_size(name, one) for name in dealt}
+
+
+def test_whoever_deals_for_no_pair_deals_nothing() -> None:
+    assert deal(plan_of(3, dealer="coordinator"), "amber") == {}
+    assert deal(plan_of(3), COORDINATOR) == {}
+
+
+def test_every_deal_draws_anew_and_uses_a_seed_for_one_thing() -> None:
+    plan = plan_of(4, dealer="coordinator")
+    digests = [digest for _ in range(2) for one in dealt_by(plan, COORDINATOR).values() for digest in one.digests]
+    # a mask each, and a seed r for each of six pairs
+    assert len(digests) == len(set(digests)) == 2 * (4 + 6)
+
+
+def test_nobody_gets_anothers_seeds() -> None:
+    plan = plan_of(4, dealer="coordinator")
+    messages = deal(plan, COORDINATOR)
+    for name, data in messages.items():
+        firsts = sum(pair.first == name for pair in plan.pairs)
+        words = 0
+        for pair in plan.pairs:
+            if name == pair.second:
+                words += plan.widths[pair.first] * plan.widths[pair.second]
+        assert len(data) == 32 * (1 + firsts) + 8 * words
+        for other, theirs in messages.items():
+            if other != name:
+                assert theirs[:32] not in data
+
+
+def test_a_correction_is_not_the_product_itself() -> None:
+    plan = plan_of(2)
+    dealt = dealt_by(plan, COORDINATOR)
+    (pair,) = plan.pairs
+    masks = [keystream(dealt[name].mask, plan.spec.rows, plan.widths[name]) for name in (pair.first, pair.second)]
+    assert np.all(dealt[pair.second].corrections[pair] != masks[0].T @ masks[1])
+    first, second = dealt_by(plan, COORDINATOR)["birch"], dealt_by(plan, COORDINATOR)["birch"]
+    assert np.all(first.corrections[pair] != second.corrections[pair])
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0", lambda data: b""])
+def test_a_deal_of_another_length_is_refused(change: object) -> None:
+    plan = plan_of(3)
+    data = deal(plan, "cedar")["birch"]
+    assert callable(change)
+    with pytest.raises(IntegrityError, match="cedar dealt something of another shape"):
+        read_deal(change(data), plan, "birch", "cedar")
+
+
+def test_a_deal_for_somebody_else_is_refused_where_its_shape_tells() -> None:
+    plan = plan_of(3, dealer="coordinator")
+    messages = deal(plan, COORDINATOR)
+    with pytest.raises(IntegrityError, match="the coordinator dealt something of another shape"):
+        read_deal(messages["amber"], plan, "cedar", COORDINATOR)
+
+
+def test_seeds_are_recognised_by_digests_that_do_not_give_them_away() -> None:
+    plan = plan_of(3, dealer="coordinator")
+    messages = deal(plan, COORDINATOR)
+    amber = read_deal(messages["amber"], plan, "amber", COORDINATOR)
+    seeds = [messages["amber"][start : start + 32] for start in (0, 32, 64)]
+    assert amber.digests == tuple(map(seed_digest, seeds))
+    assert amber.mask == seeds[0]
+    assert all(seed.hex() not in "".join(amber.digests) for seed in seeds)
+    assert "mask" not in repr(amber)
+    assert repr(amber.mask) not in repr(amber)

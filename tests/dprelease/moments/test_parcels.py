@@ -1,0 +1,296 @@
+"""Parcels: which ones a release has, that every field is signed, and what a session and a transcript stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import pytest
+from pydantic import ValidationError
+
+from dprelease.canonical import sha256
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.moments.parcels import (
+    MOST_ROUNDS,
+    NOTHING,
+    Parcel,
+    ParcelHeader,
+    check_parcel,
+    columns_expected,
+    session_digest,
+    sign_parcel,
+    transcript_digest,
+)
+from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
+from dprelease.spec import ReleaseSpec
+from tests.dprelease.moments.test_plan import hospitals
+from tests.support.specs import build_spec
+
+KEYS: dict[str, PrivateKey] = {name: new_private_key() for name in hospitals(4)}
+PUBLIC = {name: key.public_key() for name, key in KEYS.items()}
+SESSION_DIGEST, STATEMENT = "5e" * 32, "57" * 32
+BODY = "b0" * 32
+
+
+def spec_of(count: int, **changed: object) -> ReleaseSpec:
+    keys = {name: key_fingerprint(PUBLIC[name]) for name in hospitals(count)}
+    return build_spec(hospitals(count), mechanism="moments", keys=keys, **changed)  # type: ignore[arg-type]
+
+
+ROTATING, DEALT, TWO = spec_of(3), spec_of(4, curious=2), spec_of(2)
+
+
+def header(spec: ReleaseSpec, kind: str, sender: str, **fields: object) -> ParcelHeader:
+    usual = {
+        "spec": spec.digest(),
+        "round": 1,
+        "session": "" if kind == "offer" else SESSION_DIGEST,
+        "kind": kind,
+        "sender": sender,
+        "receivers": (),
+        "topic": "",
+        "statement": "" if kind in ("deal", "key") else STATEMENT,
+        "size": 0,
+        "sha256": NOTHING,
+    }
+    return ParcelHeader.model_validate({**usual, **fields})
+
+
+def honest(spec: ReleaseSpec) -> Iterator[ParcelHeader]:
+    """Every parcel of a session, as the plan has it."""
+    plan = Plan(spec)
+    for party in plan.parties:
+        yield header(spec, "offer", party)
+        yield header(spec, "transcript", party)
+        for dealer in plan.dealers_of(party):
+            partners, size = plan.partners(party, dealer), plan.columns_size(party)
+            yield header(spec, "columns", party, receivers=partners, topic=dealer, size=size, sha256=BODY)
+            for receiver in partners:
+                sealed = {"receivers": (receiver,), "topic": dealer, "size": SEED_BYTES + SEAL_BYTES, "sha256": BODY}
+                yield header(spec, "key", party, **sealed)
+            if dealer != COORDINATOR:
+                size = plan.deal_size(party, dealer) + SEAL_BYTES
+                yield header(spec, "deal", dealer, receivers=(party,), size=size, sha256=BODY)
+
+
+def signed(one: ParcelHeader) -> Parcel:
+    return sign_parcel(KEYS[one.sender], one)
+
+
+@pytest.mark.parametrize("spec", [ROTATING, DEALT, TWO], ids=["rotating", "t = 2", "two"])
+def test_every_parcel_of_the_plan_passes(spec: ReleaseSpec) -> None:
+    headers = list(honest(spec))
+    assert len({one.place for one in headers}) == len(headers)
+    for one in headers:
+        parcel = Parcel.from_bytes(signed(one).to_bytes())
+        check_parcel(parcel, spec, PUBLIC)
+        check_parcel(parcel, spec)
+
+
+def test_what_there_is_in_a_session_of_three() -> None:
+    kinds = [one.kind for one in honest(ROTATING)]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "offer": 3,
+        "transcript": 3,
+        "columns": 6,
+        "key": 6,
+        "deal": 6,
+    }
+    assert columns_expected(Plan(ROTATING)) == set(permutations(("amber", "birch", "cedar"), 2))
+
+
+def test_the_coordinators_deals_come_another_way() -> None:
+    plan = Plan(DEALT)
+    assert columns_expected(plan) == {(party, COORDINATOR) for party in plan.parties}
+    assert not any(one.kind == "deal" for one in honest(DEALT))
+
+
+CHANGES = {
+    "spec": "0" * 64,
+    "round": 2,
+    "session": "1" * 64,
+    "kind": "key",
+    "sender": "birch",
+    "receivers": ("amber", "birch"),
+    "topic": "birch",
+    "statement": "2" * 64,
+    "size": 1,
+    "sha256": "3" * 64,
+}
+
+
+def test_every_field_is_in_the_digest_and_under_the_signature() -> None:
+    original = next(one for one in honest(ROTATING) if one.kind == "columns")
+    assert CHANGES.keys() | {"format"} == ParcelHeader.model_fields.keys()
+    changed = [original.model_copy(update={field: value}) for field, value in CHANGES.items()]
+    assert len({one.digest() for one in (original, *changed)}) == len(CHANGES) + 1
+    parcel = signed(original)
+    for one in changed:
+        forged = Parcel(header=one, signature=parcel.signature)
+        with pytest.raises(IntegrityError):
+            check_parcel(forged, ROTATING, PUBLIC)
+
+
+@pytest.mark.parametrize("kind", ["offer", "deal", "columns", "key", "transcript"])
+def test_a_signature_must_be_the_senders_over_this_header_as_a_session(kind: str) -> None:
+    one = next(one for one in honest(ROTATING) if one.kind == kind)
+    other = next(name for name in KEYS if name != one.sender)
+    good = signed(one)
+    for signature in (
+        sign(KEYS[other], SESSION, one.to_bytes()),
+        sign(KEYS[one.sender], BLOCK, one.to_bytes()),
+        sign(KEYS[one.sender], SESSION, one.model_copy(update={"round": 2}).to_bytes()),
+        good.signature[:-2],
+        "not hexadecimal",
+        "",
+    ):
+        with pytest.raises(IntegrityError, match=f"a {kind} in the name of {one.sender} that its key did not sign"):
+            check_parcel(Parcel(header=one, signature=signature), ROTATING, PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("offer", {"session": SESSION_DIGEST}),
+        ("offer", {"statement": ""}),
+        ("offer", {"size": 1}),
+        ("offer", {"sha256": BODY}),
+        ("offer", {"receivers": ("birch",)}),
+        ("offer", {"topic": "birch"}),
+        ("transcript", {"session": ""}),
+        ("transcript", {"statement": ""}),
+        ("transcript", {"size": 1}),
+        ("transcript", {"receivers": ("birch",)}),
+        ("transcript", {"topic": "birch"}),
+        ("columns", {"session": ""}),
+        ("columns", {"statement": ""}),
+        ("columns", {"topic": ""}),
+        ("columns", {"topic": "amber"}),
+        ("columns", {"receivers": ()}),
+        ("columns", {"receivers": ("birch", "cedar")}),
+        ("columns", {"receivers": ("amber",)}),
+        ("key", {"session": ""}),
+        ("key", {"statement": STATEMENT}),
+        ("key", {"receivers": ()}),
+        ("key", {"receivers": ("amber",)}),
+        ("key", {"receivers": ("birch", "cedar")}),
+        ("key", {"topic": ""}),
+        ("key", {"size": SEED_BYTES}),
+        ("deal", {"session": ""}),
+        ("deal", {"statement": STATEMENT}),
+        ("deal", {"topic": "birch"}),
+        ("deal", {"receivers": ()}),
+        ("deal", {"receivers": ("amber", "birch")}),
+        ("deal", {"size": 1}),
+    ],
+)
+def test_a_parcel_that_the_plan_does_not_have_is_refused(kind: str, changed: dict[str, object]) -> None:
+    one = next(one for one in honest(ROTATING) if one.kind == kind)  # amber's, or from cedar to amber
+    with pytest.raises(IntegrityError, match=f"{one.sender} sent a {kind} that the plan"):
+        check_parcel(signed(one.model_copy(update=changed)), ROTATING, PUBLIC)
+
+
+def test_sizes_that_are_one_off_are_refused() -> None:
+    for one in honest(ROTATING):
+        for step in (-1, 1):
+            if one.size + step >= 0:
+                with pytest.raises(IntegrityError, match="that the plan of this release does not have"):
+                    check_parcel(signed(one.model_copy(update={"size": one.size + step})), ROTATING)
+
+
+def test_masked_columns_never_go_to_their_dealer() -> None:
+    for one in honest(ROTATING):
+        if one.kind in ("columns", "key"):
+            with pytest.raises(IntegrityError, match="that the plan of this release does not have"):
+                check_parcel(signed(one.model_copy(update={"receivers": (one.topic,)})), ROTATING)
+
+
+def test_nobody_deals_to_itself_or_in_the_coordinators_place() -> None:
+    plan = Plan(ROTATING)
+    size = plan.deal_size("birch", "cedar") + SEAL_BYTES
+    own = header(ROTATING, "deal", "cedar", receivers=("cedar",), size=size, sha256=BODY)
+    with pytest.raises(IntegrityError, match="cedar sent a deal that the plan"):
+        check_parcel(signed(own), ROTATING)
+    size = Plan(DEALT).deal_size("birch", COORDINATOR) + SEAL_BYTES
+    stand_in = header(DEALT, "deal", "amber", receivers=("birch",), size=size, sha256=BODY)
+    with pytest.raises(IntegrityError, match="amber sent a deal that the plan"):
+        check_parcel(signed(stand_in), DEALT)
+
+
+def test_another_releases_parcels_and_strangers_are_refused() -> None:
+    offer = header(ROTATING, "offer", "amber")
+    with pytest.raises(IntegrityError, match="a parcel of amber belongs to another release"):
+        check_parcel(signed(offer.model_copy(update={"spec": DEALT.digest()})), ROTATING, PUBLIC)
+    with pytest.raises(IntegrityError, match="a parcel of delta belongs to another release"):
+        check_parcel(signed(header(ROTATING, "offer", "delta")), ROTATING, PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"round": 0},
+        {"round": MOST_ROUNDS + 1},
+        {"sender": ""},
+        {"sender": "../amber"},
+        {"kind": "gossip"},
+        {"size": -1},
+        {"sha256": "short"},
+        {"session": "short"},
+        {"statement": "Z" * 64},
+        {"receivers": ("",)},
+        {"topic": "a b"},
+        {"format": 2},
+        {"colour": "red"},
+    ],
+)
+def test_a_header_out_of_range_is_no_header(changed: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        ParcelHeader.model_validate({**header(ROTATING, "offer", "amber").model_dump(), **changed})
+
+
+def test_a_parcel_is_read_in_canonical_form_only() -> None:
+    data = signed(header(ROTATING, "offer", "amber")).to_bytes()
+    for spoiled in (data + b"\n", data.replace(b":1", b": 1", 1), b"{}", b"\xff"):
+        with pytest.raises(InvalidInput):
+            Parcel.from_bytes(spoiled)
+
+
+OFFERS = [header(ROTATING, "offer", party) for party in Plan(ROTATING).parties]
+
+
+def test_a_session_is_all_its_offers_in_order() -> None:
+    base = session_digest(OFFERS)
+    assert base == session_digest(iter(OFFERS))
+    others = {
+        session_digest([one.model_copy(update=changed) if place == at else one for place, one in enumerate(OFFERS)])
+        for at in range(3)
+        for changed in ({"statement": "3" * 64}, {"round": 2}, {"spec": "4" * 64}, {"sender": "delta"})
+    }
+    others |= {session_digest(order) for order in permutations(OFFERS)} - {base}
+    others |= {session_digest(OFFERS[:2]), session_digest([])}
+    assert base not in others
+    assert len(others) == 12 + 5 + 2
+
+
+def test_a_transcript_is_everything_that_all_must_have_seen() -> None:
+    columns = [one for one in honest(ROTATING) if one.kind == "columns"]
+    commitments = ["c0" * 32, "c1" * 32, "c2" * 32]
+    base = transcript_digest(ROTATING, SESSION_DIGEST, commitments, columns)
+    assert base == transcript_digest(ROTATING, SESSION_DIGEST, iter(commitments), reversed(columns))
+    others = {
+        transcript_digest(DEALT, SESSION_DIGEST, commitments, columns),
+        transcript_digest(ROTATING, "0" * 64, commitments, columns),
+        transcript_digest(ROTATING, SESSION_DIGEST, commitments[::-1], columns),
+        transcript_digest(ROTATING, SESSION_DIGEST, commitments[:2], columns),
+        transcript_digest(ROTATING, SESSION_DIGEST, commitments, columns[1:]),
+        transcript_digest(ROTATING, SESSION_DIGEST, commitments, [*columns, columns[0]]),
+    }
+    for field in ("statement", "sha256"):
+        altered = columns[0].model_copy(update={field: "9" * 64})
+        others.add(transcript_digest(ROTATING, SESSION_DIGEST, commitments, [altered, *columns[1:]]))
+    assert len(others | {base}) == 9
+
+
+def test_nothing_has_the_digest_of_nothing() -> None:
+    assert sha256(b"") == NOTHING

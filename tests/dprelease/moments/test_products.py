@@ -1,0 +1,200 @@
+"""The protocol's arithmetic: with the noise off, the blocks add up to the integer Gram matrix, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dprelease.bounding import BoundedRows
+from dprelease.columns import Column, released_names
+from dprelease.errors import DataRefused, IntegrityError, InvalidInput
+from dprelease.moments import ring
+from dprelease.moments.dealing import deal, read_deal
+from dprelease.moments.layout import code
+from dprelease.moments.plan import Plan
+from dprelease.moments.products import first_half, masked, own_moments, second_half
+from dprelease.moments.released import add_up, limits
+from dprelease.privatize import privatize_moments
+from dprelease.spec import ReleaseSpec
+from tests.support.joint import compute, entries, exact_gram
+from tests.support.noise import RecordingNoise, ZeroNoise
+from tests.support.specs import build_spec, categorical, numeric, random_rows
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+
+
+def columns(kinds: str, prefix: str) -> tuple[Column, ...]:
+    """Columns by letters: n numeric, b binary, l three levels."""
+    make = {
+        "n": lambda name: numeric(name),
+        "b": lambda name: categorical(name, "yes"),
+        "l": lambda name: categorical(name, "one", "two"),
+    }
+    return tuple(make[kind](f"{prefix}{place}") for place, kind in enumerate(kinds))
+
+
+def joint_spec(kinds: list[str], rows: int, grid_bits: int = 16, dealer: str | None = None) -> ReleaseSpec:
+    parties = {NAMES[place]: columns(each, NAMES[place]) for place, each in enumerate(kinds)}
+    return build_spec(parties, mechanism="moments", rows=rows, grid_bits=grid_bits, dealer=dealer)
+
+
+def extreme(spec: ReleaseSpec, party: str, sign: int) -> BoundedRows:
+    """Every number at a bound, every category at its first or last level."""
+    part = spec.party(party)
+    assert part is not None
+    codes = np.zeros((spec.rows, len(released_names(part.columns))), np.int32)
+    position = 0
+    for column in part.columns:
+        width = len(column.released)
+        chosen = position if width == 1 or sign > 0 else position + width - 1
+        codes[:, chosen] = (
+            (sign if width == 1 else 1) << spec.grid_bits if sign > 0 or width > 1 else -(1 << spec.grid_bits)
+        )
+        position += width
+    return BoundedRows(codes, part.columns, spec.grid_bits)
+
+
+def released(spec: ReleaseSpec, tables: dict[str, BoundedRows]) -> list[int]:
+    silence = {part.party: ZeroNoise() for part in spec.parties}
+    blocks = compute(spec, tables, silence).blocks
+    moments = spec.moments
+    assert moments is not None
+    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scale, moments.diagonal_scale, len(spec.parties))
+    return [int(value) for value in add_up([block.values for block in blocks.values()], most)]
+
+
+@pytest.mark.parametrize("parties", range(1, 7))
+@given(data=st.data())
+@settings(max_examples=12, deadline=None)
+def test_without_noise_the_sum_is_the_gram_matrix(parties: int, data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.text("nbl", min_size=1, max_size=3), min_size=parties, max_size=parties))
+    rows = data.draw(st.integers(1, 70))
+    bits = data.draw(st.sampled_from([12, 16, 24]))
+    dealer = data.draw(st.sampled_from([None, "coordinator"])) if parties > 1 else None
+    spec = joint_spec(kinds, rows, bits, dealer)
+    tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
+    # Chunks of two rows up to all of them at once.
+    width = max(Plan(spec).widths.values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ring, "CHUNK_BYTES", 8 * width * data.draw(st.integers(2, 80)))
+        assert Plan(spec).chunk_rows <= 80
+        assert released(spec, tables) == entries(spec, exact_gram(spec, tables))
+
+
+@pytest.mark.parametrize("parties", range(1, 7))
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, -1)])
+def test_the_bounds_themselves_are_exact(parties: int, signs: tuple[int, int]) -> None:
+    spec = joint_spec(["nbl", "n", "bn", "l", "nn", "b"][:parties], 301, 24)
+    tables = {part.party: extreme(spec, part.party, signs[place % 2]) for place, part in enumerate(spec.parties)}
+    found = released(spec, tables)
+    assert found == entries(spec, exact_gram(spec, tables))
+    assert max(map(abs, found)) == 301 << 48
+
+
+def test_the_default_chunk_is_crossed() -> None:
+    spec = joint_spec(["nn", "n", "n"], 140_001)
+    assert Plan(spec).chunks == 3
+    tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
+    coded = [code(tables[part.party].codes, part.columns).astype(np.int64) for part in spec.parties]
+    whole = np.hstack([np.full((spec.rows, 1), 1 << 16, np.int64), *coded])
+    assert released(spec, tables) == entries(spec, (whole.T @ whole).astype(object))  # fits int64: n 2^32 < 2^63
+
+
+def test_masked_columns_are_a_one_time_pad() -> None:
+    spec = joint_spec(["nn", "n"], 50)
+    plan = Plan(spec)
+    tables = [code(random_rows(spec, "a", seed).codes, spec.parties[0].columns) for seed in (1, 2)]
+    first, second = (np.vstack(list(masked(table, bytes(32), plan))) for table in tables)
+    pad = first - tables[0].astype(np.int64).view(np.uint64)
+    assert (second - pad == tables[1].astype(np.int64).view(np.uint64)).all()  # the same pad, whatever the data
+    assert np.unique(pad).size == pad.size
+
+
+def test_a_half_alone_is_not_the_product() -> None:
+    spec = joint_spec(["nn", "n"], 30)
+    plan = Plan(spec)
+    pair = plan.pairs[0]
+    dealt = {name: read_deal(message, plan, name, pair.dealer) for name, message in deal(plan, pair.dealer).items()}
+    coded = {
+        name: code(random_rows(spec, name, 3).codes, part.columns)
+        for name, part in zip("ab", spec.parties, strict=True)
+    }
+    columns_of = {name: list(masked(coded[name], dealt[name].mask, plan)) for name in "ab"}
+    at_a = first_half(2, dealt["a"].mask, dealt["a"].pads[pair], columns_of["b"], plan)
+    at_b = second_half(coded["b"], dealt["b"].corrections[pair], columns_of["a"], plan)
+    truth = coded["a"].astype(np.int64).T @ coded["b"].astype(np.int64)
+    assert ((at_a + at_b).view(np.int64) == truth).all()
+    assert (at_a.view(np.int64) != truth).all()
+    assert (at_b.view(np.int64) != truth).all()
+
+
+def test_columns_of_another_length_are_refused() -> None:
+    spec = joint_spec(["nn", "n"], 30)
+    plan = Plan(spec)
+    coded = code(random_rows(spec, "b", 3).codes, spec.parties[1].columns)
+    peer = [np.zeros((29, 2), np.uint64)]
+    with pytest.raises(IntegrityError, match="29 rows where the release has 30"):
+        second_half(coded, np.zeros((2, 1), np.uint64), peer, plan)
+    with pytest.raises(IntegrityError, match="29 rows"):
+        first_half(1, bytes(32), np.zeros((1, 2), np.uint64), peer, plan)
+
+
+def test_own_moments_are_exact_at_the_bounds() -> None:
+    spec = joint_spec(["nb"], 5000, 24)
+    codes = np.full((5000, 2), -(1 << 24), np.int32)
+    sums, squares = own_moments(codes, Plan(spec))
+    assert sums.view(np.int64).tolist() == [-5000 << 48] * 2
+    assert squares.view(np.int64).tolist() == [[5000 << 48] * 2] * 2
+
+
+def test_every_party_draws_the_declared_noise_for_every_entry() -> None:
+    spec = joint_spec(["nn", "bl", "n"], 40)
+    tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
+    noise = {part.party: RecordingNoise() for part in spec.parties}
+    blocks = compute(spec, tables, noise).blocks
+    moments, diagonal = spec.moments, spec.layout.diagonal
+    assert moments is not None
+    total = np.zeros(spec.layout.entries, np.int64)
+    for source in noise.values():
+        assert [(draw.scale, draw.values.size) for draw in source.draws] == [
+            (moments.scale, int((~diagonal).sum())),
+            (moments.diagonal_scale, int(diagonal.sum())),
+        ]
+        total[~diagonal] += source.draws[0].values[0]
+        total[diagonal] += source.draws[1].values[0]
+    most = [1 << 62] * spec.layout.entries
+    summed = add_up([block.values for block in blocks.values()], most)
+    assert (summed - total).tolist() == entries(spec, exact_gram(spec, tables))
+
+
+def test_a_block_is_hidden_by_its_masks() -> None:
+    """With other seeds the same share is another block; without one of the blocks the sum is garbage."""
+    spec = joint_spec(["n", "n"], 20)
+    tables = {name: random_rows(spec, name, 1) for name in "ab"}
+    noise = {name: ZeroNoise() for name in "ab"}
+    pair = frozenset("ab")
+    blocks = compute(spec, tables, noise, {pair: bytes(32)}).blocks
+    moments = spec.moments
+    assert moments is not None
+    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scale, moments.diagonal_scale, 2)
+    with pytest.raises(IntegrityError, match="do not add up"):
+        add_up([blocks["a"].values], most)
+
+
+def test_rows_of_another_table_are_refused() -> None:
+    spec, other = joint_spec(["n"], 20), joint_spec(["n"], 21)
+    with pytest.raises(DataRefused, match="20 rows where the spec says 21"):
+        privatize_moments(random_rows(spec, "a"), other, "a", {}, {}, ZeroNoise())
+
+
+def test_a_block_without_all_its_masks_is_never_made() -> None:
+    spec = joint_spec(["n", "n", "n"], 20)
+    rows, pairs = random_rows(spec, "a"), Plan(spec).pairs
+    halves = {pair: np.zeros((1, 1), np.uint64) for pair in pairs if pair.has("a")}
+    masks = {"b": bytes(32), "c": bytes(32)}
+    assert privatize_moments(rows, spec, "a", halves, masks, ZeroNoise()).values.shape == (1, 9)
+    for fewer_halves, fewer_masks in ((halves, {"b": bytes(32)}), ({}, masks), (halves, {**masks, "d": bytes(32)})):
+        with pytest.raises(InvalidInput, match="a half of every pair and a mask with every peer"):
+            privatize_moments(rows, spec, "a", fewer_halves, fewer_masks, ZeroNoise())

@@ -1,0 +1,115 @@
+"""Guesses from declarations, and settings that make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprelease.assumptions import Guess, Setting, chosen, evenly
+from dprelease.columns import released_names
+from dprelease.errors import InvalidInput
+from dprelease.spec import Target
+from tests.support.specs import categorical, numeric
+
+PARTIES = {
+    "north": (numeric("age", 0.0, 120.0), categorical("sex", "female")),
+    "south": (categorical("stage", "I", "II", "III"), numeric("glucose", 2.0, 30.0)),
+}
+
+
+def setting(**changed: Any) -> Setting:
+    usual: dict[str, Any] = {
+        "rows": 1000,
+        "parties": PARTIES,
+        "target": Target(scope="joint", epsilon=1.0, delta=1e-6),
+        "mechanism": "mixed",
+        "outcome": "glucose",
+        "features": ("age", "sex", "stage"),
+    }
+    return Setting(**(usual | changed))
+
+
+def test_a_category_is_guessed_by_its_dummies() -> None:
+    levels = released_names((PARTIES["south"][0],))
+    assert len(levels) == 4
+    covariance = np.diag(np.full(3, 1 / 4)) - 1 / 16
+    found = Guess.of(PARTIES["south"][0], 0.1, "moments")
+    assert found.width == 3
+    assert found.variance == pytest.approx(covariance[0, 0])
+    assert found.free == pytest.approx(1 / np.linalg.inv(covariance)[0, 0])
+    assert found.mean == 1 / 4
+
+
+def test_a_binary_is_plus_or_minus_one_in_moments_alone() -> None:
+    sex = PARTIES["north"][1]
+    coded, plain = Guess.of(sex, 0.1, "moments"), Guess.of(sex, 0.1, "mixed")
+    assert (coded.width, coded.variance, coded.free, coded.mean, coded.own) == (1, 1.0, 1.0, 0.0, 0.0)
+    assert (plain.width, plain.variance, plain.free) == (1, 0.25, 0.25)
+    assert coded.reach == 4 * plain.reach
+
+
+def test_the_assumed_regression() -> None:
+    assumed = setting(spread=0.2).assumed(0.3)
+    assert assumed.free == pytest.approx([0.2, 0.25, *[1 / 8] * 3])
+    assert assumed.explained == pytest.approx(0.06)
+    assert assumed.residual == pytest.approx(0.14)
+    assert assumed.squares @ assumed.free == pytest.approx(assumed.explained)
+    turned = setting(features=("stage", "age"), spread=0.2).assumed(0.3)
+    assert turned.free == pytest.approx([*[1 / 8] * 3, 0.2])
+
+
+@pytest.mark.parametrize("signal", [0.0, -0.1, 1.01, float("nan")])
+def test_a_share_that_is_none(signal: float) -> None:
+    with pytest.raises(InvalidInput, match="share of variance"):
+        setting().assumed(signal)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"outcome": "weight"}, "no such column: weight; there are age, sex, stage, glucose"),
+        ({"features": ("age", "weight")}, "no such column: weight"),
+        ({"features": ()}, "at least one other column"),
+        ({"features": ("age", "glucose")}, "at least one other column"),
+        ({"features": ("age", "age")}, "each named once"),
+        ({"rows": 0}, "must be positive"),
+        ({"spread": 0.0}, "in \\(0, 1\\]"),
+        ({"spread": 1.5}, "in \\(0, 1\\]"),
+        ({"outputs": 1001}, "k must lie between 1 and n = 1000"),
+        ({"curious": 2}, "curious must lie between 1 and 1"),
+        ({"target": Target(scope="joint", epsilon=1e9, delta=1e-6)}, "epsilon"),
+    ],
+)
+def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        setting(**changed)
+
+
+def test_one_party_alone_has_nobody_to_pool_with() -> None:
+    assert setting(parties={"all": tuple(column for each in PARTIES.values() for column in each)}).pooled == 0
+    assert setting().pooled == 1
+
+
+def test_widths() -> None:
+    parties = evenly("2, 1,3")
+    assert [[column.name for column in columns] for columns in parties.values()] == [
+        ["x1", "x2"],
+        ["x3"],
+        ["x4", "x5", "x6"],
+    ]
+
+
+@pytest.mark.parametrize("widths", ["", "3,,2", "3,0", "three", "-1", "3.5", "1,999999"])
+def test_widths_that_are_none(widths: str) -> None:
+    with pytest.raises(InvalidInput, match="3,4,2"):
+        evenly(widths)
+
+
+def test_outcome_and_features_as_asked_for() -> None:
+    assert chosen(PARTIES, None, None) == ("glucose", ("age", "sex", "stage"))
+    assert chosen(PARTIES, "sex", "2") == ("sex", ("age", "stage"))
+    assert chosen(PARTIES, "sex", "glucose, age") == ("sex", ("glucose", "age"))
+    with pytest.raises(InvalidInput, match="3 columns besides glucose"):
+        chosen(PARTIES, None, "4")

@@ -1,0 +1,121 @@
+"""Mechanisms side by side: the sentence that recommends, the tables, the JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dprelease.assumptions import Setting, evenly
+from dprelease.comparison import MECHANISMS, NO_DATA, SIGNALS, compare
+from dprelease.errors import InvalidInput
+from dprelease.forecast import epsilon_needed, forecast, proposed, rows_needed
+from dprelease.spec import Target
+
+
+def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **changed: Any) -> Setting:
+    parties = evenly(widths)
+    *features, outcome = (column.name for columns in parties.values() for column in columns)
+    target = Target(scope=changed.pop("scope", "joint"), epsilon=epsilon, delta=changed.pop("delta", 1e-9))
+    return Setting(rows, parties, target, "mixed", outcome, tuple(features), **changed)
+
+
+def test_every_cell_is_the_forecast_of_its_mechanism() -> None:
+    where = setting(20_000)
+    found = compare(where)
+    assert [(cell.forecast.signal, cell.mechanism) for cell in found.cells] == [
+        (signal, name) for signal in SIGNALS for name in MECHANISMS
+    ]
+    for cell in found.cells:
+        own = replace(where, mechanism=cell.mechanism)
+        assert cell.forecast == forecast(own, cell.forecast.signal)
+        assert cell.rows_needed == rows_needed(own, cell.forecast.signal)
+        assert cell.epsilon_needed == epsilon_needed(own, cell.forecast.signal)
+
+
+def test_moments_are_recommended_where_blocks_learn_nothing() -> None:
+    said = compare(setting(20_000)).recommendation()
+    assert said.startswith("Choose moments: expected to beat the mean and keep most of the signal from R^2 = 0.1 on")
+    assert "(mixed nowhere, rows nowhere)" in said
+    assert "trust one another" in said
+    alone = compare(setting(20_000, widths="9")).recommendation()
+    assert "Choose moments" in alone
+    assert "trust" not in alone
+
+
+def test_blocks_are_recommended_where_they_are_as_good() -> None:
+    plenty = compare(setting(10**9))
+    assert {cell.mechanism for cell in plenty.cells if cell.forecast.useful} >= {"mixed", "moments"}
+    assert plenty.recommendation().startswith("Choose mixed: ")
+    middling = compare(setting(3_000_000))  # both are useful throughout, and blocks lose too much
+    assert all(cell.forecast.useful for cell in middling.cells if cell.mechanism != "rows")
+    assert middling.recommendation().startswith("Choose moments: ")
+
+
+def test_what_helps_at_weak_signals_comes_first() -> None:
+    said = compare(setting(1_000_000), ("mixed", "moments")).recommendation()
+    assert said.startswith("Choose moments: ")
+    assert "(mixed from R^2 = 0.3 on)" in said
+
+
+def test_no_mechanism_is_recommended_where_all_fail() -> None:
+    found = compare(setting(300, 0.1))
+    assert not any(cell.forecast.useful for cell in found.cells)
+    said = found.recommendation()
+    cell = next(cell for cell in found.cells if cell.mechanism == "moments" and cell.forecast.signal == 0.5)
+    assert cell.rows_needed is not None
+    assert said.startswith("Choose none of them")
+    assert f"moments would pay from about {float(f'{cell.rows_needed:.1e}'):,.0f} patients" in said
+    assert f"epsilon = {cell.epsilon_needed:.2g} if R^2 = 0.5" in said
+    hopeless = compare(setting(300, 0.1, outputs=5), ("mixed",)).recommendation()
+    assert hopeless.endswith("with any n.")
+
+
+def test_lines_say_that_no_data_were_read_and_what_was_guessed() -> None:
+    found = compare(setting(20_000, spread=0.05, delta=1e-13), signals=(0.3,))
+    lines = found.lines()
+    assert lines[0] == NO_DATA
+    assert lines[-1] == found.recommendation()
+    text = "\n".join(lines)
+    for words in ("n = 20000", "9 columns at 3 parties", "x9 on 8 features", "(1, 1e-13)", "variance 0.05"):
+        assert words in text
+    for name in MECHANISMS:
+        (row,) = (line for line in lines if line.startswith("0.3") and f" {name} " in line)
+        cell = next(cell for cell in found.cells if cell.mechanism == name)
+        assert f"{cell.forecast.r2:.3f}".replace("-0.000", "0.000") in row
+        assert ("as the mean" in row) is not cell.forecast.useful
+    assert "-0.000" not in text
+    assert "note:" not in text
+    assert not any(line.endswith(" ") for line in lines)
+
+
+def test_lines_warn_of_a_delta_that_is_too_large() -> None:
+    assert "is not below 1/n" in "\n".join(compare(setting(20_000, delta=1e-4), signals=(0.3,)).lines())
+    assert "ask for a smaller delta" in "\n".join(compare(setting(20_000, delta=2e-5), signals=(0.3,)).lines())
+
+
+def test_a_per_party_target_is_joint_for_moments() -> None:
+    where = setting(20_000, scope="per-party")
+    assert "scope per-party (moments: joint)" in "\n".join(compare(where, signals=(0.3,)).lines())
+    joint = compare(setting(20_000), ("moments",), (0.3,)).cells
+    assert compare(where, ("moments",), (0.3,)).cells == joint
+
+
+def test_json_has_exact_prices() -> None:
+    where = setting(20_000)
+    found = json.loads(json.dumps(compare(where, signals=(0.5, 0.3, 0.5)).to_json()))
+    assert found["data_read"] is False
+    assert [each["assumed_r2"] for each in found["forecasts"]] == [0.3] * 3 + [0.5] * 3
+    for name in MECHANISMS:
+        prices = {party: Fraction(text) for party, text in found["releases"][name]["charged_mu2"].items()}
+        assert prices == proposed(replace(where, mechanism=name)).prices
+    assert found["releases"]["mixed"]["k"] == proposed(where).outputs
+    assert found["recommendation"].startswith("Choose moments")
+
+
+def test_a_signal_that_is_none() -> None:
+    with pytest.raises(InvalidInput, match="share of variance"):
+        compare(setting(1000), signals=(0.5, 2.0))

@@ -1,0 +1,291 @@
+"""Forecasts against simulated releases, prices against specs, and the numbers that would suffice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprelease.accounting import guarantee
+from dprelease.assumptions import Mechanism, Setting, evenly
+from dprelease.estimators._calibrated import calibrated
+from dprelease.estimators._rows import Rows
+from dprelease.estimators._shrinkage import shrunken
+from dprelease.forecast import HALF, epsilon_needed, forecast, mean_variance, proposed, rows_needed
+from dprelease.moments.layout import Layout
+from dprelease.moments.released import NoisyMoments
+from dprelease.moments.sensitivity import sensitivity
+from dprelease.planning import plan_mixing
+from dprelease.release import Floats
+from dprelease.spec import Target
+from tests.support.specs import build_spec, categorical, numeric
+
+WITHIN = 0.15
+"""What a forecast may be off by where it says that half of the signal or more is kept."""
+
+MECHANISMS: tuple[Mechanism, ...] = ("mixed", "rows", "moments")
+MIXED_KINDS = {
+    "north": (numeric("age", 0.0, 120.0), categorical("sex", "female")),
+    "south": (categorical("stage", "I", "II", "III"), numeric("glucose", 2.0, 30.0)),
+}
+
+
+def setting(mechanism: Mechanism, rows: int, widths: str = "2,2,2", epsilon: float = 1.0, **changed: Any) -> Setting:
+    parties = evenly(widths)
+    *features, outcome = (column.name for columns in parties.values() for column in columns)
+    target = Target(scope=changed.pop("scope", "joint"), epsilon=epsilon, delta=1e-6)
+    return Setting(rows, parties, target, mechanism, outcome, tuple(features), **changed)
+
+
+def truth(where: Setting, signal: float, random: np.random.Generator) -> tuple[Floats, Floats]:
+    """(weights, E[x x^T] of (1, features, outcome)) for numbers, as they are assumed; weights in any direction."""
+    assumed = where.assumed(signal)
+    weights = random.normal(size=len(assumed.free))
+    weights *= math.sqrt(assumed.squares.sum()) / np.linalg.norm(weights)
+    moments = np.diag([1.0, *assumed.free, assumed.outcome_variance])
+    moments[1:-1, -1] = moments[-1, 1:-1] = assumed.free * weights
+    return weights, moments
+
+
+Fit = Callable[[Setting, Floats, np.random.Generator], tuple[float, Floats]]
+
+
+def simulated(where: Setting, signal: float, draws: int, fit: Fit) -> tuple[float, float]:
+    """(error of the coefficients, R^2), both as in `Forecast`, on average over releases."""
+    random, errors, misses = np.random.default_rng(5), [], []
+    assumed = where.assumed(signal)
+    for _ in range(draws):
+        weights, moments = truth(where, signal, random)
+        offset, found = fit(where, moments, random)
+        error = assumed.free @ (found - weights) ** 2
+        errors.append(error / assumed.explained)
+        misses.append((error + offset**2 + assumed.residual) / assumed.outcome_variance)
+    return math.sqrt(np.mean(errors)), 1 - float(np.mean(misses))
+
+
+def fit_mixed(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+    """Rows of B D / sqrt(k) are as good as normal with covariance D^T D / k (utility.md 1)."""
+    release = proposed(where)
+    k, rho = release.outputs, float(release.anchor_weight or 0)
+    assert k is not None
+    rows = math.sqrt(where.rows * (1 - rho) / k) * random.normal(size=(k, len(moments))) @ np.linalg.cholesky(moments).T
+    rows = np.vstack([math.sqrt(rho) * where.rows * moments[0], rows])
+    return noisy_fit(where, rows, random, anchor=True)
+
+
+def fit_rows(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+    rows = random.normal(size=(where.rows, len(moments))) @ np.linalg.cholesky(moments).T
+    rows[:, 0] = 1
+    return noisy_fit(where, rows, random, anchor=False)
+
+
+def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anchor: bool) -> tuple[float, Floats]:
+    release = proposed(where)
+    variance = np.array([release.variance[name] for name, columns in where.parties.items() for _ in columns])
+    rows[:, 1:] += random.normal(size=(len(rows), len(variance))) * np.sqrt(variance)
+    released = Rows(
+        ones=rows[:, 0],
+        x=rows[:, 1:-1],
+        y=rows[:, -1:],
+        x_variance=variance[:-1],
+        y_variance=variance[-1:],
+        patients=float(where.rows),
+        anchor=anchor,
+        mixed=anchor,
+    )
+    found = calibrated(released, np.full(len(variance) - 1, -1.0), np.full(1, -1.0), intercept=True)
+    return float(found.offsets[0]), found.weights[:, 0]
+
+
+def fit_moments(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+    found = shrunken(
+        noisy_moments(where, moments, random), range(1, len(moments) - 1), [len(moments) - 1], intercept=True
+    )
+    return float(found.offsets[0]), found.weights[:, 0]
+
+
+def invert(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+    """Least squares on the noisy matrix as it is."""
+    noisy = noisy_moments(where, moments, random).gram / where.rows
+    found = np.linalg.solve(noisy[:-1, :-1], noisy[:-1, -1])
+    return float(found[0]), found[1:]
+
+
+def noisy_moments(where: Setting, moments: Floats, random: np.random.Generator) -> NoisyMoments:
+    layout = Layout(where.columns)
+    sd = where.rows * math.sqrt(mean_variance(where, proposed(where)))
+    smaller = math.sqrt(float(sensitivity(layout.variables).diagonal_weight))
+    entries = np.where(layout.diagonal, sd / smaller, sd)
+    values = where.rows * moments[layout.rows, layout.cols] + entries * random.normal(size=layout.entries)
+    square = float(where.rows)
+    return NoisyMoments(layout, layout.matrix(values, square), layout.matrix(entries, 0.0), where.rows)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "widths", "rows", "epsilon", "signal", "draws", "fit"),
+    [
+        ("mixed", "2,2,2", 150_000, 1.0, 0.5, 120, fit_mixed),
+        ("mixed", "2,2,2", 1_000_000, 1.0, 0.1, 120, fit_mixed),
+        ("mixed", "2,2,2", 300_000, 1.0, 0.9, 100, fit_mixed),
+        ("mixed", "5,5,1", 400_000, 1.0, 0.5, 120, fit_mixed),
+        ("mixed", "5,5,1", 3_000_000, 0.5, 0.3, 80, fit_mixed),
+        ("mixed", "10,10,11", 10_000_000, 1.0, 0.3, 30, fit_mixed),
+        ("rows", "2,2,2", 2_000, 30.0, 0.5, 60, fit_rows),
+        ("rows", "2,2,2", 20_000, 20.0, 0.3, 40, fit_rows),
+        ("moments", "3,3,4", 2_500, 1.0, 0.3, 8, fit_moments),
+        ("moments", "5,5,1", 10_000, 1.0, 0.1, 100, invert),
+        ("moments", "10,10,11", 20_000, 1.0, 0.5, 40, invert),
+    ],
+)
+def test_forecasts_are_what_simulated_releases_give(
+    mechanism: Mechanism, widths: str, rows: int, epsilon: float, signal: float, draws: int, fit: Fit
+) -> None:
+    where = setting(mechanism, rows, widths, epsilon)
+    expected = forecast(where, signal)
+    assert HALF <= expected.kept < 0.999
+    error, r2 = simulated(where, signal, draws, fit)
+    assert error == pytest.approx(expected.coefficient_error, rel=WITHIN)
+    assert r2 == pytest.approx(expected.r2, rel=WITHIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("widths", "rows", "signal", "draws"),
+    [
+        ("1,2,1", 1_000, 0.1, 150),
+        ("2,2,2", 900, 0.5, 90),
+        ("2,2,2", 1_500, 0.2, 90),
+        ("5,5,1", 1_300, 0.5, 60),
+        ("5,5,1", 3_000, 0.1, 60),
+        ("5,5,1", 1_300, 0.9, 60),
+        ("8,8,9", 8_000, 0.2, 25),
+    ],
+)
+def test_forecasts_are_what_shrinkage_on_moments_gives(widths: str, rows: int, signal: float, draws: int) -> None:
+    where = setting("moments", rows, widths)
+    expected = forecast(where, signal)
+    assert HALF <= expected.kept < 0.97
+    error, r2 = simulated(where, signal, draws, fit_moments)
+    assert error == pytest.approx(expected.coefficient_error, rel=WITHIN)
+    assert r2 == pytest.approx(expected.r2, rel=WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rows", "draws", "fit"), [("mixed", 20_000, 60, fit_mixed), ("rows", 300, 60, fit_rows)]
+)
+def test_below_the_threshold_nothing_is_learned_and_the_forecast_says_so(
+    mechanism: Mechanism, rows: int, draws: int, fit: Fit
+) -> None:
+    where = setting(mechanism, rows, "5,5,1")
+    expected = forecast(where, 0.3)
+    assert not expected.useful
+    assert expected.coefficient_error == pytest.approx(1, abs=0.05)
+    assert expected.r2 - expected.constant_r2 < 0.05
+    error, r2 = simulated(where, 0.3, draws, fit)
+    assert error == pytest.approx(1, abs=0.1)
+    assert r2 == pytest.approx(expected.r2, abs=0.05 + abs(expected.r2))
+
+
+@pytest.mark.parametrize("scope", ["joint", "per-party"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_prices_and_noise_are_those_of_the_spec_to_the_last_digit(mechanism: Mechanism, scope: str) -> None:
+    if mechanism == "moments" and scope == "per-party":
+        return
+    target = Target.model_validate({"scope": scope, "epsilon": 0.7, "delta": 1e-6})
+    where = Setting(5000, MIXED_KINDS, target, mechanism, "glucose", ("age",), rows_per_subject=2, grid_bits=14)
+    plan = plan_mixing(5000, dict(MIXED_KINDS), target, 2)
+    spec = build_spec(
+        MIXED_KINDS,
+        mechanism=mechanism,
+        rows=5000,
+        outputs=plan.outputs,
+        anchor_weight=str(plan.anchor_weight) if mechanism == "mixed" else None,
+        scope=scope,
+        epsilon=0.7,
+        delta=1e-6,
+        grid_bits=14,
+        rows_per_subject=2,
+    )
+    release = proposed(where)
+    assert release.prices == {part.party: part.mu2 for part in guarantee(spec).parties}
+    for name in MIXED_KINDS:
+        if spec.moments is not None:
+            variance = 2 * (spec.moments.scale / 4**14 / 5000) ** 2
+        elif mechanism == "mixed":
+            variance = (1 - plan.anchor_weight) / plan.outputs * (spec.noise_of(name).scale / 2**14) ** 2
+            assert (release.outputs, release.anchor_weight) == (plan.outputs, plan.anchor_weight)
+        else:
+            variance = (spec.noise_of(name).scale / 2**14) ** 2
+        assert release.variance[name] == pytest.approx(variance)
+
+
+def test_k_and_rho_may_be_given() -> None:
+    release = proposed(setting("mixed", 1000, outputs=77, anchor_weight=Fraction(1, 7)))
+    assert (release.outputs, release.anchor_weight) == (77, Fraction(1, 7))
+    without = setting("mixed", 100_000, anchor_weight=Fraction(0))
+    assert forecast(without, 0.5).constant_r2 < 10 * forecast(replace(without, anchor_weight=None), 0.5).constant_r2
+    assert forecast(setting("mixed", 10**9, outputs=5), 0.9).kept == 0  # five rows for five features and a mean
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_mean_of_a_fit_is_off_by_more_than_the_released_mean(mechanism: Mechanism) -> None:
+    """The features' means, which go with the slopes, are noisy too."""
+    where = setting(mechanism, {"mixed": 10**6, "rows": 10**8, "moments": 2000}[mechanism])
+    found = forecast(where, 0.9)
+    assert found.useful
+    lost = found.signal * found.kept - found.r2
+    assert lost == pytest.approx(-found.constant_r2 * (1 + found.kept * where.assumed(0.9).squares.sum()), rel=0.05)
+
+
+def test_a_per_party_target_gives_every_column_what_its_party_needs() -> None:
+    where = setting("rows", 10**8, "4,1,1", scope="per-party")
+    variance = proposed(where).variance
+    assert variance["party1"] == pytest.approx(4 * variance["party2"], rel=1e-6)
+    assert mean_variance(where, proposed(where)) == pytest.approx(3 * variance["party2"], rel=1e-6)
+    assert forecast(replace(where, outcome="x6"), 0.5).constant_r2 == pytest.approx(
+        forecast(replace(where, outcome="x1", features=("x2", "x6")), 0.5).constant_r2 / 4, rel=1e-4
+    )
+
+
+def test_curious_hospitals_cost_what_their_noise_is_worth() -> None:
+    one, two = (proposed(setting("moments", 1000, curious=count)).variance["party1"] for count in (1, 2))
+    assert two == pytest.approx(2 * one, rel=1e-6)
+    alone = proposed(setting("moments", 1000, "6")).variance["party1"]
+    assert one == pytest.approx(1.5 * alone, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_what_is_needed_is_just_enough(mechanism: Mechanism) -> None:
+    where = setting(mechanism, 3000, "3,3,3")
+    rows = rows_needed(where, 0.3)
+    assert rows is not None
+    assert forecast(replace(where, rows=rows), 0.3).useful
+    assert not forecast(replace(where, rows=math.floor(0.98 * rows)), 0.3).useful
+    epsilon = epsilon_needed(where, 0.3)
+    assert epsilon is not None
+    for factor, enough in ((1.0, True), (0.98, False)):
+        target = where.target.model_copy(update={"epsilon": factor * epsilon})
+        assert forecast(replace(where, target=target), 0.3).useful is enough
+    harder = rows_needed(replace(where, spread=0.05), 0.1)
+    assert harder is None or harder > 3 * rows
+
+
+def test_nothing_is_enough_for_five_mixing_rows() -> None:
+    where = setting("mixed", 3000, outputs=5)
+    assert rows_needed(where, 0.9) is None
+    assert epsilon_needed(where, 0.9) is None
+    assert epsilon_needed(setting("moments", 10**9), 0.9) == 1e-3
+
+
+def test_categories_are_forecast_too() -> None:
+    target = Target(scope="joint", epsilon=1.0, delta=1e-6)
+    for mechanism in MECHANISMS:
+        where = Setting(10**4, MIXED_KINDS, target, mechanism, "sex", ("stage", "glucose"))
+        found = forecast(where, 0.5)
+        assert found.r2 <= 0.5
+        assert found.useful is (mechanism == "moments")

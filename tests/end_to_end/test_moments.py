@@ -1,0 +1,119 @@
+"""Joint moments with every role its own process: from hospitals' files to a stranger's fits, and nobody sees a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit import audit
+from demo.consortium import Consortium, wait_for
+from dprelease.release import Release
+from learner.release_folder import ReleaseFolder
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 500
+
+
+def hospitals(count: int) -> list[Hospital]:
+    """Up to four hospitals over one table with a number, a binary and a category among their columns."""
+    random = np.random.default_rng(12)
+    age = random.uniform(20, 90, ROWS)
+    smoker = random.random(ROWS) < 0.3
+    dose = random.uniform(0, 10, ROWS)
+    pressure = 90 + 0.5 * age + 2 * dose + 8 * smoker + random.normal(0, 5, ROWS)
+    weight = random.uniform(50, 110, ROWS)
+    return [
+        Hospital(
+            "clinic",
+            {"age": numeric(18, 100), "smoker": 'kind = "categorical"\nlevels = ["yes"]'},
+            {"age": [*map(float, age)], "smoker": ["yes" if each else "no" for each in smoker]},
+        ),
+        Hospital(
+            "ward",
+            {"dose": numeric(0, 10), "pressure": numeric(60, 200)},
+            {"dose": [*map(float, dose)], "pressure": [*map(float, pressure)]},
+            parquet=True,
+        ),
+        Hospital(
+            "lab",
+            {"weight": numeric(30, 200), "blood": 'kind = "categorical"\nlevels = ["A", "B"]'},
+            {"weight": [*map(float, weight)], "blood": [str(each) for each in random.choice(["A", "B", "0"], ROWS)]},
+        ),
+        Hospital("post", {"distance": numeric(0, 40)}, {"distance": [*map(float, random.uniform(0, 40, ROWS))]}),
+    ][:count]
+
+
+def published(consortium: Consortium, release: str) -> Release:
+    """The release as a learner verifies it, offline."""
+    folder = ReleaseFolder(consortium.hub / "storage" / "published" / release)
+    return folder.verify((consortium.hub / "root.pem").read_text())
+
+
+@pytest.fixture
+def consortium(tmp_path: Path) -> Iterator[Consortium]:
+    with Consortium(tmp_path / "consortium") as started:
+        yield started
+        assert audit(started.folder) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "dealer"),
+    [(1, {}, "none"), (2, {}, "coordinator"), (3, {}, "rotating"), (4, {"curious": 2}, "coordinator")],
+)
+def test_moments_from_end_to_end(consortium: Consortium, count: int, options: dict[str, object], dealer: str) -> None:
+    parties = hospitals(count)
+    found(consortium, parties)
+    release = propose(consortium, parties, mechanism="moments", **options)
+    assert final_state(consortium, release) == "PUBLISHED"
+
+    opened = published(consortium, release)
+    assert opened.spec.moments is not None
+    assert opened.spec.moments.dealer == dealer
+    moments, truth = opened.moments(), scaled_gram(opened.spec, parties)
+    noisy = moments.noise_sd > 0
+    assert (moments.gram[~noisy] == truth[~noisy].round(9)).all()
+    deviations = ((moments.gram - truth) / np.where(noisy, moments.noise_sd, 1))[np.triu(noisy)]
+    assert np.abs(deviations).max() < 7
+    assert 0.2 < (deviations**2).mean() < 3
+
+    for party in parties:  # charged once, all of it, and nothing of the session is left
+        home = consortium.hospital(party.name)
+        ledger = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+        entries = [line for line in ledger["entries"] if line["release"] == release]
+        assert [line["kind"] for line in entries] == ["reserve", "charge", "send"]
+        assert len({Fraction(line["mu2"]) for line in entries}) == 1
+        wait_for(lambda folder=home / "state" / "joint": not any(folder.glob("*")), 30, "the session to be erased")
+
+    folder, home = trust(consortium)
+    consortium.run("learner", *home, "fetch", release[:10])
+    verified = consortium.run("learner", *home, "verify", release[:10])
+    assert "epsilon" in verified
+    assert ("runs altered software" in verified.replace("\n", " ")) == (count > 1)
+    target = "pressure" if count > 1 else "age"
+    report = folder / "fit.json"
+    consortium.run("learner", *home, "fit", release[:10], "--target", target, "--output", str(report))
+    assert json.loads(report.read_text())["targets"] == [target]
+    assert target in consortium.run("learner", *home, "describe", release[:10])
+
+
+def test_a_garbage_block_is_not_published(consortium: Consortium) -> None:
+    """A party whose block does not belong to the computation: the sum is refused, nothing is public, nobody is fooled."""
+    parties = hospitals(2)
+    found(consortium, parties)
+    consortium.halt("ward")
+    consortium.restart(
+        "ward", launcher=("-m", "tests.support.faulty", "garble@dprelease.moments.envelope:shared_seed", "--")
+    )
+    release = propose(consortium, parties, mechanism="moments")
+    log = consortium.log("hub")
+    wait_for(lambda: b"do not add up to moments" in log.read_bytes(), 60, "the hub to refuse the sum")
+    assert not (consortium.hub / "storage" / "published" / release).exists()
+    consortium.run("coordinator", "release", "cancel", release, "--reason", "garbage", home=consortium.office)
+    assert final_state(consortium, release) == "CANCELLED"

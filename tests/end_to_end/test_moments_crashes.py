@@ -1,0 +1,204 @@
+"""kill -9 of every role at every step of a joint computation: one release, one block of each party, nothing fresh.
+
+The crash points are reached by name (tests/support/faulty.py). All of them share one consortium of three hospitals, in
+which each deals for the other two.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+import pytest
+
+from audit import audit
+from demo.consortium import Consortium, wait_for
+from dprelease.manifest import Manifest
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.support.faulty import FULL
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 200
+NUMBERS = count()
+GRIDS = range(10, 25)
+CHOICES = (["a"], ["b"], ["a", "b"])
+"""Columns of each hospital and grid of each release in turn: no policy approves the same content twice."""
+
+PARTY = {
+    "before it joins": "kill-before@party_node.joint.folder:SessionFolder.begin",
+    "joined, key not sent": "kill-after@party_node.joint.folder:SessionFolder.begin",
+    "key sent": "kill-after@party_node.joint.relay:Relay.send",
+    "dealing": "kill-before@party_node.joint.exchange:deal",
+    "dealt, nothing frozen": "kill-after@party_node.joint.exchange:deal",
+    "one of two deals sent": "kill-after@party_node.joint.relay:Relay.send#2",
+    "seeds noted, deal not kept": "kill-after@party_node.joint.used_seeds:UsedSeeds.use",
+    "charged, nothing masked": "kill-after@party_node.joint.work:JointWork._charge",
+    "masked, not frozen": "kill-before@party_node.joint.folder:SessionFolder.freeze#3",
+    "masked columns on their way": "kill-before@party_node.joint.relay:Relay.send#4",
+    "columns sent, not their keys": "kill-after@party_node.joint.relay:Relay.send#4",
+    "transcript signed, not sent": "kill-after@party_node.joint.folder:SessionFolder.freeze#5",
+    "before the first product": "kill-before@party_node.joint.exchange:Exchange.half",
+    "between two products": "kill-after@party_node.joint.exchange:Exchange.half",
+    "noise drawn, nothing sealed": "kill-after@party_node.joint.work:privatize_moments",
+    "sealed, not noted": "kill-after@party_node.sealing:Vault.seal",
+    "sealed, others still multiply": "kill-before@party_node.daemon:upload",
+}
+HUB = {
+    "a key arrives": "kill-before@learner.hub.relay:Relay.open_parcel",
+    "a deal arrives": "kill-after@learner.hub.relay:Relay.open_parcel#4",
+    "masked columns arrive": "kill-before@learner.hub.relay:Relay.receive#8",
+    "masked columns are fetched": "kill-after@learner.hub.relay:Relay.body#8",
+    "before the manifest": "kill-before@learner.hub.publish:prepare",
+    "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
+}
+COORDINATOR = {
+    "all but one approved": "kill-after@coordinator.coordination:approve#2",
+    "a block is reported": "kill-before@coordinator.coordination:report_intake",
+    "before the publication": "kill-before@coordinator.coordination:authorize_publication",
+}
+DEALER = {
+    "before it deals": "kill-before@coordinator.dealing:deal",
+    "dealt, not kept": "kill-after@coordinator.dealing:deal",
+}
+FULL_DISKS = ["party_node.joint.folder:write_durably", "party_node.joint.exchange:Exchange.mask"]
+
+
+def _hospitals(number: int) -> list[Hospital]:
+    random = np.random.default_rng(6)
+    cells = {name: [*map(float, random.uniform(-1, 1, ROWS))] for name in "ab"}
+    return [
+        Hospital(
+            name,
+            {f"{name}_{column}": numeric(-1, 1) for column in cells},
+            {f"{name}_{column}": values for column, values in cells.items()},
+        )
+        for name in ("clinic", "ward", "lab")[:number]
+    ]
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with Consortium(tmp_path_factory.mktemp("joint-crashes") / "consortium") as started:
+        found(started, _hospitals(3), epsilon=4000.0)
+        yield started
+        assert audit(started.folder) == []
+
+
+def _crash(consortium: Consortium, name: str, fault: str, parties: int = 3) -> str:
+    """Run a role with a fault until it dies of it in the middle of a computation; start it again; the release's digest."""
+    consortium.halt(name)
+    consortium.restart(name, launcher=("-m", "tests.support.faulty", fault, "--"))
+    release = _propose(consortium, f"{name}: {fault}", parties)
+    assert consortium.died(name) == -signal.SIGKILL
+    consortium.restart(name)
+    return release
+
+
+def _propose(consortium: Consortium, title: str, parties: int = 3) -> str:
+    number = next(NUMBERS)
+    choice = CHOICES[number // len(GRIDS)]
+    return propose(
+        consortium,
+        _hospitals(parties),
+        columns={name: [f"{name}_{column}" for column in choice] for name in ("clinic", "ward", "lab")[:parties]},
+        title=title,
+        mechanism="moments",
+        grid_bits=GRIDS[number % len(GRIDS)],
+        epsilon=2.0,
+    )
+
+
+def _exactly_one_release(consortium: Consortium, release: str) -> None:
+    assert final_state(consortium, release) == "PUBLISHED"
+    folder = consortium.hub / "storage" / "published" / release
+    manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
+    for entry in manifest.blocks:
+        party = entry.sealed.party
+        home = consortium.hospital(party)
+        sealed = (home / "state" / "sealed" / f"{release}.block").read_bytes()
+        assert (folder / "blocks" / f"{party}.block").read_bytes() == sealed
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+        kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
+        assert kinds == ["reserve", "charge", "send"]
+
+
+@pytest.mark.parametrize("fault", PARTY.values(), ids=PARTY)
+def test_a_party_is_killed(consortium: Consortium, fault: str) -> None:
+    _exactly_one_release(consortium, _crash(consortium, "clinic", fault))
+
+
+@pytest.mark.parametrize("fault", HUB.values(), ids=HUB)
+def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
+    _exactly_one_release(consortium, _crash(consortium, "hub", fault))
+
+
+@pytest.mark.parametrize("fault", COORDINATOR.values(), ids=COORDINATOR)
+def test_the_coordinator_is_killed(consortium: Consortium, fault: str) -> None:
+    _exactly_one_release(consortium, _crash(consortium, "coordinator", fault))
+
+
+@pytest.mark.parametrize("fault", DEALER.values(), ids=DEALER)
+def test_the_coordinator_is_killed_as_dealer(consortium: Consortium, fault: str) -> None:
+    _exactly_one_release(consortium, _crash(consortium, "coordinator", fault, parties=2))
+
+
+@pytest.mark.parametrize("fault", FULL_DISKS)
+def test_a_full_disk_delays_and_loses_nothing(consortium: Consortium, fault: str) -> None:
+    consortium.halt("clinic")
+    since = consortium.log("clinic").stat().st_size
+    consortium.restart("clinic", launcher=("-m", "tests.support.faulty", f"full@{fault}", "--"))
+    release = _propose(consortium, f"full disk at {fault}")
+    log = consortium.log("clinic")
+    wait_for(lambda: FULL in log.read_bytes()[since:].decode(), 60, "the clinic to meet the full disk")
+    consortium.halt("clinic")
+    consortium.restart("clinic")
+    _exactly_one_release(consortium, release)
+
+
+def test_a_party_that_lost_its_session_begins_the_next_round(consortium: Consortium) -> None:
+    """Its disk lost the session after the keys were exchanged: everybody follows into a second round."""
+    consortium.halt("lab")
+    fault = "kill-before@party_node.joint.exchange:Exchange.mask"
+    consortium.restart("lab", launcher=("-m", "tests.support.faulty", fault, "--"))
+    release = _propose(consortium, "a lost session")
+    assert consortium.died("lab") == -signal.SIGKILL
+    session = consortium.hospital("lab") / "state" / "joint" / release
+    for path in sorted(session.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    session.rmdir()
+    consortium.restart("lab")
+    _exactly_one_release(consortium, release)
+    assert b"joins round 2" in consortium.log("clinic").read_bytes()
+
+
+def test_a_party_that_is_lost_after_a_block_exists_ends_the_release_and_the_charge_stands(
+    consortium: Consortium,
+) -> None:
+    consortium.halt("lab")
+    fault = "kill-before@party_node.joint.exchange:Exchange.half"
+    consortium.restart("lab", launcher=("-m", "tests.support.faulty", fault, "--"))
+    release = _propose(consortium, "lost for good")
+    assert consortium.died("lab") == -signal.SIGKILL
+    wait_for(
+        lambda: (consortium.hospital("clinic") / "state" / "sealed" / f"{release}.block").exists(),
+        60,
+        "the clinic's block",
+    )
+    consortium.run("coordinator", "release", "cancel", release, "--reason", "lab burnt down", home=consortium.office)
+    assert final_state(consortium, release) == "CANCELLED"
+    home = consortium.hospital("clinic")
+
+    def over() -> bool:
+        shown = json.loads(consortium.run("party-node", "review", "show", release, "--json", home=home))
+        return bool(shown["status"] == "ended")
+
+    wait_for(over, 60, "the clinic to hear of it")
+    ledger = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+    kinds = [line["kind"] for line in ledger["entries"] if line["release"] == release]
+    assert kinds == ["reserve", "charge", "send"]
+    assert not (home / "state" / "joint" / release).exists()
+    consortium.restart("lab")

@@ -1,0 +1,50 @@
+"""Published releases of joint moments of one, two and three hospitals, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dprelease.bounding import BoundedRows
+from dprelease.columns import Column
+from dprelease.spec import ReleaseSpec
+from learner.hub.storage import Storage
+from learner.library import Opened, open_verified
+from learner.trust import TrustStore
+from tests.learner.world import CONSORTIUM, World, publish_to
+from tests.support.joint import exact_gram
+from tests.support.specs import categorical, numeric, random_rows
+
+AGE, GLUCOSE = numeric("age", 0.0, 120.0, unit="years"), numeric("glucose", 2.0, 30.0, unit="mmol/l")
+SMOKER, STAGE = categorical("smoker", "yes"), categorical("stage", "I", "II")
+
+COLUMNS: Mapping[int, Mapping[str, tuple[Column, ...]]] = {
+    1: {"north": (AGE, SMOKER, GLUCOSE, STAGE)},
+    2: {"north": (AGE, SMOKER), "south": (GLUCOSE, STAGE)},
+    3: {"north": (AGE, SMOKER), "south": (GLUCOSE,), "east": (STAGE,)},
+}
+"""Number of hospitals to columns: numbers, a binary and a category of more levels, the same whoever holds them."""
+
+VARIABLES = ("age", "smoker=yes", "glucose", "stage=I", "stage=II", "stage=other")
+ROWS = 3000
+
+
+def opened(world: World, folder: Path, **spec: object) -> Opened:
+    """A published release, verified as a learner does."""
+    storage = Storage(folder / "storage", 1 << 30)
+    published = publish_to(storage, world, world.sealed(**{"mechanism": "moments", "rows": ROWS, **spec}))  # type: ignore[arg-type]
+    storage.close()
+    trust = TrustStore(folder / "home")
+    trust.add(CONSORTIUM, world.root.certificate, "h:1")
+    return open_verified(published, trust)
+
+
+def tables(spec: ReleaseSpec) -> dict[str, BoundedRows]:
+    """The hospitals' rows behind a release."""
+    return {part.party: random_rows(spec, part.party) for part in spec.parties}
+
+
+def truth(spec: ReleaseSpec) -> list[list[float]]:
+    """The matrix without noise, scaled units."""
+    unit = 4**spec.grid_bits
+    return [[int(entry) / unit for entry in row] for row in exact_gram(spec, tables(spec))]

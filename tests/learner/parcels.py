@@ -1,0 +1,181 @@
+"""Parcels as honest hospitals make them, with random bytes for bodies: the relay cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dprelease.canonical import sha256
+from dprelease.certificates import Identity
+from dprelease.errors import NotFound
+from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
+from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.wire.v1 import relay_pb2, release_pb2
+from learner.hub.record import Record
+from learner.hub.relay import Relay
+from learner.hub.storage import Storage
+from tests.learner.world import Member, Sealed, World, pieces
+from tests.support.specs import TWO_PARTIES, categorical
+
+THREE_PARTIES = {**TWO_PARTIES, "west": (categorical("smoker", "yes"),)}
+"""With a rotating dealer each deals for the pair of the two others."""
+
+
+class Hospitals:
+    """All hospitals of a release, as far as the relay sees them.
+
+    Attributes:
+        bodies: digest of a header to the body.
+    """
+
+    def __init__(self, world: World, sealed: Sealed) -> None:
+        self.world, self.spec, self.release = world, sealed.spec, sealed.digest
+        self.bodies: dict[str, bytes] = {}
+
+    @cached_property
+    def plan(self) -> Plan:
+        return Plan(self.spec)
+
+    def signed(self, header: ParcelHeader) -> Parcel:
+        return sign_parcel(self.world.parties[header.sender].key, header)
+
+    def offer(self, party: str, number: int = 1, key: str = "key") -> Parcel:
+        return self._signed("offer", party, number, statement=sha256(f"{key} of {party} in {number}".encode()))
+
+    def session(self, number: int = 1) -> str:
+        return session_digest(self.offer(party, number).header for party in self.plan.parties)
+
+    def transcript(self, party: str, number: int = 1, **changes: Any) -> Parcel:
+        return self._signed("transcript", party, number, statement=sha256(b"transcript"), **changes)
+
+    def columns(self, party: str, dealer: str, number: int = 1, **changes: Any) -> Parcel:
+        return self._signed(
+            "columns",
+            party,
+            number,
+            self.plan.columns_size(party),
+            receivers=self.plan.partners(party, dealer),
+            topic=dealer,
+            statement=sha256(b"commitment"),
+            **changes,
+        )
+
+    def key(self, party: str, dealer: str, receiver: str, number: int = 1, **changes: Any) -> Parcel:
+        receivers = (receiver,)
+        return self._signed("key", party, number, SEED_BYTES + SEAL_BYTES, receivers=receivers, topic=dealer, **changes)
+
+    def deal(self, dealer: str, receiver: str, number: int = 1, **changes: Any) -> Parcel:
+        size = self.plan.deal_size(receiver, dealer) + SEAL_BYTES
+        return self._signed("deal", dealer, number, size, receivers=(receiver,), **changes)
+
+    def everything(self, number: int = 1) -> Iterator[Parcel]:
+        """Every parcel of a round, in an order that the protocol allows."""
+        plan = self.plan
+        for party in plan.parties:
+            yield self.offer(party, number)
+        for pair in plan.pairs:
+            if pair.dealer:
+                yield from (self.deal(pair.dealer, receiver, number) for receiver in (pair.first, pair.second))
+        for party in plan.parties:
+            for dealer in plan.dealers_of(party):
+                yield self.columns(party, dealer, number)
+                yield from (self.key(party, dealer, each, number) for each in plan.partners(party, dealer))
+        for party in plan.parties:
+            yield self.transcript(party, number)
+
+    def body(self, parcel: Parcel) -> bytes:
+        return self.bodies[parcel.header.digest()]
+
+    def _signed(self, kind: str, sender: str, number: int, size: int = 0, **fields: Any) -> Parcel:
+        named = f"{kind} {sender} {number} {fields.get('topic')} {fields.get('receivers')}"
+        body = np.random.default_rng(list(named.encode())).bytes(size)
+        header = {
+            "spec": self.release,
+            "round": number,
+            "session": "" if kind == "offer" else fields.pop("session", None) or self.session(number),
+            "kind": kind,
+            "sender": sender,
+            "receivers": (),
+            "topic": "",
+            "statement": "",
+            "size": size,
+            "sha256": sha256(body) if size else NOTHING,
+            **fields,
+        }
+        made = ParcelHeader.model_validate(header)
+        self.bodies[made.digest()] = body
+        return self.signed(made)
+
+
+def messages(parcel: Parcel, chunks: list[release_pb2.Chunk]) -> Iterator[relay_pb2.SendParcelRequest]:
+    """The messages of an upload."""
+    named = {"header_digest": bytes.fromhex(parcel.header.digest()), "spec_digest": bytes.fromhex(parcel.header.spec)}
+    for chunk in chunks:
+        yield relay_pb2.SendParcelRequest(**named, chunk=chunk)
+        named = {}
+
+
+class Office:
+    """A relay on a storage of its own, and the hospitals that use it."""
+
+    def __init__(self, storage: Storage, world: World, sealed: Sealed) -> None:
+        self.storage, self.world, self.sealed = storage, world, sealed
+        self.hospitals = Hospitals(world, sealed)
+        self.looks = 0
+        self.asked: list[str] = []
+        self.relay = Relay(storage, self.find_record, self.look)
+
+    def restart(self) -> None:
+        """As after a restart of the hub: nothing is remembered but what is on the disk."""
+        self.relay = Relay(self.storage, self.find_record, self.look)
+
+    def find_record(self, digest: str) -> Record:
+        self.asked.append(digest)
+        known = self.storage.record(digest)
+        if known is None:
+            known = self.world.record(self.sealed)
+            if known.spec.digest() != digest:
+                raise NotFound("no such release")
+            self.storage.keep_record(known)
+        return known
+
+    def look(self) -> None:
+        self.looks += 1
+
+    def caller(self, party: str) -> Identity:
+        return self.world.parties[party].identity
+
+    def open(self, parcel: Parcel, member: Member | None = None) -> int:
+        caller = member.identity if member else self.caller(parcel.header.sender)
+        return self.relay.open_parcel(caller, parcel.to_bytes())
+
+    def send(self, parcel: Parcel, chunks: Iterable[release_pb2.Chunk], by: str = "") -> str:
+        header = parcel.header
+        return self.relay.receive(self.caller(by or header.sender), header.spec, header.digest(), chunks)
+
+    def bring(self, *parcels: Parcel) -> None:
+        """Open and send."""
+        for parcel in parcels:
+            held = self.open(parcel)
+            if held < parcel.header.size:
+                body = self.hospitals.body(parcel)
+                assert self.send(parcel, pieces(body, start=held)) == parcel.header.sha256
+
+    def begin(self, number: int = 1) -> None:
+        """Offers of all hospitals."""
+        self.bring(*(self.hospitals.offer(party, number) for party in self.hospitals.plan.parties))
+
+    def listed(self, party: str = "north", after: int = 0) -> list[Parcel]:
+        found, _ = self.relay.listed(self.caller(party), self.sealed.digest, after)
+        return [Parcel.from_bytes(data) for data in found]
+
+    def fetch(self, parcel: Parcel, party: str, offset: int = 0) -> bytes:
+        path = self.relay.body(self.caller(party), parcel.header.spec, parcel.header.digest(), offset)
+        return path.read_bytes()[offset:]
+
+    def files(self, ending: str) -> list[Path]:
+        return sorted(self.storage.parcels(self.sealed.digest).rglob(f"*.{ending}"))

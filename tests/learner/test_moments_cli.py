@@ -1,0 +1,261 @@
+"""The commands on a release of joint moments: fetched from a hub that really runs, and from folders of 1, 2 and 3 hospitals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from dprelease.accounting import check_spec
+from dprelease.block import read_block
+from dprelease.canonical import sha256
+from dprelease.estimators import fit
+from dprelease.estimators.summary import repaired, summarise
+from dprelease.manifest import BlockEntry, sign_manifest
+from dprelease.trust import RANGE_ATTACK, trust
+from dprelease.wire.status import TABLE
+from learner import show
+from learner.cli import main
+from learner.hub.server import Hub
+from learner.hub.storage import Storage
+from learner.library import Opened
+from learner.release_folder import ReleaseFolder
+from tests.learner.moments import COLUMNS, ROWS, VARIABLES, opened, truth
+from tests.learner.tampering import copy
+from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.support.specs import numeric
+
+Run = Callable[..., Result]
+
+EXIT = {row.error.__name__: row.exit_code for row in TABLE}
+TOGETHER = {1: "computed by one hospital", 2: "computed together by 2 hospitals", 3: "computed together by 3 hospitals"}
+
+
+def runner(home: Path) -> Run:
+    return lambda *arguments: CliRunner().invoke(main, ["--home", str(home), *map(str, arguments)])
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def parties(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture(scope="module")
+def place(parties: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp(f"moments-{parties}")
+
+
+@pytest.fixture(scope="module")
+def consortium(parties: int, place: Path) -> World:
+    return World(place, COLUMNS[parties])
+
+
+@pytest.fixture(scope="module")
+def release(consortium: World, place: Path) -> Opened:
+    return opened(consortium, place)
+
+
+@pytest.fixture
+def run(release: Opened, place: Path) -> Run:
+    """Commands of somebody who trusts the consortium."""
+    return runner(place / "home")
+
+
+def test_verify_says_what_was_checked_and_whom_to_trust(run: Run, release: Opened, parties: int) -> None:
+    spec, folder = release.release.spec, release.folder.path
+    shown = run("verify", folder)
+    assert shown.exit_code == 0, shown.output
+    assert f"{ROWS} patients, moments of 7 columns, {TOGETHER[parties]}" in shown.output
+    assert "released rows" not in shown.output
+    for sentence in (*show.CHECKS_OF_MOMENTS, *check_spec(spec).words(), *trust(spec)):
+        assert sentence in shown.output
+    assert (RANGE_ATTACK in shown.output) == (parties > 1)
+    facts = json.loads(run("verify", folder, "--json").output)
+    assert facts["mechanism"] == "moments"
+    assert facts["checked"] == list(show.CHECKS_OF_MOMENTS)
+    assert facts["trust"] == list(trust(spec))
+
+
+def test_a_fit_takes_the_method_of_the_mechanism_and_prints_the_trust(
+    run: Run, release: Opened, tmp_path: Path
+) -> None:
+    output = tmp_path / "fit.json"
+    arguments = ("fit", release.folder.path, "--target", "glucose", "--features", "age,stage")
+    shown = run(*arguments, "--output", output)
+    assert shown.exit_code == 0, shown.output
+    expected = fit(release.release, ["glucose"], ["age", "stage"])
+    assert expected.method == "shrinkage"
+    assert "glucose by shrinkage" in shown.output
+    for column, feature in enumerate(expected.features):
+        line = next(line for line in shown.output.splitlines() if f" {feature} " in line)
+        assert f"{expected.coef[0, column]:.6g}" in line
+    assert expected.verdicts[0] in shown.output
+    for sentence in (*release.release.guarantee, *trust(release.release.spec)):
+        assert sentence in shown.output
+    saved = json.loads(output.read_text())
+    assert saved == expected.to_json() == json.loads(run(*arguments, "--json").output)
+    assert saved["trust"] == list(trust(release.release.spec))
+    other = json.loads(run(*arguments, "--method", "ols", "--json").output)
+    assert other["method"] == "ols"
+    refused = run(*arguments, "--method", "rmgm")
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert "moments" in refused.stderr
+
+
+def test_a_description_in_original_units(run: Run, release: Opened) -> None:
+    found = json.loads(run("describe", release.folder.path, "--json").output)
+    columns = {column.pop("name"): column for column in found["columns"]}
+    assert tuple(columns) == release.release.spec.released
+    assert found["patients"] == ROWS
+    exact = np.array(truth(release.release.spec)) / ROWS
+    for name, index, midpoint, half_width in (("age", 1, 60, 60), ("glucose", 3, 16, 14), ("stage=II", 5, 0, 1)):
+        described, mean = columns[name], exact[0, index]
+        deviation = np.sqrt(exact[index, index] - mean**2)
+        assert abs(described["mean"] - midpoint - half_width * mean) < 5 * described["mean_noise_sd"]
+        assert (
+            abs(described["standard_deviation"] - half_width * deviation) < 5 * described["standard_deviation_noise_sd"]
+        )
+    summary = summarise(release.release.moments())
+    place = VARIABLES.index("age"), VARIABLES.index("glucose")
+    names = list(columns)
+    assert found["correlation"][names.index("age")][names.index("glucose")] == summary.correlation[place]
+    yes, rest = columns["smoker=yes"], columns["smoker=other"]
+    assert rest["mean"] == pytest.approx(1 - yes["mean"])
+    assert rest | {"mean": 0} == yes | {"mean": 0}
+    binary = names.index("smoker=yes")
+    signs = [1 if name != "smoker=other" else -1 for name in names]
+    mirrored = [sign * value for sign, value in zip(signs, found["correlation"][binary], strict=True)]
+    other = [sign * -value for sign, value in zip(signs, found["correlation"][binary + 1], strict=True)]
+    assert mirrored == pytest.approx(other)
+    assert found["correlation"][binary][binary + 1] == -1
+    assert columns["age"]["unit"] == "years"
+    assert columns["stage=I"]["unit"] == ""
+    assert found["trust"] == list(trust(release.release.spec))
+
+
+def test_a_description_as_tables(run: Run, release: Opened) -> None:
+    shown = run("describe", release.folder.path, "--columns", "age,stage", "--columns", "glucose")
+    assert shown.exit_code == 0, shown.output
+    summary = summarise(release.release.moments())
+    for name in ("age", "glucose", "stage=other"):
+        index = VARIABLES.index(name)
+        line = next(line for line in shown.output.splitlines() if f" {name} " in line)
+        assert f" {summary.mean[index]:.6g} " in line
+        assert f" {summary.standard_deviation[index]:.6g} " in line
+    correlation = summary.correlation[VARIABLES.index("age"), VARIABLES.index("glucose")]
+    assert f"{correlation:.2f} (" in shown.output
+    assert "smoker" not in shown.output
+    for sentence in (*release.release.guarantee, *trust(release.release.spec)):
+        assert sentence in shown.output
+    refused = run("describe", release.folder.path, "--columns", "age,weight")
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert "weight" in refused.stderr
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz", "parquet"])
+def test_an_export_is_the_matrix_unless_rows_are_wanted(run: Run, release: Opened, tmp_path: Path, kind: str) -> None:
+    output = tmp_path / f"moments.{kind}"
+    for form in ((), ("--as", "matrix")):
+        shown = run("export", release.folder.path, "--format", kind, "--output", output, *form)
+        assert shown.exit_code == 0, shown.output
+        assert "a matrix, 7 x 7" in shown.output
+    assert (tmp_path / "moments.csv.noise.csv").exists() == (kind == "csv")
+    if kind == "npz":
+        assert np.array_equal(np.load(output)["values"], release.release.moments().gram)
+    made = run("export", release.folder.path, "--format", kind, "--output", output, "--as", "rows")
+    assert made.exit_code == 0, made.output
+    for words in ("Rows are not patients", "n is not the number of rows", "standard errors", "meaningless"):
+        assert words in made.output
+    if kind == "npz":
+        mean = np.load(output)["values"][:, 1].mean()
+        assert mean == pytest.approx(60 + 60 * repaired(release.release.moments())[0, 1] / ROWS)
+    nowhere = run("export", release.folder.path, "--format", kind, "--output", tmp_path / "none" / "file")
+    assert nowhere.exit_code == EXIT["InvalidInput"]
+
+
+def test_blocks_that_do_not_add_up_are_refused(run: Run, release: Opened, consortium: World, tmp_path: Path) -> None:
+    """Every signature is good, but one hospital's block is not the one that belongs to the others."""
+    false = copy(release.folder, tmp_path / "false")
+    spec, (party, *_) = release.release.spec, consortium.parties
+    block = bytearray(false.block(party).read_bytes())
+    for at in range(len(block) - 8 * spec.block_columns(party), len(block), 8):
+        block[at + 7] ^= 0x40
+    read_block(bytes(block), spec, party)
+    false.block(party).write_bytes(block)
+    manifest = false.manifest()
+    assert sha256(bytes(block)) != manifest.blocks[0].sealed.sha256
+    again = BlockEntry(
+        sealed=consortium.seal(party, spec, bytes(block)), certificate=consortium.parties[party].certificate
+    )
+    data = manifest.model_copy(update={"blocks": (again, *manifest.blocks[1:])}).to_bytes()
+    false.write_manifest(data, sign_manifest(consortium.hub.key, data))
+    for arguments in (
+        ("verify", false.path),
+        ("fit", false.path, "--target", "glucose"),
+        ("describe", false.path),
+        ("export", false.path, "--format", "csv", "--output", tmp_path / "output"),
+    ):
+        refused = run(*arguments)
+        assert refused.exit_code == EXIT["IntegrityError"], refused.output
+        assert "do not add up" in refused.stderr
+    assert not (tmp_path / "output").exists()
+
+
+# Other releases and other columns.
+
+
+def test_a_release_of_rows_has_means_and_nothing_more(folder: ReleaseFolder, world: World, tmp_path: Path) -> None:
+    run = runner(tmp_path / "home")
+    run("trust", "add", CONSORTIUM, "--root", world.root_path, "--hub", "localhost:1", "--yes")
+    shown = run("describe", folder.path)
+    assert shown.exit_code == 0, shown.output
+    assert "standard deviations and correlations need a release of joint moments" in shown.output
+    found = json.loads(run("describe", folder.path, "--json", "--columns", "glucose,sex").output)
+    assert found["correlation"] is None
+    assert [column["name"] for column in found["columns"]] == ["glucose", "sex=female", "sex=male", "sex=other"]
+    assert {column["standard_deviation"] for column in found["columns"]} == {None}
+    verified = folder.verify(world.root.certificate)
+    expected = fit(verified, ["glucose"], method="ols")
+    glucose = found["columns"][0]
+    assert (glucose["mean"], glucose["mean_noise_sd"]) == (expected.constant[0], expected.constant_noise_sd[0])
+    fitted = run("fit", folder.path, "--target", "glucose", "--features", "age")
+    assert "glucose by calibrated" in fitted.output
+    for sentence in trust(verified.spec):
+        assert sentence in fitted.output
+        assert sentence in shown.output
+    refused = run("export", folder.path, "--format", "csv", "--output", tmp_path / "output", "--as", "matrix")
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert "no matrix of moments" in refused.stderr
+    assert not (tmp_path / "output").exists()
+    rows = run("export", folder.path, "--format", "csv", "--output", tmp_path / "output", "--as", "rows")
+    assert "Rows are not patients" in rows.output
+
+
+def test_many_columns_do_not_fit_a_terminal(tmp_path: Path) -> None:
+    columns = {"north": tuple(numeric(f"x{place}") for place in range(show.MOST_CORRELATED + 1))}
+    release = opened(World(tmp_path, columns), tmp_path, rows=200)
+    run = runner(tmp_path / "home")
+    shown = run("describe", release.folder.path)
+    assert f"choose up to {show.MOST_CORRELATED} with --columns" in shown.output
+    assert "correlation with" not in shown.output
+    chosen = ",".join(f"x{place}" for place in range(show.MOST_CORRELATED))
+    assert "correlation with" in run("describe", release.folder.path, "--columns", chosen).output
+
+
+def test_fetched_from_a_hub(world: World, tmp_path: Path, start_hub: Callable[..., Hub]) -> None:
+    made: Sealed = world.sealed("moments", mechanism="moments", rows=ROWS)
+    storage = Storage(tmp_path / "storage", 1 << 30)
+    publish_to(storage, world, made)
+    storage.close()
+    hub, run = start_hub(), runner(tmp_path / "home")
+    run("trust", "add", CONSORTIUM, "--root", world.root_path, "--hub", f"localhost:{hub.public_port}", "--yes")
+    fetched = run("fetch", made.digest[:8])
+    assert fetched.exit_code == 0, fetched.output
+    assert "moments of 5 columns, computed together by 2 hospitals" in fetched.output
+    assert "must not collude with any hospital" in fetched.output
+    shown = run("fit", made.digest[:8], "--target", "glucose")
+    assert shown.exit_code == 0, shown.output

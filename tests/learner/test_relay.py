@@ -1,0 +1,301 @@
+"""The relay: a session's parcels come in, in their rounds, and go to their receivers and to nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dprelease.errors import (
+    AccessDenied,
+    Conflict,
+    IntegrityError,
+    InvalidInput,
+    NotFound,
+)
+from dprelease.moments.parcels import Parcel
+from dprelease.wire.v1 import release_pb2
+from learner.hub.storage import Storage
+from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
+from tests.learner.world import Sealed, World, chunk, pieces
+
+PARTIES = tuple(THREE_PARTIES)
+
+
+@pytest.fixture
+def office(storage: Storage, trio: World, joint: Sealed) -> Office:
+    return Office(storage, trio, joint)
+
+
+@pytest.fixture
+def make(office: Office) -> Hospitals:
+    return office.hospitals
+
+
+def test_a_whole_session_goes_through(office: Office, make: Hospitals) -> None:
+    everything = list(make.everything())
+    office.bring(*everything)
+    for party in PARTIES:
+        assert office.listed(party) == everything
+    bodies = [parcel for parcel in everything if parcel.header.size]
+    assert {parcel.header.kind for parcel in bodies} == {"deal", "columns", "key"}
+    for parcel in bodies:
+        for party in parcel.header.receivers:
+            assert office.fetch(parcel, party) == make.body(parcel)
+
+
+def test_only_receivers_get_a_body_and_never_the_dealer_its_masked_columns(office: Office, make: Hospitals) -> None:
+    everything = list(make.everything())
+    office.bring(*everything)
+    for parcel in everything:
+        for party in set(PARTIES) - set(parcel.header.receivers):
+            with pytest.raises(AccessDenied):
+                office.fetch(parcel, party)
+    for parcel in everything:
+        if parcel.header.kind == "columns":
+            assert parcel.header.topic not in parcel.header.receivers
+            with pytest.raises(AccessDenied):
+                office.fetch(parcel, parcel.header.topic)
+
+
+def test_columns_that_name_their_dealer_as_a_receiver_are_refused(office: Office, make: Hospitals) -> None:
+    office.begin()
+    honest = make.columns("north", "west").header
+    for receivers in (("south", "west"), ("west",), ()):
+        with pytest.raises(IntegrityError, match="plan"):
+            office.open(make.signed(honest.model_copy(update={"receivers": receivers})))
+    assert office.open(make.columns("north", "west")) == 0
+
+
+def test_it_goes_on_where_it_broke_off(office: Office, make: Hospitals) -> None:
+    office.begin()
+    parcel = make.columns("north", "west")
+    body = make.body(parcel)
+
+    def broken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(body)[:3]
+        raise ConnectionError
+
+    assert office.open(parcel) == 0
+    with pytest.raises(ConnectionError):
+        office.send(parcel, broken())
+    office.restart()
+    assert office.open(parcel) == 300
+    with pytest.raises(IntegrityError, match="go on from there"):
+        office.send(parcel, pieces(body, start=300)[:2])
+    assert office.open(parcel) == 500
+    with pytest.raises(NotFound, match="complete"):
+        office.fetch(parcel, "south")
+    assert parcel not in office.listed()
+    office.send(parcel, pieces(body, size=70, start=490))
+    assert office.fetch(parcel, "south") == body
+    assert office.fetch(parcel, "south", 100) == body[100:]
+    assert office.fetch(parcel, "south", len(body)) == b""
+    with pytest.raises(InvalidInput, match="nothing at"):
+        office.fetch(parcel, "south", len(body) + 1)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_break_between_the_last_byte_and_the_answer(office: Office, make: Hospitals, damaged: bool) -> None:
+    office.begin()
+    parcel = make.columns("north", "west")
+    body = make.body(parcel)
+    sent = body[:-1] + bytes([body[-1] ^ damaged])
+
+    def broken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(sent)
+        raise ConnectionError
+
+    office.open(parcel)
+    with pytest.raises(ConnectionError):
+        office.send(parcel, broken())
+    assert parcel not in office.listed()
+    assert office.open(parcel) == (0 if damaged else len(body))
+    assert (parcel in office.listed()) is not damaged
+    office.bring(parcel)
+    assert office.fetch(parcel, "south") == body
+
+
+def test_other_bytes_than_the_header_says_are_given_up(office: Office, make: Hospitals) -> None:
+    office.begin()
+    parcel = make.columns("north", "west")
+    office.open(parcel)
+    with pytest.raises(IntegrityError, match="differs from its header"):
+        office.send(parcel, pieces(bytes(parcel.header.size)))
+    assert parcel not in office.listed()
+    assert office.open(parcel) == 0
+    for wrong in (
+        pieces(make.body(parcel))[1:],
+        [chunk(b"", 0)],
+        [*pieces(make.body(parcel)), chunk(b"x", parcel.header.size)],
+    ):
+        with pytest.raises(IntegrityError):
+            office.send(parcel, wrong)
+    office.bring(parcel)
+    assert office.fetch(parcel, "south") == make.body(parcel)
+
+
+def test_the_same_parcel_again_is_welcome(office: Office, make: Hospitals) -> None:
+    office.begin()
+    parcel = make.columns("north", "west")
+    office.bring(parcel)
+    again = make.columns("north", "west")
+    assert again.header == parcel.header
+    assert again.signature != parcel.signature  # a signature is made anew each time; what counts is the header
+    assert office.open(again) == parcel.header.size
+    assert office.send(again, pieces(make.body(parcel))) == parcel.header.sha256
+    assert office.send(again, []) == parcel.header.sha256
+    with pytest.raises(IntegrityError):
+        office.send(again, pieces(bytes(parcel.header.size)))
+    assert office.open(make.offer("north")) == 0
+    assert [each.header for each in office.listed()].count(parcel.header) == 1
+    assert len(office.listed()) == 4
+
+
+def test_the_newest_upload_wins(office: Office, make: Hospitals) -> None:
+    office.begin()
+    parcel = make.columns("north", "west")
+    body = make.body(parcel)
+
+    def overtaken() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(body)[:2]
+        office.bring(parcel)
+        yield from pieces(body)[2:]
+
+    office.open(parcel)
+    with pytest.raises(Conflict, match="newer upload"):
+        office.send(parcel, overtaken())
+    assert office.fetch(parcel, "south") == body
+
+
+@pytest.mark.parametrize("when", ["announced", "complete"])
+def test_another_parcel_in_the_same_place_is_refused(office: Office, make: Hospitals, when: str) -> None:
+    office.begin()
+    with pytest.raises(Conflict, match="another offer"):
+        office.open(make.offer("north", key="another"))
+    parcel = make.columns("north", "west")
+    office.open(parcel)
+    if when == "complete":
+        office.bring(parcel)
+    other = make.signed(parcel.header.model_copy(update={"sha256": "0" * 64}))
+    with pytest.raises(Conflict, match="another columns"):
+        office.open(other)
+    office.bring(parcel)
+    assert office.fetch(parcel, "south") == make.body(parcel)
+
+
+def test_parcels_of_no_or_another_session_are_refused(office: Office, make: Hospitals) -> None:
+    early = make.transcript("north")
+    for party in PARTIES[:2]:
+        office.bring(make.offer(party))
+    for parcel in (
+        early,
+        make.columns("north", "west"),
+        make.deal("west", "north"),
+        make.key("north", "west", "south"),
+    ):
+        with pytest.raises(Conflict, match="another session"):
+            office.open(parcel)
+    office.bring(make.offer("west"))
+    for stale in (make.transcript("north", session="0" * 64), make.deal("west", "north", session=make.session(2))):
+        with pytest.raises(Conflict, match="another session"):
+            office.open(stale)
+    office.bring(early)
+
+
+def test_rounds_are_begun_one_after_another(office: Office, make: Hospitals) -> None:
+    office.bring(make.offer("north", 1), make.offer("north", 2), make.offer("south", 2), make.offer("south", 1))
+    with pytest.raises(Conflict, match="nobody has begun round 3 yet"):
+        office.open(make.offer("north", 4))
+
+
+def test_a_hub_that_lost_its_parcels_takes_the_round_that_the_parties_are_in(office: Office, make: Hospitals) -> None:
+    office.bring(make.offer("north", 7), make.offer("west", 7))
+    with pytest.raises(Conflict, match="nobody has begun round 8 yet"):
+        office.open(make.offer("south", 9))
+
+
+def test_a_round_stays_until_a_later_one_has_an_offer_of_every_party(office: Office, make: Hospitals) -> None:
+    first = list(make.everything(1))
+    office.bring(*first)
+    second = [make.offer(party, 2) for party in PARTIES]
+    office.bring(*second[:2])
+    assert office.listed() == [*first, *second[:2]]
+    columns = next(parcel for parcel in first if parcel.header.kind == "columns")
+    assert office.fetch(columns, columns.header.receivers[0]) == make.body(columns)
+    office.bring(second[2])
+    assert office.listed() == second
+    assert office.files("body") == []
+    with pytest.raises(NotFound):
+        office.fetch(columns, columns.header.receivers[0])
+    for stale in (columns, first[0], make.transcript("south")):
+        with pytest.raises(Conflict, match="round 1 was abandoned"):
+            office.open(stale)
+    with pytest.raises(Conflict, match="abandoned"):
+        office.send(columns, pieces(make.body(columns)))
+    rest = [parcel for parcel in make.everything(2) if parcel.header.kind != "offer"]
+    office.bring(*rest)
+    assert [parcel.header for parcel in office.listed()] == [parcel.header for parcel in (*second, *rest)]
+
+
+def test_an_upload_whose_round_is_abandoned_ends(office: Office, make: Hospitals) -> None:
+    office.begin()
+    parcel = make.columns("north", "west")
+
+    def slow() -> Iterator[release_pb2.Chunk]:
+        yield from pieces(make.body(parcel))[:2]
+        office.begin(2)
+        yield from pieces(make.body(parcel))[2:]
+
+    office.open(parcel)
+    with pytest.raises(Conflict, match="abandoned"):
+        office.send(parcel, slow())
+    assert office.files("part") == []
+
+
+@pytest.mark.parametrize("page_bytes", [10, 2000])
+def test_a_listing_goes_on_where_the_last_one_ended(
+    office: Office, make: Hospitals, monkeypatch: pytest.MonkeyPatch, page_bytes: int
+) -> None:
+    everything = list(make.everything())
+    office.bring(*everything)
+    monkeypatch.setattr("learner.hub.parcel_store.PAGE_BYTES", page_bytes)
+    found, last = list[Parcel](), 0
+    north = office.caller("north")
+    while True:
+        page, last = office.relay.listed(north, office.sealed.digest, last)
+        if not page:
+            break
+        assert len(page) == 1 or sum(map(len, page)) <= page_bytes
+        found += map(Parcel.from_bytes, page)
+    assert found == everything
+    assert office.relay.listed(north, office.sealed.digest, last) == ([], last)
+    assert office.relay.listed(north, office.sealed.digest, (1 << 64) - 1) == ([], (1 << 64) - 1)
+    monkeypatch.undo()
+    office.begin(2)
+    assert [parcel.header.round for parcel in office.listed(after=last)] == [2, 2, 2]
+    office.restart()
+    assert [parcel.header.round for parcel in office.listed(after=last)] == [2, 2, 2]
+
+
+def test_a_restart_finds_everything_in_order(office: Office, make: Hospitals) -> None:
+    everything = list(make.everything())
+    shuffled = [*everything[:3], *reversed(everything[3:])]
+    office.bring(*shuffled)
+    before = office.listed()
+    assert before == shuffled
+    office.restart()
+    assert office.listed() == before
+    for parcel in everything:
+        assert office.open(parcel) == parcel.header.size
+    with pytest.raises(Conflict):
+        office.open(make.offer("north", key="another"))
+
+
+def test_a_dropped_release_is_forgotten(office: Office, make: Hospitals) -> None:
+    office.bring(*make.everything())
+    office.storage.drop(office.sealed.digest)
+    office.storage.keep_record(office.world.record(office.sealed))
+    office.restart()
+    assert office.listed() == []
+    assert office.files("body") == []

@@ -1,0 +1,130 @@
+"""The hub's relay and the dealing coordinator in a few lines each, behind real mutual TLS; they break when told."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dprelease.canonical import sha256
+from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable
+from dprelease.moments.parcels import Parcel, ParcelHeader
+from dprelease.moments.plan import Plan
+from dprelease.spec import ReleaseSpec
+from dprelease.wire.boundary import caller
+from dprelease.wire.chunks import check_chunk
+from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
+from tests.party_node.fakes import FakeCoordinator
+from tests.party_node.joint_post import Office, Post
+
+
+@dataclass
+class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
+    """Keeps what a `Post` keeps, resumes where an upload stopped, and breaks when told.
+
+    Attributes:
+        coordinator: tells the specs; given a dealer when a release is first seen here.
+        posts: release to what is kept of it.
+        offices: release to what the coordinator deals for it.
+        open: header digest to a parcel that was announced.
+        partial: header digest to the part of a body that has come.
+        offsets: where every upload began.
+        hears: told of every parcel that is announced.
+        page: most headers in one answer.
+        last: what a hostile relay says instead of where its answer ends.
+        held: what a hostile relay says instead of how much it holds.
+        breaks_at: bytes after which the next upload breaks, once.
+        stalls: an upload stands still until this is set.
+        wrong_digest: acknowledge other bytes than those received.
+        raises: every call fails so.
+    """
+
+    coordinator: FakeCoordinator
+    posts: dict[str, Post] = field(default_factory=dict)
+    offices: dict[str, Office] = field(default_factory=dict)
+    open: dict[str, Parcel] = field(default_factory=dict)
+    partial: dict[str, bytearray] = field(default_factory=dict)
+    offsets: list[int] = field(default_factory=list)
+    hears: Callable[[str, ParcelHeader], object] = lambda party, header: None
+    page: int = 3
+    last: int | None = None
+    held: int | None = None
+    breaks_at: int | None = None
+    stalls: threading.Event | None = None
+    wrong_digest: bool = False
+    raises: DpReleaseError | None = None
+
+    def __post_init__(self) -> None:
+        self.coordinator.deals = self._deal
+
+    def _deal(self, party: str, offers: list[bytes]) -> bytes:
+        release = Parcel.from_bytes(offers[0]).header.spec
+        office = self.offices.setdefault(release, Office(self.post(release).plan))
+        return office.request(party, offers)
+
+    def post(self, release: str) -> Post:
+        """What is kept of a release."""
+        if self.raises is not None:
+            raise self.raises
+        if release not in self.coordinator.records:
+            raise NotFound("no such release")
+        if release not in self.posts:
+            self.posts[release] = Post(Plan(ReleaseSpec.from_bytes(self.coordinator.records[release].spec)))
+        return self.posts[release]
+
+    def OpenParcel(self, request: Any, context: Any) -> relay_pb2.OpenParcelResponse:
+        parcel = Parcel.from_bytes(request.parcel)
+        header, party = parcel.header, caller(context, "party").name
+        post = self.post(header.spec)
+        self.hears(party, header)
+        if header.digest() in post.parcels:
+            return relay_pb2.OpenParcelResponse(offset=header.size)
+        post.check(party, header)
+        if not header.size:
+            post.take(party, parcel, b"")
+        self.open[header.digest()] = parcel
+        held = len(self.partial.setdefault(header.digest(), bytearray()))
+        return relay_pb2.OpenParcelResponse(offset=held if self.held is None else self.held)
+
+    def SendParcel(self, requests: Iterator[Any], context: Any) -> relay_pb2.SendParcelResponse:
+        if self.stalls is not None:
+            self.stalls.wait(60)
+            raise PeerUnavailable("it stood still too long for anybody to wait")
+        parcel: Parcel | None = None
+        for request in requests:
+            if parcel is None:
+                parcel = self.open.get(request.header_digest.hex())
+                if parcel is None or parcel.header.spec != request.spec_digest.hex():
+                    raise Conflict("nobody announced it")
+                self.offsets.append(request.chunk.offset)
+            held = self.partial[parcel.header.digest()]
+            held += check_chunk(request.chunk, len(held), parcel.header.size)
+            if self.breaks_at is not None and len(held) >= self.breaks_at:
+                self.breaks_at = None
+                del held[len(held) // 2 :]
+                raise PeerUnavailable("the disk is away")
+        assert parcel is not None
+        body = bytes(self.partial[parcel.header.digest()])
+        self.post(parcel.header.spec).take(caller(context, "party").name, parcel, body)
+        digest = sha256(body if not self.wrong_digest else body + b".")
+        return relay_pb2.SendParcelResponse(digest=bytes.fromhex(digest))
+
+    def ListParcels(self, request: Any, context: Any) -> relay_pb2.ListParcelsResponse:
+        post = self.post(request.spec_digest.hex())
+        listed = post.lists(caller(context, "party").name, tuple(post.parcels.values()))
+        found = listed[request.after : request.after + self.page]
+        last = request.after + len(found) if self.last is None else self.last
+        return relay_pb2.ListParcelsResponse(parcels=[parcel.to_bytes() for parcel in found], last=last)
+
+    def FetchParcel(self, request: Any, context: Any) -> Iterator[relay_pb2.FetchParcelResponse]:
+        post = self.post(request.spec_digest.hex())
+        parcel = post.parcels.get(request.header_digest.hex())
+        if parcel is None:
+            raise NotFound("no such parcel")
+        body = post.fetch(caller(context, "party").name, parcel.header)
+        for offset in range(request.offset, len(body), 500):
+            data = body[offset : offset + 500]
+            chunk = release_pb2.Chunk(offset=offset, data=data, crc32=zlib.crc32(data))
+            yield relay_pb2.FetchParcelResponse(chunk=chunk)

@@ -1,0 +1,201 @@
+"""A relay and a coordinator in memory, which keep order as the real ones do and a record of every byte; a test may make
+them hostile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
+from dprelease.moments import envelope
+from dprelease.moments.dealing import deal
+from dprelease.moments.envelope import Context
+from dprelease.moments.parcels import Parcel, ParcelHeader, session_digest
+from dprelease.moments.plan import COORDINATOR, Plan
+from party_node.joint.folder import Outgoing
+
+PIECE = 600
+"""Bytes that are fetched at once."""
+
+Alters = Callable[[Parcel, bytes], tuple[Parcel, bytes]]
+
+
+@dataclass
+class Post:
+    """A relay's memory.
+
+    Attributes:
+        plan: of the release.
+        parcels: complete parcels that are listed, in their order.
+        bodies: header digest to body.
+        given: whoever put a parcel there, its header and its body, in order; also what was put there again.
+        handed: whoever fetched a body, its header and the body.
+        strict: keeps order as the hub does; a hostile one does not.
+        lists: what a hostile relay lists for a party instead.
+        serves: what a hostile relay hands out instead.
+        away: every call fails.
+        altered: digest of a header to that of what was sent in its place.
+    """
+
+    plan: Plan
+    parcels: dict[str, Parcel] = field(default_factory=dict)
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    given: list[tuple[str, Parcel, bytes]] = field(default_factory=list)
+    handed: list[tuple[str, ParcelHeader, bytes]] = field(default_factory=list)
+    strict: bool = True
+    lists: Callable[[str, tuple[Parcel, ...]], tuple[Parcel, ...]] = lambda _, parcels: parcels
+    serves: Callable[[str, ParcelHeader, bytes], bytes] = lambda _, __, body: body
+    away: bool = False
+    altered: dict[str, str] = field(default_factory=dict)
+
+    def take(self, party: str, parcel: Parcel, body: bytes) -> None:
+        """Keep a parcel."""
+        header = parcel.header
+        self.given.append((party, parcel, body))
+        if header.digest() in self.parcels:
+            return
+        self.check(party, header)
+        self.parcels[header.digest()], self.bodies[header.digest()] = parcel, body
+        for digest in [each for each, kept in self.parcels.items() if kept.header.round < self.newest()]:
+            if self.strict:
+                del self.parcels[digest], self.bodies[digest]
+
+    def newest(self) -> int:
+        """The highest round of which every offer is here."""
+        rounds = {kept.header.round for kept in self.parcels.values()}
+        return max((number for number in rounds if self.session(number)), default=0)
+
+    def check(self, party: str, header: ParcelHeader) -> None:
+        """Refuse what is out of order."""
+        if not self.strict:
+            return
+        if header.sender != party:
+            raise AccessDenied("it is somebody else's")
+        if any(kept.header.place == header.place for kept in self.parcels.values()):
+            raise Conflict("another parcel is in its place")
+        if header.kind != "offer" and header.session != self.session(header.round):
+            raise Conflict("it belongs to another session")
+        if header.round < self.newest():
+            raise Conflict("its round was abandoned")
+        rounds = [kept.header.round for kept in self.parcels.values() if kept.header.kind == "offer"]
+        if header.round > max(rounds, default=0) + 1:
+            raise Conflict("nobody has begun the round before")
+
+    def offers(self, number: int) -> dict[str, ParcelHeader]:
+        """Party to its offer in a round."""
+        headers = [kept.header for kept in self.parcels.values()]
+        return {header.sender: header for header in headers if (header.kind, header.round) == ("offer", number)}
+
+    def session(self, number: int) -> str | None:
+        """Digest of a round's session, None before it has one."""
+        there = self.offers(number)
+        complete = set(there) == set(self.plan.parties)
+        return session_digest(there[name] for name in self.plan.parties) if complete else None
+
+    def fetch(self, party: str, header: ParcelHeader) -> bytes:
+        """The body, for a receiver."""
+        if self.strict and party not in header.receivers:
+            raise AccessDenied("it is for somebody else")
+        body = self.serves(party, header, self.bodies[header.digest()])
+        self.handed.append((party, header, body))
+        return body
+
+    def find(self, kind: str, sender: str, receiver: str = "", topic: str = "") -> Parcel:
+        """A listed parcel."""
+        return next(
+            parcel
+            for parcel in self.parcels.values()
+            if (parcel.header.kind, parcel.header.sender, parcel.header.topic) == (kind, sender, topic)
+            and (not receiver or receiver in parcel.header.receivers)
+        )
+
+    def record(self) -> list[bytes]:
+        """Every byte that the relay ever saw or said."""
+        given = [data for _, parcel, body in self.given for data in (parcel.to_bytes(), body)]
+        return [*given, *(body for _, _, body in self.handed)]
+
+
+class MemoryRelay:
+    """One party's calls to the relay; the interface of `party_node.joint.relay.Relay`.
+
+    Args:
+        post: the relay's memory.
+        party: who calls.
+        tick: told before each call.
+        alters: what a hostile party sends instead of its parcels.
+    """
+
+    def __init__(self, post: Post, party: str, tick: Callable[[str], None], alters: Alters) -> None:
+        self._post, self._party, self._tick, self._alters = post, party, tick, alters
+
+    def _call(self, what: str) -> None:
+        self._tick(what)
+        if self._post.away:
+            raise PeerUnavailable("the relay is away")
+
+    def parcels(self) -> tuple[Parcel, ...]:
+        self._call("list")
+        return self._post.lists(self._party, tuple(self._post.parcels.values()))
+
+    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Parcel]) -> bool:
+        known = {parcel.header.digest() for parcel in there}
+        known |= {digest for digest, other in self._post.altered.items() if other in known}
+        lacking = [each for each in outgoing if each.parcel.header.digest() not in known]
+        for each in lacking:
+            self.send(each)
+        return bool(lacking)
+
+    def send(self, outgoing: Outgoing) -> None:
+        self._call(f"send {outgoing.parcel.header.kind}")
+        parcel = outgoing.parcel
+        body = outgoing.body.read_bytes() if outgoing.body else b""
+        assert (len(body), hashlib.sha256(body).hexdigest()) == (parcel.header.size, parcel.header.sha256)
+        sent, body = self._alters(parcel, body)
+        self._post.altered[parcel.header.digest()] = sent.header.digest()
+        self._post.take(self._party, sent, body)
+
+    def fetch(self, header: ParcelHeader) -> Iterator[bytes]:
+        self._call(f"fetch {header.kind}")
+        body = self._post.fetch(self._party, header)
+        for start in range(0, len(body), PIECE):
+            self._call("fetch on")
+            yield body[start : start + PIECE]
+        if len(body) != header.size or hashlib.sha256(body).hexdigest() != header.sha256:
+            raise IntegrityError(f"the hub's relay handed out a {header.kind} of {header.sender} that it did not sign")
+
+
+@dataclass
+class Office:
+    """The coordinator as a dealer.
+
+    Attributes:
+        plan: of the release.
+        received: everything that it was sent.
+        dealt: session to party to its sealed deal.
+        deals: makes the plain deals; a hostile one makes others.
+    """
+
+    plan: Plan
+    received: list[bytes] = field(default_factory=list)
+    dealt: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    deals: Callable[[Plan, str], Any] = deal
+
+    def request(self, party: str, offers: list[bytes]) -> bytes:
+        """What it deals to a party; the same bytes again for the same session."""
+        self.received += offers
+        headers = [Parcel.from_bytes(data).header for data in offers]
+        session = session_digest(headers)
+        if session not in self.dealt:
+            messages = self.deals(self.plan, COORDINATOR)
+            self.dealt[session] = {
+                header.sender: envelope.seal(
+                    bytes.fromhex(header.statement),
+                    messages[header.sender],
+                    Context("deal", header.spec, session, COORDINATOR, header.sender, ""),
+                )
+                for header in headers
+            }
+        return self.dealt[session][party]

@@ -1,0 +1,74 @@
+"""Releases of joint moments between the two hospitals of a `World`, and what became of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from dprelease.block import read_block
+from dprelease.spec import ReleaseSpec, instant
+from tests.party_node.world import ROWS, Hospital, World
+from tests.support.joint import entries, exact_gram
+from tests.support.specs import build_spec
+
+DRAWS_OF_ONE_BLOCK = 2  # squares of numbers, and everything else
+JOINT = ("north", "south")
+
+
+def joint_spec(world: World, *names: str, title: str = "moments") -> ReleaseSpec:
+    """An honest proposal of joint moments over the hospitals' tables."""
+    own = {name: getattr(world, name).desk().catalogue() for name in names or JOINT}
+    now = datetime.now(UTC)
+    honest = build_spec(
+        {name: catalogue.columns for name, catalogue in own.items()},
+        mechanism="moments",
+        rows=ROWS,
+        keys={name: world.members[name].fingerprint for name in own},
+        title=title,
+    )
+    facts = {
+        "roster": "cohort",
+        "alignment": next(iter(own.values())).alignment,
+        "created": instant(now),
+        "expires": instant(now + timedelta(hours=1)),
+    }
+    return honest.model_copy(update=facts)
+
+
+def approved(world: World, *names: str) -> str:
+    """A release of joint moments that every hospital has approved."""
+    release = world.coordinator.propose(joint_spec(world, *names))
+    for name in names or JOINT:
+        getattr(world, name).cycle()
+    assert world.coordinator.state(release) == "APPROVED"
+    return release
+
+
+def deliver(world: World, *order: str) -> None:
+    for _ in range(8):
+        for name in order or JOINT:
+            getattr(world, name).cycle()
+
+
+def kinds(world: World, release: str, sender: str = "north") -> list[str]:
+    """What a hospital has sent through the relay."""
+    post = world.relay.posts.get(release)
+    return [parcel.header.kind for party, parcel, _ in post.given if party == sender] if post else []
+
+
+def released_exactly(world: World, release: str, *names: str) -> bool:
+    """Whether the blocks at the hub, less the noise that was drawn, add up to the Gram matrix."""
+    spec = ReleaseSpec.from_bytes(world.coordinator.records[release].spec)
+    total, drawn = np.zeros(spec.layout.entries, np.uint64), np.zeros(spec.layout.entries, np.int64)
+    for name in names or JOINT:
+        total += read_block(world.block(release, name), spec, name).values.reshape(-1).view(np.uint64)
+        others, diagonal = getattr(world, name).noise.draws
+        drawn[~spec.layout.diagonal] += others.values[0]
+        drawn[spec.layout.diagonal] += diagonal.values[0]
+    tables = {name: getattr(world, name).desk().bounded(spec) for name in names or JOINT}
+    return (total.view(np.int64) - drawn).tolist() == entries(spec, exact_gram(spec, tables))
+
+
+def session_folder(hospital: Hospital, release: str) -> list[str]:
+    return [path.name for path in (hospital.folder / "state" / "joint" / release).rglob("*")]

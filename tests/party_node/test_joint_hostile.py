@@ -1,0 +1,199 @@
+"""Hostile hospitals, and a hostile relay or coordinator: the culprit is named, and the release has no block of whoever noticed.
+
+The hospital c is hostile in most tests: it deals for a and b, and sends its columns under a's mask to b and under b's to a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprelease.moments import envelope
+from dprelease.moments.envelope import Context
+from dprelease.moments.parcels import NOTHING, ParcelHeader, sign_parcel
+from dprelease.signing import new_private_key
+from party_node.joint.folder import parcel_name
+from tests.party_node.joint_world import JointWorld, joint_spec
+
+NO_PLACE = "that the plan of this release does not have"
+SMALL_ORDER = (
+    "00" * 32,
+    "01" + "00" * 31,
+    "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+    "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+)
+
+
+@pytest.fixture
+def world(folder: Path) -> JointWorld:
+    return JointWorld(folder, joint_spec(3, rows=6))
+
+
+def session(world: JointWorld) -> str:
+    found = world.post.session(world["c"].state.round)
+    assert found is not None
+    return found
+
+
+def only(kind: str, receiver: str, change: Callable[[ParcelHeader, bytes], tuple[dict[str, Any], bytes]]) -> Any:
+    """Change c's parcels of one kind, those for one receiver where it has several."""
+    return lambda header, body: change(header, body) if header.kind == kind and receiver in header.receivers else None
+
+
+def flip(body: bytes, place: int = 50) -> bytes:
+    return body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :]
+
+
+def a_deal_under_another_signature(world: JointWorld) -> None:
+    stranger = new_private_key()
+    world["c"].alters = lambda parcel, body: (
+        (sign_parcel(stranger, parcel.header), body) if parcel.header.kind == "deal" else (parcel, body)
+    )
+
+
+def columns_with_a_flipped_bit(world: JointWorld) -> None:
+    world["c"].hostile(only("columns", "a", lambda header, body: ({}, flip(body))))
+
+
+def columns_that_are_too_short(world: JointWorld) -> None:
+    world["c"].hostile(only("columns", "a", lambda header, body: ({}, body[:-8])))
+
+
+def columns_that_are_too_long(world: JointWorld) -> None:
+    world["c"].hostile(only("columns", "a", lambda header, body: ({}, body + bytes(8))))
+
+
+def columns_under_another_dealers_mask(world: JointWorld) -> None:
+    other = world["c"].session.body(parcel_name("columns", "a"))
+    world["c"].hostile(only("columns", "a", lambda header, body: ({}, other.read_bytes())))
+
+
+def columns_that_are_garbage(world: JointWorld) -> None:
+    world["c"].hostile(only("columns", "a", lambda header, body: ({}, body[::-1])))
+
+
+def columns_for_their_dealer_too(world: JointWorld) -> None:
+    world["c"].hostile(only("columns", "a", lambda header, body: ({"receivers": ("a", "b")}, body)))
+
+
+def columns_for_their_dealer_alone(world: JointWorld) -> None:
+    world["c"].hostile(only("columns", "a", lambda header, body: ({"topic": "a"}, body)))
+
+
+def a_key_for_the_dealer(world: JointWorld) -> None:
+    world["c"].hostile(only("key", "a", lambda header, body: ({"receivers": ("b",)}, body)))
+
+
+def another_content_key(world: JointWorld) -> None:
+    def change(header: ParcelHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
+        context = Context("key", header.spec, session(world), "c", "a", "b")
+        to_a = bytes.fromhex(world.post.find("offer", "a").header.statement)
+        return {}, envelope.seal(to_a, envelope.new_content_key(), context)
+
+    world["c"].hostile(only("key", "a", change))
+
+
+def the_key_of_another_dealers_columns(world: JointWorld) -> None:
+    other = world["c"].session.body(parcel_name("key", "a", "b"))
+    world["c"].hostile(only("key", "a", lambda header, body: ({}, other.read_bytes())))
+
+
+def a_deal_for_somebody_else(world: JointWorld) -> None:
+    other = world["c"].session.body(parcel_name("deal", "", "b"))
+    world["c"].hostile(only("deal", "a", lambda header, body: ({}, other.read_bytes())))
+
+
+def a_deal_of_another_shape(world: JointWorld) -> None:
+    world["c"].hostile(only("deal", "a", lambda header, body: ({}, body + bytes(8))))
+
+
+def a_deal_from_a_point_of_small_order(world: JointWorld) -> None:
+    world["c"].hostile(only("deal", "a", lambda header, body: ({}, bytes(32) + body[32:])))
+
+
+def a_deal_to_a_hospital_that_it_does_not_deal_for(world: JointWorld) -> None:
+    world["c"].hostile(only("deal", "a", lambda header, body: ({"receivers": ("c",)}, body)))
+
+
+def a_parcel_of_another_release(world: JointWorld) -> None:
+    world["c"].hostile(only("deal", "a", lambda header, body: ({"spec": "5e" * 32}, body)))
+
+
+def a_parcel_of_another_session(world: JointWorld) -> None:
+    world.post.strict = False
+    world["c"].hostile(only("deal", "a", lambda header, body: ({"session": "5e" * 32}, body)))
+
+
+def two_deals_for_one_hospital(world: JointWorld) -> None:
+    world.post.strict = False
+
+    def change(header: ParcelHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
+        world.post.take("c", sign_parcel(world["c"].member.key, header), body)
+        return {}, flip(body)
+
+    world["c"].hostile(only("deal", "a", change))
+
+
+def another_transcript(world: JointWorld) -> None:
+    world["c"].hostile(lambda header, body: ({"statement": "5e" * 32}, body) if header.kind == "transcript" else None)
+
+
+def a_key_that_is_gone(world: JointWorld) -> None:
+    world.post.lists = lambda party, parcels: tuple(
+        each for each in parcels if party != "a" or (each.header.kind, each.header.sender) != ("key", "c")
+    )
+
+
+HOSPITAL: dict[Callable[[JointWorld], None], dict[str, str]] = {
+    a_deal_under_another_signature: dict.fromkeys(
+        "ab", "the relay lists a deal in the name of c that its key did not sign"
+    ),
+    columns_with_a_flipped_bit: {"a": "chunk 0 of the masked columns of c was altered"},
+    columns_that_are_too_short: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
+    columns_that_are_too_long: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
+    columns_under_another_dealers_mask: {"a": "chunk 0 of the masked columns of c was altered"},
+    columns_that_are_garbage: {"a": "chunk 0 of the masked columns of c was altered"},
+    columns_for_their_dealer_too: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
+    columns_for_their_dealer_alone: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
+    a_key_for_the_dealer: dict.fromkeys("ab", f"c sent a key {NO_PLACE}"),
+    another_content_key: {"a": "c sent another key for its columns than it signed"},
+    the_key_of_another_dealers_columns: {"a": "what c sent does not open as a key"},
+    a_deal_for_somebody_else: {"a": "what c sent does not open as a deal"},
+    a_deal_of_another_shape: dict.fromkeys("ab", f"c sent a deal {NO_PLACE}"),
+    a_deal_from_a_point_of_small_order: {"a": "what c sent does not open as a deal"},
+    a_deal_to_a_hospital_that_it_does_not_deal_for: dict.fromkeys("ab", f"c sent a deal {NO_PLACE}"),
+    a_parcel_of_another_release: dict.fromkeys("ab", "a parcel of c belongs to another release"),
+    a_parcel_of_another_session: dict.fromkeys("ab", "c sent a deal of another session"),
+    two_deals_for_one_hospital: dict.fromkeys("ab", "c sent two different parcels of kind deal in one round"),
+    another_transcript: dict.fromkeys("ab", "c has seen another session than we have; nothing is computed"),
+    a_key_that_is_gone: {"a": "the masked columns of c or their key are gone from the relay"},
+}
+
+
+@pytest.mark.parametrize(("attack", "named"), HOSPITAL.items(), ids=[attack.__name__ for attack in HOSPITAL])
+def test_a_hostile_hospital_is_named(
+    world: JointWorld, attack: Callable[[JointWorld], None], named: dict[str, str]
+) -> None:
+    attack(world)
+    said = world.looks()
+    assert {name: said[name] for name in named} == named
+    assert all(world[name].block is None for name in named)
+    again = world.looks(1)
+    assert {name: again[name] for name in named} == named  # and it stays so
+    assert all(world[name].block is None for name in named)
+
+
+@pytest.mark.parametrize("point", SMALL_ORDER)
+def test_a_session_key_of_small_order_is_named_before_anything_is_sealed_to_it(world: JointWorld, point: str) -> None:
+    header = ParcelHeader(
+        spec=world.spec.digest(), round=1, session="", kind="offer", sender="c", receivers=(), topic="",
+        statement=point, size=0, sha256=NOTHING,
+    )  # fmt: skip
+    world.post.take("c", sign_parcel(world["c"].member.key, header), b"")
+    said = world.looks(names="ab")
+    assert said == dict.fromkeys("ab", "c offered something that is not a session key")
+    assert {parcel.header.kind for _, parcel, _ in world.post.given} == {"offer"}

@@ -1,0 +1,222 @@
+"""How a joint computation ends at a hospital: one block for good, one charge, and nothing left of the session."""
+
+from __future__ import annotations
+
+import shutil
+from fractions import Fraction
+
+import pytest
+
+from dprelease.errors import Conflict
+from dprelease.moments.parcels import sign_parcel
+from party_node.transactions import transaction
+from tests.party_node.joint_release import (
+    DRAWS_OF_ONE_BLOCK,
+    approved,
+    deliver,
+    kinds,
+    released_exactly,
+    session_folder,
+)
+from tests.party_node.test_restart import PowerCut, cut
+from tests.party_node.world import World
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "FAILED", "EXPIRED"])
+@pytest.mark.parametrize("left", [False, True])
+def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, state: str, left: bool) -> None:
+    release = approved(world)
+    for name in ("north", "south", "north") if left else ("north", "south"):
+        getattr(world, name).cycle()
+    assert ("columns" in kinds(world, release)) == left
+    assert session_folder(world.north, release)
+    before = world.north.ledger_kinds(release)
+    world.coordinator.move(release, state)
+    world.north.cycle(2)
+    assert session_folder(world.north, release) == []
+    assert world.north.status(release) == "ended"
+    balance = world.north.desk().ledger.balance("cohort")
+    if left:
+        assert world.north.ledger_kinds(release) == before == ["reserve", "charge", "send"]
+        spec = world.north.record(release).spec
+        assert spec.moments is not None
+        assert float(balance.charged) == pytest.approx(float(Fraction(spec.moments.mu2)))
+    else:
+        assert world.north.ledger_kinds(release) == ["reserve", "free"]
+        assert (balance.charged, balance.reserved) == (0, 0)
+    world.coordinator.move(release, "APPROVED")  # a coordinator that changes its mind gains nothing
+    sent = len(kinds(world, release))
+    deliver(world)
+    assert len(kinds(world, release)) == sent
+    assert world.north.noise.draws == []
+
+
+def test_a_published_release_keeps_its_block_and_list_of_seeds_alone(world: World) -> None:
+    release = approved(world)
+    deliver(world)
+    assert "session.json" in session_folder(world.north, release)
+    world.coordinator.move(release, "PUBLISHED")
+    world.north.cycle()
+    assert world.north.status(release) == "ended"
+    assert session_folder(world.north, release) == []
+    assert world.north.desk().vault.find(release) is not None
+    with transaction(world.north.folder / "state" / "seeds.sqlite") as db:
+        assert db.execute("SELECT count(*) FROM seeds").fetchone()[0] >= 1
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_rows_that_changed_after_approval_are_withdrawn(world: World, left: bool) -> None:
+    release = approved(world)
+    if left:
+        for name in ("north", "south", "north"):
+            getattr(world, name).cycle()
+    lines = world.north.source.read_text().splitlines()
+    lines[5] = lines[5].replace("male", "female") if ",male" in lines[5] else lines[5].replace("female", "male")
+    lines[6] = ",".join([lines[6].split(",")[0], "99.5", lines[6].split(",")[2]])
+    world.north.source.write_text("\n".join(lines) + "\n")
+    sent = [kind for kind in kinds(world, release) if kind != "transcript"]
+    deliver(world)
+    assert world.north.status(release) == "declined"
+    assert [kind for kind in kinds(world, release) if kind != "transcript"] == sent
+    assert world.north.ledger_kinds(release)[-1] == ("send" if left else "free")
+    assert session_folder(world.north, release) == []
+    assert world.north.noise.draws == []
+    assert world.hub.sealed == []
+
+
+def test_a_block_is_made_once_whatever_peers_begin_afterwards(world: World) -> None:
+    """The retry attack at its root: a peer that says it has lost its state, and would come back with another table."""
+    release = approved(world)
+    while world.north.status(release) != "delivered":
+        world.south.cycle()
+        world.north.cycle()
+    assert world.south.status(release) == "approved"
+    before, draws = world.block(release, "north"), len(world.north.noise.draws)
+    post = world.relay.posts[release]
+    header = post.find("offer", "south").header.model_copy(update={"round": 2, "statement": "09" + "00" * 31})
+    post.take("south", sign_parcel(world.members["south"].key, header), b"")
+    for _ in range(3):
+        world.south.cycle()
+        world.north.cycle()
+    assert world.relay.posts[release].offers(2).keys() == {"south"}
+    assert {parcel.header.round for party, parcel, _ in world.relay.posts[release].given if party == "north"} == {1}
+    assert len(world.north.noise.draws) == draws
+    assert world.block(release, "north") == before
+    assert {sealed.sha256 for sealed in world.hub.sealed} == {world.hub.sealed[0].sha256}
+    assert world.south.desk().vault.find(release) is None
+    assert world.north.record(release).status == "delivered"
+
+
+def test_a_relay_that_forgot_gets_our_parcels_again_after_our_block(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = approved(world)
+    while world.north.status(release) != "delivered":
+        world.south.cycle()
+        world.north.cycle()
+    assert world.south.status(release) == "approved"
+    world.relay.posts[release].parcels.clear()
+    world.relay.partial.clear()
+    deliver(world)
+    assert world.south.status(release) == "delivered"
+    assert released_exactly(world, release)
+    world.relay.raises = Conflict("published; its session is over")
+    caplog.clear()
+    world.north.cycle()
+    assert "is held" not in caplog.text
+    assert world.north.record(release).note == "the hub holds our block"
+
+
+JOINT_CUTS = [
+    ("party_node.joint.folder.SessionFolder.begin", "after", 1),
+    ("party_node.joint.folder.SessionFolder.freeze", "before", 2),
+    ("party_node.joint.relay.Relay.send", "after", 1),
+    ("party_node.joint.used_seeds.UsedSeeds.use", "after", 1),
+    ("party_node.ledger.Ledger.charge", "after", 1),
+    ("party_node.ledger.Ledger.send", "after", 1),
+    ("party_node.joint.exchange.Exchange.mask", "before", 1),
+    ("party_node.joint.exchange.Exchange.mask", "after", 1),
+    ("party_node.joint.relay.Relay.send", "before", 3),
+    ("party_node.joint.relay.Relay.send", "after", 3),
+    ("party_node.joint.exchange.Exchange.half", "after", 1),
+    ("party_node.joint.work.privatize_moments", "before", 1),
+    ("party_node.sealing.Vault.seal", "after", 1),
+    ("party_node.journal.Journal.move", "before", 1),
+    ("party_node.daemon.upload", "after", 1),
+]
+
+
+@pytest.mark.parametrize(("path", "when", "call"), JOINT_CUTS)
+def test_a_power_cut_never_means_a_second_draw(world: World, path: str, when: str, call: int) -> None:
+    release, cuts = approved(world), 0
+    with pytest.MonkeyPatch.context() as patch:
+        cut(patch, path, when, call)
+        for _ in range(8):
+            try:
+                world.north.cycle()
+            except PowerCut:
+                cuts += 1
+                break
+            patch.undo() if cuts else None
+            south_alone(world, patch, path, when, call)
+    assert cuts == 1
+    deliver(world)
+    assert world.north.status(release) == world.south.status(release) == "delivered"
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
+    assert released_exactly(world, release)
+    post = world.relay.posts[release]
+    assert len({parcel.header for parcel in post.parcels.values()}) == len(
+        {parcel.header.place for _, parcel, _ in post.given}
+    )
+
+
+def south_alone(world: World, patch: pytest.MonkeyPatch, path: str, when: str, call: int) -> None:
+    """The other hospital's turn, which nothing interrupts."""
+    patch.undo()
+    world.south.cycle()
+    cut(patch, path, when, call)
+
+
+def test_rows_are_not_held_once_nothing_is_computed(world: World) -> None:
+    release = approved(world)
+    daemon = world.north.daemon()
+    with world.north.dialled() as coordinator:
+        daemon.cycle(coordinator)
+        assert daemon._joint._rows is not None  # between looks, so that the table is not read at every one
+        world.coordinator.move(release, "CANCELLED")
+        daemon.cycle(coordinator)
+    assert daemon._joint._rows is None
+
+
+@pytest.mark.parametrize("names", [("north",), ("north", "south")])
+def test_budget_that_was_given_back_makes_no_noise_if_the_coordinator_turns(
+    world: World, names: tuple[str, ...]
+) -> None:
+    release = approved(world, *names)
+    world.coordinator.move(release, "CANCELLED")
+    with pytest.MonkeyPatch.context() as patch:
+        cut(patch, "party_node.ledger.Ledger.free", "after")
+        with pytest.raises(PowerCut):
+            world.north.cycle()
+    world.coordinator.move(release, "APPROVED")
+    deliver(world)
+    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.noise.draws == []
+    assert "columns" not in kinds(world, release)
+    assert world.hub.sealed == []
+
+
+def test_no_noise_is_drawn_under_a_ledger_that_does_not_know_of_our_columns(world: World) -> None:
+    """As after somebody put back an older file: the chain is whole, but the charge is not in it."""
+    release = approved(world)
+    ledger, older = (world.north.folder / "state" / name for name in ("ledger.sqlite", "older.sqlite"))
+    shutil.copy(ledger, older)
+    for name in ("north", "south", "north"):
+        getattr(world, name).cycle()
+    assert "columns" in kinds(world, release)
+    older.replace(ledger)
+    deliver(world)
+    assert world.north.noise.draws == []
+    assert "nothing is reserved for this release" in world.north.record(release).note
+    assert world.north.status(release) == "approved"

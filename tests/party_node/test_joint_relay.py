@@ -1,0 +1,163 @@
+"""Calls to the relay over real TLS: everything listed, uploads that go on where they stopped, and nothing believed unchecked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprelease.canonical import sha256
+from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
+from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, sign_parcel
+from dprelease.wire import chunks
+from party_node.joint.folder import Outgoing
+from party_node.joint.relay import Relay, regroup
+from tests.party_node.joint_release import joint_spec
+from tests.party_node.world import World
+
+BODY = bytes(range(256)) * 20
+
+
+@pytest.fixture
+def release(world: World) -> str:
+    found = world.coordinator.propose(joint_spec(world))
+    world.relay.post(found).strict = False
+    return found
+
+
+@pytest.fixture
+def north(world: World, release: str) -> Iterator[Relay]:
+    desk = world.north.desk()
+    with Relay.dial(desk.enrolment.hub, desk.identity.credentials(), release, 30.0) as relay:
+        yield relay
+
+
+@pytest.fixture
+def south(world: World, release: str) -> Iterator[Relay]:
+    desk = world.south.desk()
+    with Relay.dial(desk.enrolment.hub, desk.identity.credentials(), release, 0.3) as relay:
+        yield relay
+
+
+def parcel(world: World, release: str, number: int = 1, body: bytes = BODY) -> Parcel:
+    """A parcel of the north's for the south; the relay's fake does not ask what the plan says."""
+    header = ParcelHeader(
+        spec=release, round=number, session="", kind="deal" if body else "offer", sender="north",
+        receivers=("south",) if body else (), topic="", statement="", size=len(body),
+        sha256=sha256(body) if body else NOTHING,
+    )  # fmt: skip
+    return sign_parcel(world.members["north"].key, header)
+
+
+@pytest.fixture
+def outgoing(world: World, release: str, folder: Path) -> Outgoing:
+    path = folder / "deal.body"
+    path.write_bytes(BODY)
+    return Outgoing(parcel(world, release), path)
+
+
+def test_a_parcel_goes_to_its_receiver_as_it_was(north: Relay, south: Relay, outgoing: Outgoing) -> None:
+    assert north.parcels() == ()
+    assert north.put([outgoing], ())
+    (listed,) = south.parcels()
+    assert listed == outgoing.parcel
+    assert b"".join(south.fetch(listed.header)) == BODY
+    assert not north.put([outgoing], south.parcels())
+
+
+def test_all_pages_are_read(world: World, release: str, north: Relay) -> None:
+    sent = [Outgoing(parcel(world, release, number, b""), None) for number in range(1, 11)]
+    assert world.relay.page == 3
+    north.put(sent, ())
+    assert [each.parcel for each in sent] == list(north.parcels())
+
+
+def test_an_upload_that_broke_goes_on_where_it_stopped(
+    world: World, north: Relay, south: Relay, outgoing: Outgoing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
+    world.relay.breaks_at = 3000
+    with pytest.raises(PeerUnavailable):
+        north.send(outgoing)
+    assert south.parcels() == ()
+    north.send(outgoing)
+    north.send(outgoing)  # complete: nothing is sent
+    assert world.relay.offsets == [0, 1500]
+    assert b"".join(south.fetch(outgoing.parcel.header)) == BODY
+
+
+def test_a_relay_that_claims_more_than_there_is_is_not_believed(world: World, north: Relay, outgoing: Outgoing) -> None:
+    world.relay.held = len(BODY) + 1
+    with pytest.raises(IntegrityError, match="claims to hold more bytes of our parcel than there are"):
+        north.send(outgoing)
+
+
+def test_a_relay_that_took_other_bytes_is_not_believed(world: World, north: Relay, outgoing: Outgoing) -> None:
+    world.relay.wrong_digest = True
+    with pytest.raises(IntegrityError, match="acknowledged other bytes"):
+        north.send(outgoing)
+
+
+def test_an_upload_that_stands_still_is_given_up(world: World, south: Relay, outgoing: Outgoing) -> None:
+    world.relay.stalls = threading.Event()
+    try:
+        with pytest.raises(PeerUnavailable, match=r"a parcel stood still for 0\.3 s"):
+            south.send(outgoing)
+    finally:
+        world.relay.stalls.set()
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [BODY[:-1] + b"x", BODY[:-1], BODY[:-500], b"", BODY + b"x"],
+    ids=["flip", "short", "cut", "empty", "long"],
+)
+def test_a_body_that_was_not_signed_is_named_as_the_relays(
+    world: World, release: str, north: Relay, south: Relay, outgoing: Outgoing, altered: bytes
+) -> None:
+    north.send(outgoing)
+    world.relay.post(release).serves = lambda party, header, body: altered
+    with pytest.raises(IntegrityError, match=r"did not sign|past the 5120 bytes"):
+        list(south.fetch(outgoing.parcel.header))
+
+
+class Garbage:
+    def to_bytes(self) -> bytes:
+        return b'{"header":'
+
+
+def test_a_parcel_that_cannot_be_read_is_named_as_the_relays(world: World, release: str, north: Relay) -> None:
+    garbage: Any = Garbage()
+    world.relay.post(release).lists = lambda party, parcels: (garbage,)
+    with pytest.raises(IntegrityError, match="the hub's relay holds a parcel that cannot be read"):
+        north.parcels()
+
+
+def test_a_list_without_an_end_is_refused(world: World, north: Relay, outgoing: Outgoing) -> None:
+    north.send(outgoing)
+    world.relay.last = 0
+    with pytest.raises(IntegrityError, match="lists the same parcels again and again"):
+        north.parcels()
+
+
+@pytest.mark.parametrize("error", [PeerUnavailable("x"), NotFound("x"), Conflict("x")])
+def test_what_the_relay_answers_is_told(
+    world: World, release: str, north: Relay, outgoing: Outgoing, error: Any
+) -> None:
+    north.send(outgoing)
+    world.relay.raises = error
+    for call in (north.parcels, lambda: north.send(outgoing), lambda: list(north.fetch(outgoing.parcel.header))):
+        with pytest.raises(type(error), match="the hub's relay"):
+            call()
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 100])
+def test_bodies_are_cut_as_they_were_encrypted(piece: int) -> None:
+    data = bytes(range(60))
+    pieces = (data[start : start + piece] for start in range(0, len(data), piece))
+    assert [bytes(each) for each in regroup(pieces, iter((25, 25, 10)))] == [data[:25], data[25:50], data[50:]]
+    with pytest.raises(IntegrityError, match="ends before its last chunk"):
+        list(regroup(iter((data,)), iter((25, 36))))

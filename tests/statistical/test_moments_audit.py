@@ -1,0 +1,222 @@
+"""Empirical audit of joint moments on the worst pairs of neighbours, and of broken mechanisms that it must catch.
+
+Neighbours differ in all cells of one patient, in all three hospitals. A curious hospital subtracts its own share of the
+noise from what is released, so to it the release is what it would be had that hospital added none.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from dprelease.accounting import check_spec
+from dprelease.bounding import BoundedRows, RawColumn, bound
+from dprelease.moments.released import add_up, limits
+from dprelease.moments.scales import share_scales
+from dprelease.moments.sensitivity import Sensitivity, sensitivity
+from dprelease.noise import NoiseSource, SecureNoise
+from dprelease.spec import ReleaseSpec
+from tests.statistical.auditor import Audit, Outputs, audit
+from tests.statistical.constants import CONTROL_RUNS, DETECTABLE, JOINT_RUNS
+from tests.support.joint import compute, entries, exact_gram, multiply, seal
+from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
+from tests.support.specs import build_spec, categorical, numeric
+
+COLUMNS = {
+    "north": (numeric("age"), categorical("smoker", "yes")),
+    "south": (numeric("dose"), categorical("blood", "A", "B")),
+    "west": (categorical("asthma", "yes"),),
+}
+SPEC = build_spec(COLUMNS, mechanism="moments", rows=3, epsilon=64.0)  # mu near 8: few runs measure it to 2 %
+PARTIES = tuple(COLUMNS)
+CURIOUS = PARTIES[1]
+Tables = Mapping[str, BoundedRows]
+Cells = Mapping[str, float | str]
+
+FULL: Cells = {"age": 1.0, "smoker": "yes", "dose": 1.0, "blood": "A", "asthma": "yes"}
+PAIRS: dict[str, tuple[Cells, Cells]] = {
+    # All squares move, and the two rows (constant and groups included) are orthogonal.
+    "squares": (FULL, FULL | {"age": 0.0, "smoker": "no", "dose": 0.0, "asthma": "no"}),
+    # No square moves, only signs do.
+    "products": (FULL, FULL | {"age": -1.0, "dose": -1.0, "asthma": "no"}),
+}
+
+
+def tables(cells: Cells, spec: ReleaseSpec = SPEC) -> Tables:
+    """Everybody's rows where the second patient has these cells."""
+    others: list[Cells] = [FULL | {"age": 0.25}, FULL | {"smoker": "no", "blood": "B", "dose": -0.5}]
+    patients = [others[0], cells, others[1]]
+    found = {}
+    for part in spec.parties:
+        raw: dict[str, RawColumn] = {}
+        for column in part.columns:
+            drawn = [patient[column.name] for patient in patients]
+            raw[column.name] = np.array(drawn) if isinstance(drawn[0], float) else [str(each) for each in drawn]
+        found[part.party] = BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)
+    return found
+
+
+def nominal(spec: ReleaseSpec = SPEC) -> float:
+    return math.sqrt(check_spec(spec).joint_mu2)
+
+
+def variance(spec: ReleaseSpec) -> Outputs:
+    """(E,) of one share of each entry."""
+    assert spec.moments is not None
+    return np.where(spec.layout.diagonal, spec.moments.diagonal_scale, spec.moments.scale) ** 2
+
+
+def distance(pair: str, spec: ReleaseSpec, shares: int) -> float:
+    """mu of a pair of neighbours when so many shares of noise are unknown: for a spec whose noise is not by the rule."""
+    one, two = (entries(spec, exact_gram(spec, tables(cells, spec))) for cells in PAIRS[pair])
+    return math.sqrt(float(np.sum(np.subtract(two, one).astype(float) ** 2 / (shares * variance(spec)))))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_no_neighbours_are_further_apart(pair: str) -> None:
+    one, two = (entries(SPEC, exact_gram(SPEC, tables(cells))) for cells in PAIRS[pair])
+    value = sensitivity(SPEC.layout.variables)
+    weights = [value.diagonal_weight if square else Fraction(1) for square in SPEC.layout.diagonal]
+    moved = sum(weight * (after - before) ** 2 for weight, before, after in zip(weights, one, two, strict=True))
+    assert moved == value.on_grid(SPEC.grid_bits, 1)
+    assert distance(pair, SPEC, shares=2) == pytest.approx(nominal(), rel=1e-6)
+
+
+def honest(seed: int) -> dict[str, NoiseSource]:
+    return {party: SeededNoise(seed + place) for place, party in enumerate(PARTIES)}
+
+
+def joined(spec: ReleaseSpec, blocks: Mapping[str, object]) -> Outputs:
+    assert spec.moments is not None
+    scales = spec.moments.scale, spec.moments.diagonal_scale
+    largest = limits(spec.layout, spec.rows, spec.grid_bits, *scales, len(PARTIES))
+    return add_up([blocks[party].values for party in PARTIES], largest).astype(np.float64)
+
+
+def releases(spec: ReleaseSpec, cells: Cells, noise: Mapping[str, NoiseSource], runs: int) -> Outputs:
+    """Released integers of many releases, (runs, E): one computation, other masks and noise for each."""
+    rows = tables(cells, spec)
+    session = multiply(spec, rows)
+    found = []
+    for _ in range(runs):
+        masks = {frozenset(two): secrets.token_bytes(32) for two in combinations(PARTIES, 2)}
+        found.append(joined(spec, seal(spec, rows, session, noise, masks)))
+    return np.array(found)
+
+
+def audited(spec: ReleaseSpec, pair: str, noise: Mapping[str, NoiseSource], runs: int) -> Audit:
+    first, second = (releases(spec, cells, noise, runs) for cells in PAIRS[pair])
+    return audit(first, second)
+
+
+# What is stated.
+
+
+def test_a_curious_hospital_learns_what_is_stated() -> None:
+    """The whole computation anew for every release: deals, masked columns, products, noise and masks."""
+    noise = honest(10) | {CURIOUS: ZeroNoise()}
+    first, second = (
+        np.array([joined(SPEC, compute(SPEC, rows, noise).blocks) for _ in range(JOINT_RUNS)])
+        for rows in map(tables, PAIRS["squares"])
+    )
+    measured = audit(first, second)
+    assert measured.standard_error < 0.05 / 3 * 1.05 * nominal()
+    assert measured.agrees(nominal(), errors=3)
+    assert abs(measured.mu / nominal() - 1) < 0.05
+
+
+@pytest.mark.parametrize("curious", PARTIES)
+def test_whoever_is_curious_or_adds_no_noise(curious: str) -> None:
+    """One hospital that adds none takes a stranger as far as the statement allows, and no further."""
+    measured = audited(SPEC, "products", honest(20) | {curious: ZeroNoise()}, CONTROL_RUNS)
+    assert measured.agrees(nominal(), errors=3)
+
+
+def test_a_stranger_learns_less() -> None:
+    measured = audited(SPEC, "squares", honest(30), JOINT_RUNS)
+    assert measured.agrees(nominal() * math.sqrt(2 / 3), errors=3)
+    assert not measured.agrees(nominal(), errors=3)
+
+
+def test_production_noise_against_a_curious_hospital() -> None:
+    noise = dict.fromkeys(PARTIES, SecureNoise()) | {CURIOUS: ZeroNoise()}
+    measured = audited(SPEC, "squares", noise, CONTROL_RUNS)
+    assert measured.agrees(nominal(), errors=7)
+
+
+# What would break it, and is caught.
+
+
+def calibrated(value: Sensitivity, curious: int = 1) -> ReleaseSpec:
+    """The same release with noise by another rule, which no party would approve."""
+    assert SPEC.moments is not None
+    mu2 = Fraction(SPEC.moments.mu2)
+    scale, diagonal_scale = share_scales(value, mu2, len(PARTIES), curious, SPEC.grid_bits, 1)
+    noise = SPEC.moments.model_copy(update={"scale": scale, "diagonal_scale": diagonal_scale})
+    return SPEC.model_copy(update={"moments": noise})
+
+
+VALUE = sensitivity(SPEC.layout.variables)
+WITHOUT_A_COLUMN = sensitivity(tuple(each for each in SPEC.layout.variables if each.name != "age"))
+BROKEN = {
+    "shares for m hospitals, not for m - t": calibrated(VALUE, curious=0),
+    "squares with less than their noise": calibrated(Sensitivity(VALUE.squared, 2 * VALUE.diagonal_weight)),
+    "a column forgotten": calibrated(WITHOUT_A_COLUMN),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_noise_by_another_rule_is_caught(name: str) -> None:
+    spec = BROKEN[name]
+    measured = audited(spec, "squares", honest(50) | {CURIOUS: ZeroNoise()}, CONTROL_RUNS)
+    expected = distance("squares", spec, shares=2)
+    assert expected > 1.1 * nominal()
+    assert measured.agrees(expected, errors=5)
+    assert not measured.agrees(nominal(), errors=4)
+
+
+def test_two_curious_hospitals_are_more_than_was_declared() -> None:
+    measured = audited(SPEC, "squares", honest(60) | {"north": ZeroNoise(), "west": ZeroNoise()}, CONTROL_RUNS)
+    assert measured.agrees(nominal() * math.sqrt(2), errors=3)
+    assert not measured.agrees(nominal(), errors=7)
+
+
+@pytest.mark.parametrize("error", [-DETECTABLE, DETECTABLE])
+def test_a_tenth_too_little_or_too_much_is_caught(error: float) -> None:
+    noise = {party: ScaledNoise(source, 1 + error) for party, source in honest(70).items()}
+    measured = audited(SPEC, "squares", noise | {CURIOUS: ZeroNoise()}, JOINT_RUNS)
+    assert measured.agrees(nominal() / (1 + error), errors=3)
+    assert not measured.agrees(nominal(), errors=4 if error < 0 else 3)
+
+
+# Two releases of the same patients. In the second one the hospitals stand in another order, hence the entries too.
+
+AGAIN = build_spec(dict(reversed(COLUMNS.items())), mechanism="moments", rows=3, epsilon=64.0, title="once more")
+
+
+def test_two_releases_add_up() -> None:
+    noise = honest(80) | {CURIOUS: ZeroNoise()}
+    first, second = (
+        np.hstack([releases(spec, cells, noise, CONTROL_RUNS) for spec in (SPEC, AGAIN)]) for cells in PAIRS["squares"]
+    )
+    assert audit(first, second).agrees(nominal() * math.sqrt(2), errors=3)
+
+
+def test_two_releases_with_the_same_noise_have_no_privacy() -> None:
+    """Their difference has no noise at all."""
+    first, second = (
+        np.array(
+            [
+                np.hstack([releases(spec, cells, honest(100 * run), 1)[0] for spec in (SPEC, AGAIN)])
+                for run in range(CONTROL_RUNS // 8)
+            ]
+        )
+        for cells in PAIRS["squares"]
+    )
+    assert audit(first, second).mu > 1000 * nominal()

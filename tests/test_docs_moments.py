@@ -1,0 +1,428 @@
+"""What docs/format.md says about joint moments, computed again from its words alone and compared with code and vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from dprelease.accounting import check_spec
+from dprelease.block import Block, expected_header
+from dprelease.canonical import canonical_bytes
+from dprelease.moments import envelope
+from dprelease.moments.dealing import read_deal
+from dprelease.moments.layout import code
+from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
+from dprelease.moments.plan import Plan
+from dprelease.moments.released import PLAUSIBLE
+from dprelease.moments.scales import FINEST
+from dprelease.release import Release
+from dprelease.spec import ReleaseSpec
+from dprelease.trust import trust
+from tests.support.specs import build_spec, categorical, numeric
+from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, sentences, table
+
+RING = 1 << 64
+SPEC = ReleaseSpec.from_bytes(joined("moments-spec").encode())
+PLAN = Plan(SPEC)
+NAMES = ("north", "south", "east")
+COUNT = 4
+UNIT = 1024
+
+Matrix = list[list[int]]
+
+
+def read(text: str) -> Matrix:
+    return [[int(cell) for cell in line.split()] for line in text.splitlines()]
+
+
+CODES = {"north": read(V["codes-north"]), "south": read(V["codes-south"]), "east": read(V["codes-east"])}
+WIDTH = {name: len(rows[0]) for name, rows in CODES.items()}
+MASKS = {
+    ("north", "east"): 1,
+    ("south", "east"): 2,
+    ("north", "south"): 3,
+    ("east", "south"): 4,
+    ("south", "north"): 5,
+    ("east", "north"): 6,
+}
+SEEDS = {("north", "south"): 7, ("north", "east"): 8, ("south", "east"): 9}
+DEALER = {("north", "south"): "east", ("north", "east"): "south", ("south", "east"): "north"}
+PRIVATE = {"north": 0x11, "south": 0x12, "east": 0x13}
+
+
+def seed(byte: int) -> bytes:
+    return bytes([byte]) * 32
+
+
+def keystream(key: bytes, rows: int, width: int) -> Matrix:
+    """Words of section 15."""
+    stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(bytes(8 * rows * width))
+    words = [int.from_bytes(stream[at : at + 8], "little") for at in range(0, len(stream), 8)]
+    return [words[row * width : (row + 1) * width] for row in range(rows)]
+
+
+def times(left: Matrix, right: Matrix) -> Matrix:
+    """left' right modulo 2^64."""
+    return [
+        [sum(a[i] * b[j] for a, b in zip(left, right, strict=True)) % RING for j in range(len(right[0]))]
+        for i in range(len(left[0]))
+    ]
+
+
+def combine(left: Matrix, right: Matrix, sign: int) -> Matrix:
+    return [[(a + sign * b) % RING for a, b in zip(x, y, strict=True)] for x, y in zip(left, right, strict=True)]
+
+
+def stored(words: Matrix) -> bytes:
+    return b"".join(word.to_bytes(8, "little") for row in words for word in row)
+
+
+def mask(party: str, dealer: str) -> Matrix:
+    return keystream(seed(MASKS[party, dealer]), COUNT, WIDTH[party])
+
+
+def masked(party: str, dealer: str) -> Matrix:
+    return combine(CODES[party], mask(party, dealer), 1)
+
+
+def pad(pair: tuple[str, str]) -> Matrix:
+    return keystream(seed(SEEDS[pair]), WIDTH[pair[0]], WIDTH[pair[1]])
+
+
+def correction(pair: tuple[str, str]) -> Matrix:
+    return combine(times(mask(pair[0], DEALER[pair]), mask(pair[1], DEALER[pair])), pad(pair), -1)
+
+
+def half(pair: tuple[str, str], party: str) -> Matrix:
+    first, second = pair
+    if party == first:
+        return combine(pad(pair), times(mask(first, DEALER[pair]), masked(second, DEALER[pair])), -1)
+    return combine(times(masked(first, DEALER[pair]), CODES[second]), correction(pair), 1)
+
+
+def public(name: str) -> bytes:
+    return X25519PrivateKey.from_private_bytes(seed(PRIVATE[name])).public_key().public_bytes_raw()
+
+
+def agreed(private: int, peer: bytes) -> bytes:
+    return X25519PrivateKey.from_private_bytes(seed(private)).exchange(X25519PublicKey.from_public_bytes(peer))
+
+
+def derived(secret: bytes, salt: bytes, context: bytes) -> bytes:
+    """HKDF with SHA-256 for 32 bytes, from RFC 5869; no salt is a salt of zeros."""
+    extracted = hmac.new(salt or bytes(32), secret, hashlib.sha256).digest()
+    return hmac.new(extracted, context + b"\x01", hashlib.sha256).digest()
+
+
+def context(purpose: str, sender: str, receiver: str, topic: str) -> bytes:
+    said = {"purpose": purpose, "sender": sender, "receiver": receiver, "topic": topic}
+    return b"dprelease/moments/v1|" + canonical_bytes(said | {"spec": SPEC.digest(), "session": V["session"]})
+
+
+def pair_seed(first: str, second: str) -> bytes:
+    return derived(agreed(PRIVATE[first], public(second)), b"", context("block-mask", first, second, ""))
+
+
+# 9 and 10: noise scales and words.
+
+
+def squared(count: Fraction, target: float) -> bool:
+    return Fraction(math.nextafter(target, 0)) ** 2 < count <= Fraction(target) ** 2
+
+
+def test_noise_scales() -> None:
+    numbers, binaries, groups, parties, curious = 2, 1, 1, 3, 1
+    assert SPEC.moments is not None
+    mu2 = Fraction(SPEC.moments.mu2)
+    squared_delta = 16**10 * (1 + numbers + binaries + groups) ** 2
+    weight = 1 + groups + binaries + Fraction(numbers + 1, 2)
+    assert squared((squared_delta / mu2 + 4) / (parties - curious), SPEC.moments.scale)
+    assert squared((squared_delta / (weight * mu2) + 4) / (parties - curious), SPEC.moments.diagonal_scale)
+    room = 2 * Fraction(SPEC.moments.scale) ** 2 - 4
+    other = weight * (2 * Fraction(SPEC.moments.diagonal_scale) ** 2 - 4)
+    spent = squared_delta / min(room, other)
+    said = check_spec(SPEC)
+    assert said.joint_mu2 == spent
+    epsilon = f"{epsilon_at(spent, SPEC.target.delta):.6g}"
+    filled = [
+        text.format(E=epsilon, D=f"{SPEC.target.delta:g}", WHO="any single hospital")
+        for text in sentences("words-together")
+    ]
+    assert said.words() == (*filled, sentences("words")[2]) == sentences("moments-guarantee")
+
+
+def test_a_single_category_is_a_case_of_its_own() -> None:
+    spec = build_spec({"north": (categorical("stage", "I", "II"),)}, mechanism="moments")
+    assert spec.moments is not None
+    delta2 = 16**10 * (2**2 - 1 - 1)
+    assert squared(Fraction(delta2) / Fraction(spec.moments.mu2) + 4, spec.moments.scale)
+    assert spec.moments.scale == spec.moments.diagonal_scale
+
+
+@pytest.mark.parametrize(
+    ("parties", "curious", "dealer"), [(1, 0, "none"), (2, 1, "coordinator"), (3, 1, "rotating"), (4, 2, "coordinator")]
+)
+def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -> None:
+    names = [f"p{number}" for number in range(parties)]
+    spec = build_spec(
+        {name: (numeric(f"x_{name}"),) for name in names}, mechanism="moments", curious=curious, dealer=dealer
+    )
+    who = "any single hospital" if curious == 1 else f"any {curious} hospitals that pool what they saw"
+    said = sentences("words-alone") if parties == 1 else sentences("words-together")
+    assert check_spec(spec).words()[:-1] == tuple(text.format(E="1", D="1e-05", WHO=who) for text in said)
+    if parties == 1:
+        expected = sentences("trust-alone")
+    else:
+        together, _, *rest = sentences("trust-rotating")
+        pooled = "one hospital" if curious == 1 else f"{curious} hospitals"
+        (dealt,) = (text.format(CURIOUS=pooled) for text in sentences("trust-coordinator"))
+        expected = sentences("trust-rotating") if dealer == "rotating" else (together, dealt, *rest)
+    assert trust(spec) == expected
+
+
+def test_numbers_named_in_the_text() -> None:
+    flowing = " ".join(FORMAT.split())
+    assert f"min(scale, diagonal_scale) >= {FINEST:g} and" in flowing
+    assert f"n G^2 + floor({PLAUSIBLE} s sqrt(m)) + 1" in flowing
+    assert f"1 to {MOST_ROUNDS}" in flowing
+
+
+# 14: entries and blocks.
+
+
+def kinds() -> list[tuple[int, str]]:
+    """(declared column, kind) of index 0 and every variable, by the words of section 14."""
+    found = [(-1, "constant")]
+    declared = [column for part in SPEC.parties for column in part.columns]
+    for place, column in enumerate(declared):
+        if column.kind == "numeric":
+            found.append((place, "number"))
+        elif len(column.levels) == 1:
+            found.append((place, "binary"))
+        else:
+            found += [(place, "level")] * (len(column.levels) + 1)
+    return found
+
+
+def in_a_block() -> Iterator[tuple[int, int]]:
+    known = kinds()
+    for i in range(len(known)):
+        for j in range(i, len(known)):
+            if known[i][0] != known[j][0] or known[i][1] == "number":
+                yield i, j
+
+
+def test_entries() -> None:
+    written = " ".join(f"{i},{j}{'*' if i == j else ''}" for i, j in in_a_block())
+    assert " ".join(V["moments-entries"].split()) == written
+    layout = SPEC.layout
+    marks = ["*" if square else "" for square in layout.diagonal]
+    found = zip(layout.rows, layout.cols, marks, strict=True)
+    assert written == " ".join(f"{i},{j}{mark}" for i, j, mark in found)
+
+
+def test_codes_of_a_column_with_one_level() -> None:
+    plain = np.array([[-1024, 1024, 0], [512, 0, 1024]], np.int32)
+    assert code(plain, SPEC.parties[0].columns).tolist() == CODES["north"][:2]
+
+
+def share(party: str) -> dict[tuple[int, int], int]:
+    """The share of every entry, by the table of section 14."""
+    start = {"north": 1, "south": 1 + WIDTH["north"], "east": 1 + WIDTH["north"] + WIDTH["south"]}
+    found = {}
+    own = times(CODES[party], CODES[party])
+    for i in range(WIDTH[party]):
+        found[0, start[party] + i] = UNIT * sum(row[i] for row in CODES[party])
+        for j in range(WIDTH[party]):
+            found[start[party] + i, start[party] + j] = own[i][j]
+    for pair in SEEDS:
+        if party in pair:
+            for i, row in enumerate(half(pair, party)):
+                for j, value in enumerate(row):
+                    found[start[pair[0]] + i, start[pair[1]] + j] = value
+    return found
+
+
+def block_of(party: str) -> list[int]:
+    known = share(party)
+    total = [known.get(entry, 0) for entry in in_a_block()]
+    for peer in NAMES:
+        if peer != party:
+            first, second = sorted((party, peer), key=NAMES.index)
+            sign = 1 if party == first else -1
+            words = keystream(pair_seed(first, second), len(total), 1)
+            total = [value + sign * word for value, (word,) in zip(total, words, strict=True)]
+    return [(value + RING // 2) % RING - RING // 2 for value in total]
+
+
+def test_blocks_and_their_sum() -> None:
+    vectors = {"north": V["block-north"], "south": V["block-south"], "east": V["block-east"]}
+    blocks = {}
+    for party, text in vectors.items():
+        values = [int(number) for number in text.split()]
+        assert values == block_of(party)
+        blocks[party] = Block(expected_header(SPEC, party), np.array([values], np.int64))
+    rows = [[UNIT, *north, *south, *east] for north, south, east in zip(*CODES.values(), strict=True)]
+    exact = [sum(row[i] * row[j] for row in rows) for i, j in in_a_block()]
+    assert [int(number) for number in V["moments-sum"].split()] == exact
+    moments = Release(SPEC, blocks, ()).moments()
+    assert (moments.gram * 4**10).tolist() == [
+        [sum(row[i] * row[j] for row in rows) for j in range(7)] for i in range(7)
+    ]
+    sd = [
+        (SPEC.moments.diagonal_scale if i == j else SPEC.moments.scale) * math.sqrt(3) / 4**10  # type: ignore[union-attr]
+        for i, j in in_a_block()
+    ]
+    assert [moments.noise_sd[entry] for entry in in_a_block()] == pytest.approx(sd, rel=1e-12)
+
+
+# 15: the session.
+
+
+def test_dealers() -> None:
+    assert {(pair.first, pair.second): pair.dealer for pair in PLAN.pairs} == DEALER
+    names = tuple("abcde")
+    circle = build_spec({name: (numeric(name),) for name in names}, mechanism="moments")
+    for pair in Plan(circle).pairs:
+        place = names.index(pair.second)
+        after = [names[(place + step) % 5] for step in range(1, 5)]
+        assert pair.dealer == next(name for name in after if name != pair.first)
+
+
+def test_a_deal() -> None:
+    data = bytes.fromhex(joined("deal-south"))
+    assert data == seed(2) + stored(correction(("north", "south")))
+    (pair,) = PLAN.dealt_by("east")
+    opened = read_deal(data, PLAN, "south", "east")
+    assert opened.mask == seed(2)
+    assert opened.corrections[pair].tolist() == correction(("north", "south"))
+    first = read_deal(seed(1) + seed(7), PLAN, "north", "east")
+    assert first.pads[pair].tolist() == pad(("north", "south"))
+
+
+def test_masked_columns() -> None:
+    plain, key = stored(masked("north", "east")), seed(0x21)
+    assert plain.hex() == joined("masked-north")
+    about = context("columns", "north", "", "east")
+    chunk = ChaCha20Poly1305(key).encrypt(bytes(12), plain, about)
+    assert chunk.hex() == joined("chunk")
+    assert len(chunk) == PLAN.columns_size("north")
+    said = envelope.Context("columns", SPEC.digest(), V["session"], "north", "", "east")
+    assert envelope.ColumnCipher(key, said).decrypt(0, chunk) == plain
+    later = ChaCha20Poly1305(key).encrypt((7).to_bytes(12, "big"), plain, about)
+    assert envelope.ColumnCipher(key, said).encrypt(7, plain) == later
+
+
+@pytest.mark.parametrize(("widths", "rows"), [((1, 3), 43690), ((2, 100), 1310), ((1, 70000), 2)])
+def test_rows_of_a_chunk(widths: tuple[int, int], rows: int) -> None:
+    assert rows == max(2, 2 * (2**20 // (8 * max(widths)) // 2))
+    if max(widths) < 1000:
+        parties = {
+            f"p{place}": tuple(numeric(f"x{place}_{i}") for i in range(width)) for place, width in enumerate(widths)
+        }
+        assert Plan(build_spec(parties, mechanism="moments")).chunk_rows == rows
+
+
+def offer(name: str) -> ParcelHeader:
+    said = {"spec": SPEC.digest(), "round": 1, "session": "", "kind": "offer", "sender": name, "receivers": ()}
+    empty = hashlib.sha256(b"").hexdigest()
+    return ParcelHeader(**said, topic="", statement=public(name).hex(), size=0, sha256=empty)  # type: ignore[arg-type]
+
+
+def test_offers_and_the_session() -> None:
+    offers = [offer(name) for name in NAMES]
+    assert offers[0].to_bytes().decode() == joined("offer")
+    by_hand = b"[" + b",".join(header.to_bytes() for header in offers) + b"]"
+    assert hashlib.sha256(by_hand).hexdigest() == V["session"] == session_digest(offers)
+
+
+def test_kinds_of_parcels() -> None:
+    rows = {row[0].strip("`"): row[1:] for row in table(FORMAT, "kind", "round and session")}
+    empty = {"session": V["session"], "receivers": (), "topic": "", "statement": "", "size": 0}
+    one = {"statement": "00" * 32}
+    shapes: dict[str, dict[str, object]] = {
+        "offer": {"session": ""} | one,
+        "deal": {"receivers": ("south",), "size": 32 + 8 * 2 + 48, "sender": "east"},
+        "columns": {"receivers": ("south",), "topic": "east", "size": 8 * 4 * 2 + 16} | one,
+        "key": {"receivers": ("south",), "topic": "east", "size": 32 + 48},
+        "transcript": one,
+    }
+    assert list(rows) == list(shapes)
+    for kind, shape in shapes.items():
+        said = {"spec": SPEC.digest(), "round": 1, "kind": kind, "sender": "north"} | empty | shape
+        digest = hashlib.sha256(b"" if not said["size"] else b"body").hexdigest()
+        check_parcel(Parcel(header=ParcelHeader(**said, sha256=digest), signature=""), SPEC)  # type: ignore[arg-type]
+        session, receivers, topic, statement, body = rows[kind]
+        assert ("no session" in session) == (not said["session"])
+        assert (receivers == "none") == (not said["receivers"])
+        assert (topic == "dealer") == bool(said["topic"])
+        assert (statement == "empty") == (not said["statement"])
+        assert (body == "none") == (not said["size"])
+
+
+def test_the_transcript() -> None:
+    header = ParcelHeader.from_bytes(joined("columns-header").encode())
+    assert (header.sha256, header.size) == (hashlib.sha256(bytes.fromhex(joined("chunk"))).hexdigest(), 80)
+    assert header.statement == V["key-commitment"]
+    check_parcel(Parcel(header=header, signature=""), SPEC)
+    commitments = [V["commitment"]] * 3
+    digest = hashlib.sha256(joined("columns-header").encode()).hexdigest()
+    said = {"columns": [digest], "commitments": commitments, "session": V["session"], "spec": SPEC.digest()}
+    by_hand = hashlib.sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said)).hexdigest()
+    assert by_hand == V["transcript"] == transcript_digest(SPEC, V["session"], commitments, [header])
+    others = [header.model_copy(update={"topic": topic}) for topic in ("east", "south", "north")]
+    said["columns"] = sorted(each.digest() for each in others)
+    sorted_by_hand = hashlib.sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said)).hexdigest()
+    for each in (others, others[::-1]):
+        assert transcript_digest(SPEC, V["session"], commitments, each) == sorted_by_hand
+
+
+# 16: envelopes.
+
+
+def test_a_sealed_key() -> None:
+    key, about = seed(0x21), context("key", "north", "south", "east")
+    once = X25519PrivateKey.from_private_bytes(seed(0x22)).public_key().public_bytes_raw()
+    shared = derived(agreed(0x22, public("south")), once + public("south"), about)
+    by_hand = once + ChaCha20Poly1305(shared).encrypt(bytes(12), key, about)
+    assert by_hand.hex() == joined("sealed-key")
+    said = envelope.Context("key", SPEC.digest(), V["session"], "north", "south", "east")
+    assert envelope.unseal(X25519PrivateKey.from_private_bytes(seed(PRIVATE["south"])), by_hand, said) == key
+    sealed = envelope.seal(public("south"), key, said)
+    once = sealed[:32]
+    shared = derived(agreed(PRIVATE["south"], once), once + public("south"), about)
+    assert ChaCha20Poly1305(shared).decrypt(bytes(12), sealed[32:], about) == key
+    assert hashlib.sha256(b"dprelease/moments/content-key/v1" + key).hexdigest() == V["key-commitment"]
+    assert envelope.commitment(key) == V["key-commitment"]
+
+
+def test_the_seed_of_a_pair() -> None:
+    assert pair_seed("north", "south").hex() == V["block-mask"]
+    said = envelope.Context("block-mask", SPEC.digest(), V["session"], "north", "south", "")
+    for mine, peer in (("north", "south"), ("south", "north")):
+        own = X25519PrivateKey.from_private_bytes(seed(PRIVATE[mine]))
+        assert envelope.shared_seed(own, public(peer), said).hex() == V["block-mask"]
+
+
+# docs/guarantees.md
+
+
+def test_noise_of_small_releases() -> None:
+    columns = tuple(numeric(f"x{place}") for place in range(10))
+    parties = {"a": columns[:3], "b": columns[3:6], "c": columns[6:]}
+    rows = table(GUARANTEES, "for epsilon")
+    assert len(rows) == 5
+    for epsilon, *noise in rows:
+        spec = build_spec(parties, mechanism="moments", epsilon=float(epsilon), delta=1e-6, grid_bits=20)
+        assert spec.moments is not None
+        entry, square = (scale * math.sqrt(3) / 4**20 for scale in (spec.moments.scale, spec.moments.diagonal_scale))
+        assert noise == [f"{entry:.4g}", f"{square:.4g}", f"{entry / 1000:.3g}"]
