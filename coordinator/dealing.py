@@ -120,9 +120,10 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     approvals = [SignedApproval.from_bytes(data) for data in release.approvals]
     check_all_approved(approvals, spec, root_pem.decode())
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
+    plan = Plan(spec)
     for parcel in parcels:
-        check_parcel(parcel, spec, keys)
-    session = Session(Plan(spec), headers)
+        check_parcel(parcel, plan, keys)
+    session = Session(plan, headers)
     session.sealed(dict.fromkeys(release.record.parties, b""))  # refuses an unusable key before the work, not after it
     return session
 

@@ -235,8 +235,7 @@ class Daemon:
         bounded = desk.bounded(record.spec)
         if bounded.digest() != record.codes:
             raise DataRefused("the columns changed after they were approved")
-        if desk.ledger.stage(desk.settings.roster, record.release) != "reserve":
-            raise Conflict("nothing is reserved for this release; no noise is drawn for it")
+        desk.require(record.release, "reserve")
         return privatize(bounded, record.spec, desk.settings.name, self._noise)
 
     def _deliver(self, record: Record) -> None:

@@ -181,6 +181,15 @@ class Desk:
         self.journal.sign(record.release, approval)
         return approval
 
+    def require(self, release: str, *stages: str) -> None:
+        """Refuse to go on with a release that the ledger does not hold budget for.
+
+        Raises:
+            Conflict: the last thing that the ledger says of it is none of these stages.
+        """
+        if self.ledger.stage(self.settings.roster, release) not in stages:
+            raise Conflict("nothing is reserved for this release; no noise is drawn for it")
+
     def give_up(self, record: Record, status: Status, note: str) -> None:
         """End a release here; see `let_go` for what comes back."""
         self.let_go(record.release)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -158,6 +158,34 @@ def knock(address: str, credentials: Credentials, peer: str) -> None:
         raise PeerUnavailable(f"{peer} answers but cannot serve now; tell the consortium's office if it stays so")
 
 
+def stream(method: Any, requests: Iterator[Any], stall_seconds: float, what: str) -> Any:
+    """Send a stream of requests that may take as long as it needs, as long as it moves; the answer.
+
+    Args:
+        method: of a stub, with a stream of requests.
+        requests: made one after another while the stream moves.
+        stall_seconds: longest stand-still before the attempt is given up.
+        what: what is sent, for messages.
+
+    Raises:
+        PeerUnavailable: the stream stood still; try again.
+        grpc.RpcError: as the peer answers.
+    """
+    calls: list[Any] = []
+    with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:
+
+        def moving() -> Iterator[Any]:
+            for request in requests:
+                deadline.moved()
+                yield request
+
+        calls.append(method.future(moving(), metadata=VERSION))
+        try:
+            return calls[0].result()
+        except grpc.FutureCancelledError as error:
+            raise PeerUnavailable(f"{what} stood still for {stall_seconds:g} s") from error
+
+
 def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
     """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
 
@@ -182,21 +210,10 @@ def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Pa
             raise IntegrityError("the hub claims to hold more bytes of our block than there are")
         if opened.offset == sealed.size:
             return
-        calls: list[grpc.Future[intake_pb2.SendBlockResponse]] = []
-        with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:
-
-            def requests() -> Iterator[intake_pb2.SendBlockRequest]:
-                digest = bytes.fromhex(sealed.spec)
-                for chunk in read_chunks(path, opened.offset):
-                    deadline.moved()
-                    yield intake_pb2.SendBlockRequest(spec_digest=digest, chunk=chunk)
-                    digest = b""
-
-            call = stub.SendBlock.future(requests(), metadata=VERSION)
-            calls.append(call)
-            try:
-                answer = call.result()
-            except grpc.FutureCancelledError as error:
-                raise PeerUnavailable(f"the hub: the upload stood still for {stall_seconds:g} s") from error
+        requests = (
+            intake_pb2.SendBlockRequest(spec_digest=b"" if number else bytes.fromhex(sealed.spec), chunk=chunk)
+            for number, chunk in enumerate(read_chunks(path, opened.offset))
+        )
+        answer = stream(stub.SendBlock, requests, stall_seconds, "the hub: the upload")
         if answer.digest != bytes.fromhex(sealed.sha256):
             raise IntegrityError("the hub acknowledged other bytes than those that were sent")

@@ -360,7 +360,7 @@ def test_kinds_of_parcels() -> None:
     for kind, shape in shapes.items():
         said = {"spec": SPEC.digest(), "round": 1, "kind": kind, "sender": "north"} | empty | shape
         digest = hashlib.sha256(b"" if not said["size"] else b"body").hexdigest()
-        check_parcel(Parcel(header=ParcelHeader(**said, sha256=digest), signature=""), SPEC)  # type: ignore[arg-type]
+        check_parcel(Parcel(header=ParcelHeader(**said, sha256=digest), signature=""), Plan(SPEC))  # type: ignore[arg-type]
         session, receivers, topic, statement, body = rows[kind]
         assert ("no session" in session) == (not said["session"])
         assert (receivers == "none") == (not said["receivers"])
@@ -373,7 +373,7 @@ def test_the_transcript() -> None:
     header = ParcelHeader.from_bytes(joined("columns-header").encode())
     assert (header.sha256, header.size) == (hashlib.sha256(bytes.fromhex(joined("chunk"))).hexdigest(), 80)
     assert header.statement == V["key-commitment"]
-    check_parcel(Parcel(header=header, signature=""), SPEC)
+    check_parcel(Parcel(header=header, signature=""), Plan(SPEC))
     commitments = [V["commitment"]] * 3
     digest = hashlib.sha256(joined("columns-header").encode()).hexdigest()
     said = {"columns": [digest], "commitments": commitments, "session": V["session"], "spec": SPEC.digest()}

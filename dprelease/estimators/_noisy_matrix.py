@@ -45,13 +45,7 @@ def inverted(
         InvalidInput: the matrix of the features is singular.
     """
     matrix, x, y = moments.gram / moments.rows, list(features), list(targets)
-    centre = matrix[0, x] if intercept else np.zeros(len(x))
-    outcome = matrix[0, y] if intercept else np.zeros(len(y))
-    equations = NormalEquations(
-        xx=matrix[np.ix_(x, x)] - np.outer(centre, centre),
-        xy=matrix[np.ix_(x, y)] - np.outer(centre, outcome),
-        noise=np.zeros(len(x)),
-    )
+    equations, centre, outcome = NormalEquations.of_moments(matrix, x, y, intercept=intercept)
     solution = least_squares(equations)
     if solution.singular:
         raise InvalidInput(

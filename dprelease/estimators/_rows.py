@@ -24,6 +24,27 @@ class NormalEquations:
     xy: Floats
     noise: Floats
 
+    @classmethod
+    def of_moments(
+        cls, matrix: Floats, features: list[int], targets: list[int], *, intercept: bool
+    ) -> tuple[NormalEquations, Floats, Floats]:
+        """The equations out of second moments per patient, and the means that the intercept takes off: (d,) and (l,).
+
+        Args:
+            matrix: (p+1, p+1), index 0 the constant.
+            features: d indices in it.
+            targets: l indices in it.
+            intercept: whether to centre; the means are zero without.
+        """
+        centre = matrix[0, features] if intercept else np.zeros(len(features))
+        outcome = matrix[0, targets] if intercept else np.zeros(len(targets))
+        equations = cls(
+            xx=matrix[np.ix_(features, features)] - np.outer(centre, centre),
+            xy=matrix[np.ix_(features, targets)] - np.outer(centre, outcome),
+            noise=np.zeros(len(features)),
+        )
+        return equations, centre, outcome
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -23,7 +23,7 @@ import numpy as np
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators._found import Found
-from dprelease.estimators._posterior import posterior
+from dprelease.estimators._posterior import WIDEST, posterior
 from dprelease.estimators._rows import NormalEquations
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.quality import Quality
@@ -34,8 +34,6 @@ from dprelease.release import Floats
 
 CAUTIOUS = 0.1
 ALPHAS = np.linspace(0.0, 1.0, 41)
-WIDEST = 64
-"""Variables of which the moments are drawn all together; beyond, those of each target with its features."""
 ENOUGH = 0.95
 UNSURE = 0.25
 """Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
@@ -81,13 +79,7 @@ def restricted(moments: NoisyMoments, wanted: Sequence[int]) -> tuple[NoisyMomen
 
 def _fit(draws: Floats, features: list[int], targets: list[int], *, intercept: bool) -> Found:
     mean = draws.mean(axis=0)
-    centre = mean[0, features] if intercept else np.zeros(len(features))
-    outcome = mean[0, targets] if intercept else np.zeros(len(targets))
-    equations = NormalEquations(
-        xx=mean[np.ix_(features, features)] - np.outer(centre, centre),
-        xy=mean[np.ix_(features, targets)] - np.outer(centre, outcome),
-        noise=np.zeros(len(features)),
-    )
+    equations, centre, _ = NormalEquations.of_moments(mean, features, targets, intercept=intercept)
     solution = least_squares(equations)
     if solution.singular:
         raise InvalidInput(

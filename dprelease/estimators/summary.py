@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.estimators._posterior import posterior
+from dprelease.estimators._posterior import WIDEST, posterior
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
-
-WIDEST = 64
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,7 @@ def deal(plan: Plan, dealer: str) -> Mapping[str, bytes]:
         dealer: a party, or `plan.COORDINATOR`.
     """
     pairs = plan.dealt_by(dealer)
-    receivers = [name for name in plan.parties if any(pair.has(name) for pair in pairs)]
-    masks = {name: secrets.token_bytes(SEED_BYTES) for name in receivers}
+    masks = {name: secrets.token_bytes(SEED_BYTES) for name in plan.receivers(dealer)}
     products = _products(plan, pairs, {name: SecretStream(seed) for name, seed in masks.items()})
     dealt = dict(masks)
     for pair in pairs:

@@ -54,14 +54,14 @@ class ParcelHeader(Value):
     format: Literal[1] = 1
     spec: Digest
     round: Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
-    session: Digest | Literal[""]
+    session: Digest | Literal[""] = ""
     kind: Kind
     sender: Name
-    receivers: tuple[Name, ...]
-    topic: Name | Literal[""]
-    statement: Digest | Literal[""]
-    size: Annotated[int, Field(ge=0)]
-    sha256: Digest
+    receivers: tuple[Name, ...] = ()
+    topic: Name | Literal[""] = ""
+    statement: Digest | Literal[""] = ""
+    size: Annotated[int, Field(ge=0)] = 0
+    sha256: Digest = NOTHING
 
     @property
     def place(self) -> tuple[int, str, str, str, str]:
@@ -81,22 +81,21 @@ def sign_parcel(key: PrivateKey, header: ParcelHeader) -> Parcel:
     return Parcel(header=header, signature=sign(key, SESSION, header.to_bytes()))
 
 
-def check_parcel(parcel: Parcel, spec: ReleaseSpec, keys: Mapping[str, PublicKey] | None = None) -> None:
-    """Check that a parcel is one that this spec's plan calls for.
+def check_parcel(parcel: Parcel, plan: Plan, keys: Mapping[str, PublicKey] | None = None) -> None:
+    """Check that a parcel is one that this plan calls for.
 
     Args:
         parcel: as it came.
-        spec: of the release.
+        plan: of the release's spec.
         keys: party to identity key, under the pins; None where only the shape is checked (the relay).
 
     Raises:
         IntegrityError: it is not, or was not signed by its sender.
     """
     header = parcel.header
-    plan = Plan(spec)
     if keys is not None:
         _check_signature(parcel, keys)
-    if header.spec != spec.digest() or header.sender not in plan.parties:
+    if header.spec != plan.release or header.sender not in plan.parties:
         raise IntegrityError(f"a parcel of {header.sender} belongs to another release")
     if not _fits(header, plan):
         raise IntegrityError(f"{header.sender} sent a {header.kind} that the plan of this release does not have")
@@ -134,8 +133,11 @@ def _fits(header: ParcelHeader, plan: Plan) -> bool:
     if header.kind == "key":
         fits = receiver in plan.partners(header.sender, header.topic)
         return fits and header.size == SEED_BYTES + SEAL_BYTES
-    dealt = any(pair.has(receiver) for pair in plan.dealt_by(header.sender))
-    return dealt and not header.topic and header.size == plan.deal_size(receiver, header.sender) + SEAL_BYTES
+    return (
+        receiver in plan.receivers(header.sender)
+        and not header.topic
+        and header.size == plan.deal_size(receiver, header.sender) + SEAL_BYTES
+    )
 
 
 def session_digest(offers: Iterable[ParcelHeader]) -> str:

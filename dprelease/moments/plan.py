@@ -67,6 +67,11 @@ class Plan:
         return tuple(part.party for part in self.spec.parties)
 
     @cached_property
+    def release(self) -> str:
+        """Digest of the spec."""
+        return self.spec.digest()
+
+    @cached_property
     def widths(self) -> dict[str, int]:
         """d_j: variables of each party."""
         return {part.party: len(variables(part.columns)) for part in self.spec.parties}
@@ -87,6 +92,11 @@ class Plan:
     def dealt_by(self, dealer: str) -> tuple[Pair, ...]:
         """The pairs that a dealer deals for."""
         return tuple(pair for pair in self.pairs if pair.dealer == dealer)
+
+    def receivers(self, dealer: str) -> tuple[str, ...]:
+        """Whom a dealer deals to, in the spec's order."""
+        pairs = self.dealt_by(dealer)
+        return tuple(name for name in self.parties if any(pair.has(name) for pair in pairs))
 
     def dealers_of(self, party: str) -> tuple[str, ...]:
         """Who deals to a party, each once."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from dprelease.errors import IntegrityError
 from dprelease.moments.parcels import (
@@ -55,8 +56,7 @@ class Round:
             if places.count(header.place) > 1:
                 raise IntegrityError(f"{header.sender} sent two different parcels of kind {header.kind} in one round")
         found = cls(plan, number, headers)
-        session = found.session
-        stale = [header for header in headers if header.session and header.session != session]
+        stale = [header for header in headers if header.session and header.session != found.session]
         if stale:
             raise IntegrityError(f"{stale[0].sender} sent a {stale[0].kind} of another session")
         return found
@@ -83,7 +83,7 @@ class Round:
         found = (self.find("offer", party) for party in self.plan.parties)
         return tuple(header for header in found if header is not None)
 
-    @property
+    @cached_property
     def session(self) -> str:
         """Digest of the session; empty while an offer is missing."""
         return "" if self.missing("offer") else session_digest(self.offers)

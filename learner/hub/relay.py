@@ -31,8 +31,7 @@ def most_bytes(plan: Plan, party: str) -> int:
     """Most bytes that the bodies of a party's parcels take at once: those of one round, as older ones are deleted."""
     columns = sum(plan.columns_size(party) for _ in plan.dealers_of(party))
     keys = sum(SEED_BYTES + SEAL_BYTES for dealer in plan.dealers_of(party) for _ in plan.partners(party, dealer))
-    receivers = [name for name in plan.parties if any(pair.has(name) for pair in plan.dealt_by(party))]
-    return columns + keys + sum(plan.deal_size(receiver, party) + SEAL_BYTES for receiver in receivers)
+    return columns + keys + sum(plan.deal_size(receiver, party) + SEAL_BYTES for receiver in plan.receivers(party))
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,9 @@ class Relay:
         spec = self._spec_for(caller, header.spec)
         if header.kind == "offer":
             self._look()
-        check_parcel(parcel, spec, {caller.name: caller.key})
-        plan, store = Plan(spec), self._store(header.spec, spec)
+        plan = Plan(spec)
+        check_parcel(parcel, plan, {caller.name: caller.key})
+        store = self._store(header.spec, spec)
         with store.lock:
             kept = store.at(header.place)
             if kept is None:

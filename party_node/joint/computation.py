@@ -25,7 +25,7 @@ from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.moments.dealing import Dealt
 from dprelease.moments.envelope import public_bytes
 from dprelease.moments.layout import code
-from dprelease.moments.parcels import MOST_ROUNDS, NOTHING, Parcel, ParcelHeader, check_parcel, sign_parcel
+from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
 from dprelease.moments.plan import COORDINATOR, Pair, Plan
 from dprelease.moments.ring import Words
 from dprelease.moments.session import Round, latest_round
@@ -127,7 +127,7 @@ class Computation:
     def _parcels(self) -> tuple[Parcel, ...]:
         found = self._relay.parcels()
         for parcel in found:
-            check_parcel(parcel, self._plan.spec, self._keys)
+            check_parcel(parcel, self._plan, self._keys)
         return found
 
     def _state(self, parcels: tuple[Parcel, ...]) -> SessionState:
@@ -148,7 +148,7 @@ class Computation:
             raise IntegrityError(
                 f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
             )
-        log.info("release %s: joins round %d of the computation", self._plan.spec.digest()[:12], number)
+        log.info("release %s: joins round %d of the computation", self._plan.release[:12], number)
         return self._folder.begin(number)
 
     def _unknown(self, parcels: tuple[Parcel, ...]) -> list[ParcelHeader]:
@@ -195,16 +195,11 @@ class Computation:
 
     def _offer(self, state: SessionState) -> None:
         header = ParcelHeader(
-            spec=self._plan.spec.digest(),
+            spec=self._plan.release,
             round=state.round,
-            session="",
             kind="offer",
             sender=self._party,
-            receivers=(),
-            topic="",
             statement=public_bytes(_session_key(state)).hex(),
-            size=0,
-            sha256=NOTHING,
         )
         self._folder.freeze([sign_parcel(self._identity, header)])
 
@@ -229,14 +224,12 @@ class Computation:
         return opened
 
     def _multiply(self, exchange: Exchange, dealt: Mapping[str, Dealt], masks: Mapping[str, bytes]) -> Finished:
-        bounded = self._bounded()
-        variables = code(bounded.codes, bounded.columns)
-        halves = {}
+        variables, halves = self._variables(), {}
         for pair in self._plan.pairs:
             if pair.has(self._party):
                 halves[pair] = exchange.half(pair, variables, dealt[pair.dealer])
-                log.info("release %s: multiplied with %s", self._plan.spec.digest()[:12], pair.other(self._party))
-        return Finished(bounded, halves, masks)
+                log.info("release %s: multiplied with %s", self._plan.release[:12], pair.other(self._party))
+        return Finished(self._bounded(), halves, masks)
 
     def _variables(self) -> Codes:
         bounded = self._bounded()

@@ -69,7 +69,7 @@ class Exchange:
     ) -> Parcel:
         """A signed header of ours in this session."""
         header = ParcelHeader(
-            spec=self._plan.spec.digest(),
+            spec=self._plan.release,
             round=self._at.number,
             session=self._at.session,
             kind=kind,
@@ -192,7 +192,7 @@ class Exchange:
         return self.parcel(kind, (receiver,), topic, "", len(body), hashlib.sha256(body).hexdigest())
 
     def _context(self, purpose: str, sender: str, receiver: str, topic: str) -> Context:
-        return Context(purpose, self._plan.spec.digest(), self._at.session, sender, receiver, topic)
+        return Context(purpose, self._plan.release, self._at.session, sender, receiver, topic)
 
 
 def _read_on(pieces: Iterator[bytes]) -> None:

@@ -17,6 +17,7 @@ from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
 from party_node.joint.folder import Outgoing
+from party_node.outbound import stream
 
 PEER = "the hub's relay"
 
@@ -89,23 +90,12 @@ class Relay:
                 return
             if held > header.size:
                 raise IntegrityError(f"{PEER} claims to hold more bytes of our parcel than there are")
-            calls: list[grpc.Future[relay_pb2.SendParcelResponse]] = []
-            with ProgressDeadline(lambda: [call.cancel() for call in calls], self._stall_seconds) as deadline:
-                path = outgoing.body
-
-                def requests() -> Iterator[relay_pb2.SendParcelRequest]:
-                    named = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
-                    for chunk in read_chunks(path, held):
-                        deadline.moved()
-                        yield relay_pb2.SendParcelRequest(**named, chunk=chunk)
-                        named = {}
-
-                call = self._stub.SendParcel.future(requests(), metadata=VERSION)
-                calls.append(call)
-                try:
-                    answer = call.result()
-                except grpc.FutureCancelledError as error:
-                    raise PeerUnavailable(f"{PEER}: a parcel stood still for {self._stall_seconds:g} s") from error
+            named = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
+            requests = (
+                relay_pb2.SendParcelRequest(**({} if number else named), chunk=chunk)
+                for number, chunk in enumerate(read_chunks(outgoing.body, held))
+            )
+            answer = stream(self._stub.SendParcel, requests, self._stall_seconds, f"{PEER}: a parcel")
         if answer.digest != bytes.fromhex(header.sha256):
             raise IntegrityError(f"{PEER} acknowledged other bytes than those that were sent")
 

@@ -58,7 +58,7 @@ class JointWork:
         """
         desk, spec, party = self._desk, record.spec, self._desk.settings.name
         if len(spec.parties) == 1:
-            self._check_stage(record, {"reserve"})
+            desk.require(record.release, "reserve")
             return privatize_moments(self._bounded(record), spec, party, {}, {}, self._noise)
         if record.release not in self._looked:
             self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
@@ -78,7 +78,7 @@ class JointWork:
             ).advance()
         if isinstance(done, str):
             return done
-        self._check_stage(record, {"send"})
+        desk.require(record.release, "send")
         return privatize_moments(done.bounded, spec, party, done.halves, done.masks, self._noise)
 
     def keep_up(self, record: Record) -> None:
@@ -122,10 +122,6 @@ class JointWork:
 
     def _charge(self, record: Record) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""
-        self._check_stage(record, {"reserve", "charge", "send"})
+        self._desk.require(record.release, "reserve", "charge", "send")
         self._desk.ledger.charge(self._desk.settings.roster, record.release)
         self._desk.ledger.send(self._desk.settings.roster, record.release)
-
-    def _check_stage(self, record: Record, stages: set[str]) -> None:
-        if self._desk.ledger.stage(self._desk.settings.roster, record.release) not in stages:
-            raise Conflict("nothing is reserved for this release; no noise is drawn for it")

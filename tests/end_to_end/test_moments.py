@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from audit import audit
 from demo.consortium import Consortium, wait_for
 from dprelease.release import Release
 from learner.release_folder import ReleaseFolder
@@ -55,13 +52,6 @@ def published(consortium: Consortium, release: str) -> Release:
     """The release as a learner verifies it, offline."""
     folder = ReleaseFolder(consortium.hub / "storage" / "published" / release)
     return folder.verify((consortium.hub / "root.pem").read_text())
-
-
-@pytest.fixture
-def consortium(tmp_path: Path) -> Iterator[Consortium]:
-    with Consortium(tmp_path / "consortium") as started:
-        yield started
-        assert audit(started.folder) == []
 
 
 @pytest.mark.parametrize(

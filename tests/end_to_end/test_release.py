@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from audit import audit
 from demo.consortium import CommandFailed, Consortium, wait_for
 from dprelease.accounting import guarantee
 from dprelease.manifest import Manifest
@@ -52,13 +50,6 @@ def hospitals(count: int) -> list[Hospital]:
     )
     lab = Hospital("lab", {"weight": numeric(30, 200)}, {"weight": table["weight"]})
     return [clinic, ward, lab][:count]
-
-
-@pytest.fixture
-def consortium(tmp_path: Path) -> Iterator[Consortium]:
-    with Consortium(tmp_path / "consortium") as started:
-        yield started
-        assert audit(started.folder) == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.release_folder import ReleaseFolder
 from learner.trust import Trusted
-from tests.learner.parcels import THREE_PARTIES
+from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import CONSORTIUM, FakeCoordinator, Member, Sealed, World, publish_to
 
 QUICK = Backoff(first_seconds=0.01, longest_seconds=0.05)
@@ -50,6 +50,16 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
     made = Storage(tmp_path / "storage", 1 << 30)
     yield made
     made.close()
+
+
+@pytest.fixture
+def office(storage: Storage, trio: World, joint: Sealed) -> Office:
+    return Office(storage, trio, joint)
+
+
+@pytest.fixture
+def make(office: Office) -> Hospitals:
+    return office.hospitals
 
 
 @pytest.fixture

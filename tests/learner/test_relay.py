@@ -15,21 +15,10 @@ from dprelease.errors import (
 )
 from dprelease.moments.parcels import Parcel
 from dprelease.wire.v1 import release_pb2
-from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
-from tests.learner.world import Sealed, World, chunk, pieces
+from tests.learner.world import chunk, pieces
 
 PARTIES = tuple(THREE_PARTIES)
-
-
-@pytest.fixture
-def office(storage: Storage, trio: World, joint: Sealed) -> Office:
-    return Office(storage, trio, joint)
-
-
-@pytest.fixture
-def make(office: Office) -> Hospitals:
-    return office.hospitals
 
 
 def test_a_whole_session_goes_through(office: Office, make: Hospitals) -> None:

@@ -16,19 +16,9 @@ from dprelease.errors import (
 from dprelease.moments.parcels import Parcel
 from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
-from tests.learner.world import Sealed, World, mint, pieces, publish_to
+from tests.learner.world import World, mint, pieces, publish_to
 
 PARTIES = tuple(THREE_PARTIES)
-
-
-@pytest.fixture
-def office(storage: Storage, trio: World, joint: Sealed) -> Office:
-    return Office(storage, trio, joint)
-
-
-@pytest.fixture
-def make(office: Office) -> Hospitals:
-    return office.hospitals
 
 
 def test_only_the_sender_may_open_and_send(office: Office, make: Hospitals) -> None:

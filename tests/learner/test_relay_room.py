@@ -21,16 +21,6 @@ PARTIES = tuple(THREE_PARTIES)
 ALL = PartyShare()
 
 
-@pytest.fixture
-def office(storage: Storage, trio: World, joint: Sealed) -> Office:
-    return Office(storage, trio, joint)
-
-
-@pytest.fixture
-def make(office: Office) -> Hospitals:
-    return office.hospitals
-
-
 def test_a_party_reserves_room_for_all_its_parcels_before_the_first(office: Office, make: Hospitals) -> None:
     office.bring(*make.everything())
     for party in PARTIES:

@@ -84,8 +84,8 @@ def test_every_parcel_of_the_plan_passes(spec: ReleaseSpec) -> None:
     assert len({one.place for one in headers}) == len(headers)
     for one in headers:
         parcel = Parcel.from_bytes(signed(one).to_bytes())
-        check_parcel(parcel, spec, PUBLIC)
-        check_parcel(parcel, spec)
+        check_parcel(parcel, Plan(spec), PUBLIC)
+        check_parcel(parcel, Plan(spec))
 
 
 def test_what_there_is_in_a_session_of_three() -> None:
@@ -129,7 +129,7 @@ def test_every_field_is_in_the_digest_and_under_the_signature() -> None:
     for one in changed:
         forged = Parcel(header=one, signature=parcel.signature)
         with pytest.raises(IntegrityError):
-            check_parcel(forged, ROTATING, PUBLIC)
+            check_parcel(forged, Plan(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize("kind", ["offer", "deal", "columns", "key", "transcript"])
@@ -146,7 +146,7 @@ def test_a_signature_must_be_the_senders_over_this_header_as_a_session(kind: str
         "",
     ):
         with pytest.raises(IntegrityError, match=f"a {kind} in the name of {one.sender} that its key did not sign"):
-            check_parcel(Parcel(header=one, signature=signature), ROTATING, PUBLIC)
+            check_parcel(Parcel(header=one, signature=signature), Plan(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_signature_must_be_the_senders_over_this_header_as_a_session(kind: str
 def test_a_parcel_that_the_plan_does_not_have_is_refused(kind: str, changed: dict[str, object]) -> None:
     one = next(one for one in honest(ROTATING) if one.kind == kind)  # amber's, or from cedar to amber
     with pytest.raises(IntegrityError, match=f"{one.sender} sent a {kind} that the plan"):
-        check_parcel(signed(one.model_copy(update=changed)), ROTATING, PUBLIC)
+        check_parcel(signed(one.model_copy(update=changed)), Plan(ROTATING), PUBLIC)
 
 
 def test_sizes_that_are_one_off_are_refused() -> None:
@@ -196,14 +196,14 @@ def test_sizes_that_are_one_off_are_refused() -> None:
         for step in (-1, 1):
             if one.size + step >= 0:
                 with pytest.raises(IntegrityError, match="that the plan of this release does not have"):
-                    check_parcel(signed(one.model_copy(update={"size": one.size + step})), ROTATING)
+                    check_parcel(signed(one.model_copy(update={"size": one.size + step})), Plan(ROTATING))
 
 
 def test_masked_columns_never_go_to_their_dealer() -> None:
     for one in honest(ROTATING):
         if one.kind in ("columns", "key"):
             with pytest.raises(IntegrityError, match="that the plan of this release does not have"):
-                check_parcel(signed(one.model_copy(update={"receivers": (one.topic,)})), ROTATING)
+                check_parcel(signed(one.model_copy(update={"receivers": (one.topic,)})), Plan(ROTATING))
 
 
 def test_nobody_deals_to_itself_or_in_the_coordinators_place() -> None:
@@ -211,19 +211,19 @@ def test_nobody_deals_to_itself_or_in_the_coordinators_place() -> None:
     size = plan.deal_size("birch", "cedar") + SEAL_BYTES
     own = header(ROTATING, "deal", "cedar", receivers=("cedar",), size=size, sha256=BODY)
     with pytest.raises(IntegrityError, match="cedar sent a deal that the plan"):
-        check_parcel(signed(own), ROTATING)
+        check_parcel(signed(own), Plan(ROTATING))
     size = Plan(DEALT).deal_size("birch", COORDINATOR) + SEAL_BYTES
     stand_in = header(DEALT, "deal", "amber", receivers=("birch",), size=size, sha256=BODY)
     with pytest.raises(IntegrityError, match="amber sent a deal that the plan"):
-        check_parcel(signed(stand_in), DEALT)
+        check_parcel(signed(stand_in), Plan(DEALT))
 
 
 def test_another_releases_parcels_and_strangers_are_refused() -> None:
     offer = header(ROTATING, "offer", "amber")
     with pytest.raises(IntegrityError, match="a parcel of amber belongs to another release"):
-        check_parcel(signed(offer.model_copy(update={"spec": DEALT.digest()})), ROTATING, PUBLIC)
+        check_parcel(signed(offer.model_copy(update={"spec": DEALT.digest()})), Plan(ROTATING), PUBLIC)
     with pytest.raises(IntegrityError, match="a parcel of delta belongs to another release"):
-        check_parcel(signed(header(ROTATING, "offer", "delta")), ROTATING, PUBLIC)
+        check_parcel(signed(header(ROTATING, "offer", "delta")), Plan(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize(
