@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dprelease.errors import InvalidInput
@@ -71,8 +71,7 @@ def mu_of(epsilon: float, delta: float) -> float:
     low = high
     while _log_delta_above(epsilon, low) >= target:
         low /= 2
-    root = float(brentq(lambda mu: _log_delta_above(epsilon, mu) - target, low, high, xtol=1e-300, rtol=1e-14))
-    return root * (1 - MARGIN)
+    return _last(lambda mu: _log_delta_above(epsilon, mu) <= target, low, high) * (1 - MARGIN)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -95,8 +94,15 @@ def epsilon_of(mu: float, delta: float) -> float:
     high = 1.0
     while _log_delta_above(high, mu) > target:
         high *= 2
-    root = float(brentq(lambda epsilon: _log_delta_above(epsilon, mu) - target, 0.0, high, xtol=1e-300, rtol=1e-14))
-    return root * (1 + MARGIN)
+    return _last(lambda epsilon: _log_delta_above(epsilon, mu) <= target, high, 0.0) * (1 + MARGIN)
+
+
+def _last(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """The last number on the way from `inside` to `outside` at which a condition holds, by halving."""
+    while abs(outside - inside) > 1e-14 * abs(inside):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside
 
 
 def check_target(epsilon: float, delta: float) -> None:

@@ -20,6 +20,7 @@ from demo.consortium import Consortium, wait_for
 from dprelease.accounting import guarantee
 from dprelease.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
 
 pytestmark = pytest.mark.end_to_end
@@ -62,18 +63,45 @@ COORDINATOR = {
     "within a transaction": "kill-after@coordinator.releases:Releases.advance",
 }
 
-FULL_DISKS = [
-    ("clinic", "party_node.journal:Journal.offer"),
-    ("clinic", "party_node.ledger:_append"),
-    ("clinic", "party_node.journal:Journal.sign"),
-    ("clinic", "party_node.sealing:write_durably"),
-    ("clinic", "party_node.sealing:write_durably#2"),
-    ("clinic", "party_node.journal:Journal.move#2"),
-    ("hub", "learner.hub.storage:write_durably"),
-    ("hub", "learner.hub.storage:Storage.put"),
-    ("hub", "learner.hub.storage:rename_durably"),
-    ("coordinator", "coordinator.releases:Releases.advance"),
-]
+USUAL = {
+    "party": {
+        "after the reservation",
+        "approval signed, not sent",
+        "noise drawn, nothing sealed",
+        "sealed, not charged",
+        "allowed to send, nothing sent",
+        "in the middle of the upload",
+        "acknowledged, not noted",
+    },
+    "hub": {
+        "in the middle of the upload",
+        "verified, not acknowledged",
+        "between manifest and publication",
+        "public, not reported",
+    },
+    "coordinator": {
+        "one approved, one did not",
+        "within a transaction",
+        "after report_intake, not answered",
+        "before authorize_publication",
+        "after report_publication, not answered",
+    },
+}
+"""What every run tries; `make test-slow` tries the others."""
+
+FULL_DISKS = {
+    "offer noted": ("clinic", "party_node.journal:Journal.offer"),
+    "ledger": ("clinic", "party_node.ledger:_append"),
+    "approval": ("clinic", "party_node.journal:Journal.sign"),
+    "block": ("clinic", "party_node.sealing:write_durably"),
+    "seal": ("clinic", "party_node.sealing:write_durably#2"),
+    "status": ("clinic", "party_node.journal:Journal.move#2"),
+    "hub's record": ("hub", "learner.hub.storage:write_durably"),
+    "hub's blocks": ("hub", "learner.hub.storage:Storage.put"),
+    "hub's publication": ("hub", "learner.hub.storage:rename_durably"),
+    "coordinator": ("coordinator", "coordinator.releases:Releases.advance"),
+}
+USUAL_DISKS = {"ledger", "block", "hub's blocks", "hub's publication", "coordinator"}
 
 
 def _hospitals() -> list[Hospital]:
@@ -120,25 +148,26 @@ def _exactly_one_release(consortium: Consortium, release: str) -> None:
         assert {Fraction(line["mu2"]) for line in entries} == {charges.party(party).mu2}
 
 
-@pytest.mark.parametrize("fault", PARTY.values(), ids=PARTY)
+@pytest.mark.parametrize("fault", crash_points(PARTY, USUAL["party"]))
 def test_a_party_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "clinic", SMALL_CHUNKS, fault))
 
 
-@pytest.mark.parametrize("fault", HUB.values(), ids=HUB)
+@pytest.mark.parametrize("fault", crash_points(HUB, USUAL["hub"]))
 def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
     consortium.halt("clinic")
     consortium.restart("clinic", launcher=("-m", "tests.support.faulty", SMALL_CHUNKS, "--"))
     _exactly_one_release(consortium, _crash(consortium, "hub", fault))
 
 
-@pytest.mark.parametrize("fault", COORDINATOR.values(), ids=COORDINATOR)
+@pytest.mark.parametrize("fault", crash_points(COORDINATOR, USUAL["coordinator"]))
 def test_the_coordinator_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "coordinator", fault))
 
 
-@pytest.mark.parametrize(("name", "fault"), FULL_DISKS, ids=[f"{name} {fault}" for name, fault in FULL_DISKS])
-def test_a_full_disk_delays_and_loses_nothing(consortium: Consortium, name: str, fault: str) -> None:
+@pytest.mark.parametrize("place", crash_points(FULL_DISKS, USUAL_DISKS))
+def test_a_full_disk_delays_and_loses_nothing(consortium: Consortium, place: tuple[str, str]) -> None:
+    name, fault = place
     consortium.halt(name)
     since = consortium.log(name).stat().st_size
     consortium.restart(name, launcher=("-m", "tests.support.faulty", f"full@{fault}", "--"))

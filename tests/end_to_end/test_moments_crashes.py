@@ -18,6 +18,7 @@ from audit import audit
 from demo.consortium import Consortium, wait_for
 from dprelease.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
 
 pytestmark = pytest.mark.end_to_end
@@ -64,6 +65,22 @@ DEALER = {
     "before it deals": "kill-before@coordinator.dealing:deal",
     "dealt, not kept": "kill-after@coordinator.dealing:deal",
 }
+USUAL = {
+    "party": {
+        "key sent",
+        "dealt, nothing frozen",
+        "seeds noted, deal not kept",
+        "charged, nothing masked",
+        "masked, not frozen",
+        "columns sent, not their keys",
+        "transcript signed, not sent",
+        "noise drawn, nothing sealed",
+    },
+    "hub": {"a deal arrives", "masked columns arrive", "public, not reported"},
+    "coordinator": {"all but one approved"},
+}
+"""What every run tries; `make test-slow` tries the others."""
+
 FULL_DISKS = ["party_node.joint.folder:write_durably", "party_node.joint.exchange:Exchange.mask"]
 
 
@@ -126,17 +143,17 @@ def _exactly_one_release(consortium: Consortium, release: str) -> None:
         assert kinds == ["reserve", "charge", "send"]
 
 
-@pytest.mark.parametrize("fault", PARTY.values(), ids=PARTY)
+@pytest.mark.parametrize("fault", crash_points(PARTY, USUAL["party"]))
 def test_a_party_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "clinic", fault))
 
 
-@pytest.mark.parametrize("fault", HUB.values(), ids=HUB)
+@pytest.mark.parametrize("fault", crash_points(HUB, USUAL["hub"]))
 def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "hub", fault))
 
 
-@pytest.mark.parametrize("fault", COORDINATOR.values(), ids=COORDINATOR)
+@pytest.mark.parametrize("fault", crash_points(COORDINATOR, USUAL["coordinator"]))
 def test_the_coordinator_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "coordinator", fault))
 

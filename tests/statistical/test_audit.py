@@ -73,7 +73,9 @@ def test_the_worst_neighbours_cost_what_is_declared(name: str) -> None:
     assert audited(spec, SeededNoise(1), AUDIT_RUNS).agrees(nominal(spec), errors=3)
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "mix" else ()) for name in SPECS]
+)
 def test_the_worst_neighbours_cost_what_is_declared_under_production_noise(name: str) -> None:
     spec = SPECS[name]
     assert audited(spec, SecureNoise(), SECURE_RUNS).agrees(nominal(spec), errors=EXTREME)

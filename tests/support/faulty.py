@@ -5,7 +5,7 @@
 A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 
 * ``kill-before@party_node.ledger:Ledger.charge``: SIGKILL to ourselves before the call,
-* ``kill-after@...``: after it returned,
+* ``kill-after@...``: after it returned for the N-th time (a call that fails does not count),
 * ``full@...``: from the N-th call on, it fails as on a full disk,
 * ``garble@...``: the bytes that it returns are other bytes of the same length,
 * ``halve@...`` and ``silence@...``: the numbers that it returns are half of what they are, or zeros,
@@ -56,7 +56,7 @@ def plant(fault: str) -> None:
 
 
 def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..., Any]:
-    calls = count(1)
+    calls, returns = count(1), count(1)
 
     @wraps(original)
     def faulty(*arguments: Any, **named: Any) -> Any:
@@ -68,7 +68,7 @@ def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..
             sys.stderr.flush()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         answer = original(*arguments, **named)
-        if kind == "kill-after" and call == number:
+        if kind == "kill-after" and next(returns) == number:
             _die()
         return _ALTERED[kind](answer) if kind in _ALTERED else answer
 

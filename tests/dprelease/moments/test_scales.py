@@ -248,9 +248,14 @@ def attack(worst: str, mu: float, grid_bits: int, shrink: tuple[float, float]) -
     return {epsilon: hockey_stick(losses, epsilon) for epsilon in EPSILONS}
 
 
-@pytest.mark.parametrize("mu", [0.5, 1.0])
-@pytest.mark.parametrize("grid_bits", [0, 1])
-@pytest.mark.parametrize("worst", WORST)
+CASES = [(worst, grid_bits, mu) for worst in WORST for grid_bits in (0, 1) for mu in (0.5, 1.0)]
+LONGEST = ("two binaries and two numbers", 1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("worst", "grid_bits", "mu"),
+    [pytest.param(*case, marks=pytest.mark.slow if case == LONGEST else ()) for case in CASES],
+)
 def test_the_worst_patient_is_within_the_promised_profile(worst: str, grid_bits: int, mu: float) -> None:
     for epsilon, delta in attack(worst, mu, grid_bits, (1.0, 1.0)).items():
         assert delta <= delta_of(epsilon, mu)
