@@ -2,7 +2,7 @@
 
 Every file outside the tables is cut into words, and the words are looked up among the identifiers and cells of all
 tables. Values shorter than `SHORTEST` characters, such as "1" or "male", cannot be told from chance and are not looked
-for; nor are public levels and settings.
+for; nor are public levels and settings, and columns that their owner declared public.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import pyarrow.parquet
 
 from audit.states import Hospital
 from dprelease.columns import CategoricalColumn
+from party_node.public_columns import acts
 
 SHORTEST = 6
 _WORD = re.compile(rb"[A-Za-z0-9_.+-]{%d,}" % SHORTEST)
 
 
 def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
-    """Identifiers and cells of all tables, as they are written."""
+    """Identifiers and private cells of all tables, as they are written."""
     words: set[bytes] = set()
     public: set[bytes] = set()
     for hospital in hospitals:
@@ -34,7 +35,8 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
             header = pyarrow.csv.read_csv(source.path, parse_options=parse).column_names
             as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(header, pyarrow.string()))
             table = pyarrow.csv.read_csv(source.path, parse_options=parse, convert_options=as_text)
-        for column in table.columns:
+        exact = {act.source for act in acts(hospital.ledger, hospital.settings.roster)}
+        for column in (table[name] for name in table.column_names if name not in exact):
             words |= {str(cell).encode() for cell in column.unique().to_pylist() if cell is not None}
         for declared in hospital.settings.declarations():
             public |= {name.encode() for name in declared.released}

@@ -11,9 +11,12 @@ from audit.disclosure import disclosures
 from audit.states import Hospital, Office, hospitals, office, published, verifies
 from dprelease.accounting import guarantee
 from dprelease.canonical import sha256
+from dprelease.columns import public
 from dprelease.errors import DpReleaseError
 from dprelease.manifest import Manifest
-from learner.release_folder import ReleaseFolder
+from dprelease.release_folder import ReleaseFolder
+from dprelease.spec import ReleaseSpec
+from party_node.public_columns import acts
 
 _LIVES = (
     ["reserve"],
@@ -95,6 +98,7 @@ def _publications(
                 yield from _sealed_and_charged(
                     hospital, release, digest, entry.sealed.party, costs.party(entry.sealed.party).mu2
                 )
+                yield from _declared_public(hospital, manifest.spec, entry.sealed.party)
 
 
 def _agrees_with_office(digest: str, manifest: str, known: dict[str, Office]) -> Iterator[Violation]:
@@ -118,6 +122,19 @@ def _sealed_and_charged(
         yield Violation(party, f"release {digest[:12]} is public without one reservation, charge and sending")
     elif any(Fraction(entry.mu2) != mu2 for entry in charges):
         yield Violation(party, f"release {digest[:12]} was charged another price than its manifest states")
+
+
+def _declared_public(hospital: Hospital, spec: ReleaseSpec, party: str) -> Iterator[Violation]:
+    """What was published exactly was declared public, just so, before anything was reserved for it."""
+    part, digest = spec.party(party), spec.digest()
+    entries = hospital.ledger.entries(spec.roster)
+    reserved = min((entry.number for entry in entries if (entry.release, entry.kind) == (digest, "reserve")), default=0)
+    declared = [act.column for act in acts(hospital.ledger, spec.roster) if act.number < reserved]
+    for column in public(part.columns) if part else ():
+        if column not in declared:
+            yield Violation(
+                party, f"release {digest[:12]} shows {column.name} exactly, which was not declared so before"
+            )
 
 
 def _fates(parties: dict[str, Hospital], known: dict[str, Office]) -> Iterator[Violation]:

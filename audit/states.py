@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dprelease.errors import DpReleaseError
+from dprelease.release_folder import MANIFEST, ReleaseFolder
 from dprelease.settings import read_settings
 from dprelease.spec import ReleaseSpec
-from learner.release_folder import MANIFEST, ReleaseFolder
 from party_node.ledger import Ledger
 from party_node.settings import PartySettings
 

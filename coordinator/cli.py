@@ -22,6 +22,7 @@ from coordinator.server import Server
 from coordinator.settings import CoordinatorSettings
 from dprelease.canonical import read_data
 from dprelease.errors import InvalidInput
+from dprelease.price import mu2_text
 from dprelease.version import __version__
 from dprelease.wire.console import Commands, StopSignal, log_to_stderr
 
@@ -70,7 +71,7 @@ def init(home: Path, **options: Any) -> None:
     founded = founding.found(home, plan, utc_now())
     click.echo(f"{plan.name} is founded in {home}.")
     click.echo(f"root fingerprint, for learners to pin: {founded.fingerprint}")
-    total = f"mu^2 = {float(Fraction(founded.mu2)):.6g}, (epsilon, delta) = ({plan.epsilon:g}, {plan.delta:g})"
+    total = f"mu^2 = {mu2_text(Fraction(founded.mu2))}, (epsilon, delta) = ({plan.epsilon:g}, {plan.delta:g})"
     click.echo(f"joint budget of all releases together: {total}")
     click.echo(f"next: move {founded.hub} to the hub; export COORDINATOR_CONFIG={founded.settings}; coordinator serve")
 

@@ -15,7 +15,9 @@ from coordinator.console import opened, print_json, print_table, with_json, with
 from coordinator.members import Party
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store, Transaction
+from dprelease.columns import public
 from dprelease.gaussian import epsilon_of
+from dprelease.price import mu2_text
 from dprelease.spec import instant
 
 
@@ -86,6 +88,7 @@ def _describe(store: Store, tx: Transaction, now: datetime) -> list[dict[str, An
                 **_cap(member.cap_mu2 if member.name in held else Fraction(0), delta),
                 "rows": catalogue.rows if catalogue else None,
                 "columns": [column.name for column in catalogue.columns] if catalogue else None,
+                "public_columns": [column.name for column in public(catalogue.columns)] if catalogue else None,
                 "last_seen": _when(member.last_seen),
                 "certificate_until": instant(member.expires),
                 "key": member.fingerprint,
@@ -96,7 +99,7 @@ def _describe(store: Store, tx: Transaction, now: datetime) -> list[dict[str, An
     for invitation in tx.members.invitations(now):
         if invitation.party not in known:
             state = f"invited until {instant(invitation.expires)}"
-            row = dict.fromkeys((*_SHOWN, "history")) | {"party": invitation.party, "state": state}
+            row = dict.fromkeys((*_SHOWN, "public_columns", "history")) | {"party": invitation.party, "state": state}
             rows.append(row | _cap(invitation.cap_mu2, delta))
     return rows
 
@@ -119,5 +122,5 @@ def _cell(key: str, value: Any) -> str:
     if value is None:
         return "-"
     if key == "cap_mu2":
-        return f"mu^2 {float(Fraction(value)):.4g}"
+        return f"mu^2 {mu2_text(Fraction(value))}"
     return str(len(value)) if key == "columns" else str(value)

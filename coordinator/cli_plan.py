@@ -18,13 +18,11 @@ from coordinator.settings import CoordinatorSettings
 from dprelease.assumptions import Mechanism, Setting, chosen, evenly
 from dprelease.canonical import read_data
 from dprelease.columns import Column
-from dprelease.comparison import MECHANISMS, SIGNALS, compare
-from dprelease.comparison_plot import draw
 from dprelease.errors import InvalidInput
-from dprelease.expected_error import EVEN_SPREAD
 from dprelease.gaussian import check_target
 from dprelease.settings import read_settings
 from dprelease.spec import Target
+from dprelease.wire.plan_options import compared, with_guesses
 
 
 @click.command()
@@ -39,18 +37,7 @@ from dprelease.spec import Target
 @click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; without a REQUEST.")
 @click.option("--target", "outcome", metavar="COLUMN", help="Outcome of the fit; the last column if left out.")
 @click.option("--features", metavar="A,B,...", help="Columns to fit on, or how many; every other if left out.")
-@click.option(
-    "--mechanism", "mechanisms", multiple=True, type=click.Choice(MECHANISMS), help="May be repeated; or all."
-)
-@click.option("--signal", "signals", multiple=True, type=float, help="R^2 that you expect; may be repeated.")
-@click.option(
-    "--spread",
-    type=float,
-    default=EVEN_SPREAD,
-    show_default="1/3, evenly over the range",
-    help="Variance that you expect of a number scaled to [-1, 1].",
-)
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw R^2 to this file, e.g. plan.png.")
+@with_guesses
 @with_json
 @with_settings
 def plan(
@@ -85,9 +72,7 @@ def plan(
             public = _requested(read_settings(request, Request), tx.members, utc_now())
     name, used = chosen(public["parties"], outcome, features)
     setting = Setting(**public, mechanism="mixed", outcome=name, features=used, spread=spread)
-    found = compare(setting, mechanisms or MECHANISMS, signals or SIGNALS)
-    if plot is not None:
-        draw(found, plot)
+    found = compared(setting, mechanisms, signals, plot)
     if as_json:
         print_json(found.to_json())
         return

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,18 @@ from coordinator import proposals
 from coordinator.clock import utc_now
 from coordinator.console import opened, print_json, print_table, with_json, with_settings
 from coordinator.coordination import one_line
+from coordinator.dry_run import dry_run
+from coordinator.dry_run_report import print_report, report_json
 from coordinator.history import Happening
 from coordinator.lifecycle import Cancelled
+from coordinator.proposal_checks import LABELS, PublicSide
 from coordinator.record import State
 from coordinator.releases import Release
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
 from dprelease.accounting import guarantee
-from dprelease.errors import Conflict
+from dprelease.errors import Conflict, InvalidInput
+from dprelease.price import price_text
 from dprelease.settings import read_settings
 from dprelease.spec import instant
 from dprelease.trust import trust
@@ -43,10 +48,28 @@ def release() -> None:
 @release.command()
 @click.argument("request", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--allow-large-delta", is_flag=True, help="Accept delta >= 1/n.")
+@click.option("--public-side", type=click.Choice(sorted(LABELS)), help="What the columns that are public are.")
+@click.option("--dry-run", "dry", is_flag=True, help="Go the whole way on made-up, FAKE rows instead; propose nothing.")
+@click.option("--rows", type=click.IntRange(min=1), help="Dry run: most FAKE patients; 100000, or k, if left out.")
+@click.option("--target", "outcome", metavar="COLUMN", help="Dry run: fit it on the others; the last one if left out.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Dry run: folder for the FAKE release.")
 @with_json
 @with_settings
-def create(settings: CoordinatorSettings, request: Path, allow_large_delta: bool, as_json: bool) -> None:
+def create(
+    settings: CoordinatorSettings,
+    request: Path,
+    allow_large_delta: bool,
+    public_side: PublicSide | None,
+    dry: bool,
+    rows: int | None,
+    outcome: str | None,
+    keep: Path | None,
+    as_json: bool,
+) -> None:
     """Check the REQUEST (a TOML file), fix the release spec and offer it to the parties.
+
+    With --dry-run nobody is asked and nothing is charged: rows are made up from the declarations, and everything that a
+    real release goes through is done with them, up to a fit.
 
     \b
     Example:
@@ -60,14 +83,21 @@ def create(settings: CoordinatorSettings, request: Path, allow_large_delta: bool
       south = "*"
     """
     wanted = read_settings(request, proposals.Request)
-    run_time = timedelta(hours=settings.run_hours)
+    if public_side is not None:
+        wanted = wanted.model_copy(update={"public_side": public_side})
+    if not dry and (rows, outcome, keep) != (None, None, None):
+        raise InvalidInput("--rows, --target and --keep are for --dry-run")
     with opened(settings) as store:
+        if dry:
+            found = dry_run(
+                store, wanted, utc_now(), allow_large_delta=allow_large_delta, outcome=outcome, rows=rows, keep=keep
+            )
+            _warn_of(found.similar)
+            print_json(report_json(found)) if as_json else print_report(found)
+            return
+        run_time = timedelta(hours=settings.run_hours)
         made = proposals.create(store, wanted, run_time, utc_now(), allow_large_delta=allow_large_delta)
-    if made.similar is not None:
-        state, digest = made.similar.record.state, made.similar.digest[:SHORT]
-        click.echo(
-            f"warning: {digest} ({state}) has the same columns and mechanism; the parties will pay twice", err=True
-        )
+    _warn_of(made.similar)
     plan = made.proposal.plan
     if as_json:
         print_json(_describe(made.release) | {"plan": None if plan is None else plan.explain()})
@@ -75,6 +105,14 @@ def create(settings: CoordinatorSettings, request: Path, allow_large_delta: bool
     _print_release(made.release)
     if plan is not None:
         click.echo(f"plan: {plan.explain()}")
+
+
+def _warn_of(similar: Release | None) -> None:
+    if similar is not None:
+        state, digest = similar.record.state, similar.digest[:SHORT]
+        click.echo(
+            f"warning: {digest} ({state}) has the same columns and mechanism; the parties will pay twice", err=True
+        )
 
 
 @release.command("list")
@@ -216,6 +254,8 @@ def _describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dic
         **_standing(found),
         "created": instant(found.created),
         "rows": spec.rows,
+        "label": spec.guarantee,
+        "public_columns": [column.name for column in spec.public],
         "mechanism": spec.mechanism,
         "k": None if spec.mixing is None else spec.mixing.outputs,
         "rho": spec.anchor_weight,
@@ -225,6 +265,7 @@ def _describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dic
         "delta": given.delta,
         "joint_epsilon": given.joint_epsilon,
         "epsilon": {part.party: part.epsilon for part in given.parties},
+        "charged_mu2": {part.party: str(part.mu2) for part in given.parties},
         "guarantee": list(given.words()),
         "trust": list(trust(spec)),
     }
@@ -239,6 +280,8 @@ def _print_release(found: Release) -> None:
     click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
     for party, columns in described["parties"].items():
         click.echo(f"{party}: {', '.join(columns)}")
+    for party, mu2 in described["charged_mu2"].items():
+        click.echo(f"{party} is charged {price_text(Fraction(mu2), described['delta'])}")
     for sentence in (*described["guarantee"], *described["trust"]):
         click.echo(sentence)
     shape = f"n = {described['rows']}, mechanism {described['mechanism']}"

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from coordinator.authority import SERVER_DAYS, Authority, general_name
 from coordinator.settings import SQLITE
@@ -26,6 +26,7 @@ from coordinator.store import Store
 from dprelease.certificates import Role, certificate_fingerprint
 from dprelease.columns import Name
 from dprelease.errors import InvalidInput
+from dprelease.fake import FAKE
 from dprelease.gaussian import check_target
 from dprelease.settings import Settings
 from dprelease.signing import new_private_key, private_key_pem, write_private
@@ -38,6 +39,12 @@ HUB_FOLDER = "hub"
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Hosts = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _real(name: str) -> str:
+    if name.startswith(f"{FAKE}-"):
+        raise ValueError(f"a name that begins with {FAKE}- marks what a dry run made up; take another")
+    return name
 
 
 class Plan(Settings):
@@ -57,7 +64,7 @@ class Plan(Settings):
         database: URL of another database than an SQLite file in the folder.
     """
 
-    name: Name
+    name: Annotated[Name, AfterValidator(_real)]
     hosts: Hosts
     hub_hosts: Hosts
     epsilon: float

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
+from types import MappingProxyType
+from typing import Literal
 
 from coordinator.members import Members, Party
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column, released_names
+from dprelease.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
-from dprelease.spec import instant
+from dprelease.price import mu2_text
+from dprelease.spec import Label, instant
 
 EVERY_COLUMN = "*"
+
+PublicSide = Literal["features", "outcomes", "mixed"]
+
+LABELS: Mapping[PublicSide, Label] = MappingProxyType(
+    {"features": "label-DP", "outcomes": "feature-DP", "mixed": "mixed"}
+)
+"""What the public columns are, to what the guarantee is then called."""
 
 
 def enrolled(members: Members, name: str, now: datetime) -> Party:
@@ -106,6 +116,34 @@ def check_clashes(columns: Mapping[str, tuple[Column, ...]]) -> None:
             owner[name] = party
 
 
+def label_of(columns: Mapping[str, tuple[Column, ...]], mechanism: str, side: PublicSide | None) -> Label:
+    """What the guarantee is called (privacy.md 3.4).
+
+    Args:
+        columns: party to declared columns.
+        mechanism: of the release.
+        side: what the office says that the public columns are.
+
+    Raises:
+        InvalidInput: public columns and what is said of them do not fit, or there is nothing to protect.
+    """
+    everything = tuple(column for declared in columns.values() for column in declared)
+    names = ", ".join(column.name for column in public(everything))
+    if not names:
+        if side is not None:
+            raise InvalidInput("none of these columns is public; leave out --public-side")
+        return "DP"
+    if not private(everything):
+        raise InvalidInput(
+            "all of these columns are public: there is nothing to protect, so publish them without noise"
+        )
+    if mechanism == "rows":
+        raise InvalidInput(f"{names}: public columns would link every noisy row to a patient; use mechanism 'mixed'")
+    if side is None:
+        raise InvalidInput(f"{names}: these are public; say what they are: --public-side features, outcomes or mixed")
+    return LABELS[side]
+
+
 def check_delta(delta: float, rows: int) -> None:
     """Refuse delta >= 1/n: it allows publishing some patient's row outright (privacy.md C 6).
 
@@ -157,5 +195,5 @@ def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], adv
     """
     over = [name for name, cap in caps.items() if shares[name] > cap]
     if over:
-        listed = "; ".join(f"{name}: {float(shares[name]):.4g} > {float(caps[name]):.4g}" for name in over)
+        listed = "; ".join(f"{name}: {mu2_text(shares[name])} > {mu2_text(caps[name])}" for name in over)
         raise InvalidInput(f"the share mu^2 exceeds the whole cap ({listed}); {advice}")

@@ -7,7 +7,7 @@ mixing matrix is independent of the data. What a party has left of its cap is kn
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -18,6 +18,7 @@ from pydantic import Field
 from coordinator.members import Members
 from coordinator.moments_proposal import Dealer, MomentsPlan, check_deal_sizes, plan_moments
 from coordinator.proposal_checks import (
+    PublicSide,
     agree,
     check_caps,
     check_clashes,
@@ -25,6 +26,7 @@ from coordinator.proposal_checks import (
     check_outputs,
     choose,
     enrolled,
+    label_of,
     read_weight,
     reported,
 )
@@ -35,7 +37,7 @@ from dprelease.accounting import Guarantee, check_spec
 from dprelease.calibration import party_noise, shares
 from dprelease.canonical import Value, read_data
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column, Name, integer_sensitivity
+from dprelease.columns import Column, Name, integer_sensitivity, private
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import check_target
 from dprelease.planning import MixingPlan, plan_mixing
@@ -60,6 +62,8 @@ class Request(Settings):
         curious: t, hospitals that may pool what they saw of joint moments; 1 when absent, 0 for one party alone.
         dealer: who deals the randomness of joint moments; when absent a rotating hospital if there are three and t = 1,
             else the coordinator.
+        public_side: what columns that their owners declared public are: features, outcomes, or some of both (``mixed``); asked
+            for if there are any.
         grid_bits: b; cells are rounded to the grid 2^-b.
         expires_hours: until when every party must have decided.
     """
@@ -74,6 +78,7 @@ class Request(Settings):
     rho: float | str | None = None
     curious: Annotated[int, Field(ge=0)] | None = None
     dealer: Dealer | None = None
+    public_side: PublicSide | None = None
     grid_bits: Annotated[int, Field(ge=1, le=24)] = 16
     expires_hours: Annotated[float, Field(gt=0, le=8760)] = 72.0
 
@@ -132,7 +137,7 @@ def create(
     with store.writing() as tx:
         proposal = make_proposal(request, store.consortium.name, tx.members, now, allow_large_delta=allow_large_delta)
         spec = proposal.spec
-        similar = next((release for release in tx.releases.all() if _pays_again(release, spec)), None)
+        similar = similar_to(spec, tx.releases.all())
         expires = now + timedelta(hours=request.expires_hours)
         joint = spec.moments is not None and len(spec.parties) > 1
         record = propose([part.party for part in spec.parties], now, expires, run_time, joint=joint)
@@ -167,6 +172,7 @@ def make_proposal(
     agreed = agree(catalogues)
     columns = {name: choose(request.parties[name], catalogues[name]) for name in parties}
     check_clashes(columns)
+    label = label_of(columns, request.mechanism, request.public_side)
     check_target(request.epsilon, request.delta)
     if not allow_large_delta:
         check_delta(request.delta, agreed.rows)
@@ -183,6 +189,7 @@ def make_proposal(
         "rows": agreed.rows,
         "rows_per_subject": agreed.rows_per_subject,
         "alignment": agreed.alignment,
+        "guarantee": label,
         "mechanism": request.mechanism,
         "grid_bits": request.grid_bits,
         "target": _data(request.target()),
@@ -235,7 +242,8 @@ def _moments(request: Request, agreed: Catalogue, columns: _Columns) -> _Numbers
         columns, agreed, request.target(), request.grid_bits, request.curious, request.dealer
     )
     fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": _data(moments)}
-    return _Numbers(dict.fromkeys(columns, mu2), fields, plan)
+    charges = {name: mu2 if private(declared) else Fraction(0) for name, declared in columns.items()}
+    return _Numbers(charges, fields, plan)
 
 
 def _mixing(
@@ -254,6 +262,11 @@ def _mixing(
 def _check_unmixed(request: Request) -> None:
     if request.k is not None or request.rho is not None:
         raise InvalidInput(f"k and rho belong to mechanism 'mixed'; mechanism '{request.mechanism}' has neither")
+
+
+def similar_to(spec: ReleaseSpec, releases: Iterable[Release]) -> Release | None:
+    """An open or published release of the same columns by the same mechanism: the parties would pay twice."""
+    return next((release for release in releases if _pays_again(release, spec)), None)
 
 
 def _pays_again(release: Release, spec: ReleaseSpec) -> bool:

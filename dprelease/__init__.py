@@ -4,6 +4,7 @@ from dprelease.accounting import Guarantee, check_spec, guarantee
 from dprelease.bounding import BoundedRows, bound
 from dprelease.columns import CategoricalColumn, NumericColumn
 from dprelease.gaussian import delta_of, epsilon_of, mu_of
+from dprelease.loading import load
 from dprelease.privatize import privatize
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
@@ -23,6 +24,7 @@ __all__ = [
     "delta_of",
     "epsilon_of",
     "guarantee",
+    "load",
     "mu_of",
     "privatize",
     "verify_release",

@@ -2,21 +2,26 @@
 
 A patient is in every block, so what blocks of rows reveal together is one Gaussian mechanism with mu^2 = sum mu_j^2
 (privacy.md 2.1). Both numbers, joint and per party, are always computed. Joint moments are one mechanism over all parties'
-columns: its mu^2 is the joint one and every party's, and every party's ledger is charged all of it (second_reading.md 7).
+columns: its mu^2 is the joint one and every party's, and the ledger of every party with a private column is charged all of
+it (second_reading.md 7). Public columns cost nothing and are outside the guarantee, which then is not called DP (privacy.md
+3.4).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 from dprelease.calibration import party_noise, spent
+from dprelease.columns import private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.gaussian import epsilon_of, mu_of
 from dprelease.moments import scales
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.spec import JointMoments, ReleaseSpec
+from dprelease.spec import JointMoments, Label, ReleaseSpec
 
 COARSEST = 100
 """Least Delta_int / mu: below it the grid's extra variance would be noticeable (privacy.md C 6)."""
@@ -25,6 +30,25 @@ NEIGHBOURS_IN_WORDS = (
     "Neighbouring tables: all private cells of one patient, in all hospitals, are replaced. "
     "Membership, the number of patients and the declarations of the columns are public and not protected."
 )
+
+PRIVATE_NEIGHBOURS_IN_WORDS = (
+    "Neighbouring tables: the private cells of one patient, in all hospitals, are replaced, and no public one: columns "
+    "{private}. Membership, the number of patients and the declarations of the columns are public and not protected."
+)
+
+PUBLIC_IN_WORDS = (
+    "This is {label}: {side}. The public columns are published exactly, patient by patient, and are outside the guarantee: "
+    "{public}. What can be inferred from them about private columns is outside it too."
+)
+
+SIDES: Mapping[Label, str] = MappingProxyType(
+    {
+        "feature-DP": "the public columns are outcomes and not protected, the private ones are",
+        "label-DP": "the public columns are features and not protected, the private ones are",
+        "mixed": "the public columns are features and outcomes and not protected, the private ones are",
+    }
+)
+"""What a label says of the two sides of a regression; ``DP`` needs no such words."""
 
 MOST_ENTRIES = 1 << 24
 """Largest triangle of joint moments, refused by counting: a block of it has 128 MiB."""
@@ -51,8 +75,12 @@ class Guarantee:
         delta: the delta of every epsilon here.
         joint_mu2: mu^2 of all blocks together.
         joint_epsilon: of all blocks together, provided every hospital added its declared noise.
-        parties: one guarantee for each party's own columns; for joint moments the joint one, for each party.
+        parties: one guarantee for each party's own private columns; for joint moments the joint one, for each party that
+            has any.
         curious: t of joint moments; None for blocks of rows.
+        label: what the guarantee is called; ``DP`` where it covers every column.
+        private: names of the columns that it covers.
+        public: names of those that it does not cover.
     """
 
     delta: float
@@ -60,6 +88,9 @@ class Guarantee:
     joint_epsilon: float
     parties: tuple[PartyGuarantee, ...]
     curious: int | None = None
+    label: Label = "DP"
+    private: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
 
     def party(self, name: str) -> PartyGuarantee:
         """The named party's guarantee."""
@@ -78,40 +109,62 @@ class Guarantee:
         They are part of manifest format 1: a verifier compares them, so other words need another format number.
         """
         if self.curious is not None:
-            return (self._joint_moments(), NEIGHBOURS_IN_WORDS)
-        each = "; ".join(f"{part.party}: epsilon = {part.epsilon:.6g}" for part in self.parties)
+            return (self._joint_moments(), *self._covered())
+        each = "; ".join(
+            f"{part.party}: epsilon = {part.epsilon:.6g}" if part.mu2 else f"{part.party}: nothing private"
+            for part in self.parties
+        )
         return (
             f"Joint: (epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for a patient who is in every block, "
             "provided every hospital added its declared noise.",
             f"Each hospital's own columns, unconditional, at delta = {self.delta:g}: {each}.",
-            NEIGHBOURS_IN_WORDS,
+            *self._covered(),
+        )
+
+    def _covered(self) -> tuple[str, ...]:
+        if not self.public:
+            return (NEIGHBOURS_IN_WORDS,)
+        private, public = ", ".join(self.private), ", ".join(self.public)
+        return (
+            PRIVATE_NEIGHBOURS_IN_WORDS.format(private=private),
+            PUBLIC_IN_WORDS.format(label=self.label, side=SIDES[self.label], public=public),
         )
 
     def _joint_moments(self) -> str:
-        figure = f"(epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for all released columns of a patient"
+        which = "private" if self.public else "released"
+        figure = f"(epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for all {which} columns of a patient"
         if not self.curious:
             return f"Joint: {figure}, provided the hospital added its declared noise."
+        with_private = " with a private column" if self.public else ""
         pooled = "any single hospital" if self.curious == 1 else f"any {self.curious} hospitals that pool what they saw"
         return (
             f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
-            "provided every other hospital added its declared noise. Every hospital is charged all of it."
+            f"provided every other hospital added its declared noise. Every hospital{with_private} is charged all of it."
         )
 
 
 def guarantee(spec: ReleaseSpec) -> Guarantee:
     """The guarantee of a spec, from its declared bounds and noise scales alone."""
-    delta = spec.target.delta
     if spec.moments is not None:
-        mu2 = _moments_mu2(spec, spec.moments)
-        epsilon = epsilon_of(math.sqrt(mu2), delta)
-        each = tuple(PartyGuarantee(part.party, mu2, epsilon) for part in spec.parties)
-        return Guarantee(delta, mu2, epsilon, each, spec.moments.curious)
-    parties = []
-    for noise in spec.noise:
-        mu2 = spent(noise, spec.squared_sensitivity(noise.party), spec.squared_norm())
-        parties.append(PartyGuarantee(noise.party, mu2, epsilon_of(math.sqrt(mu2), delta)))
-    joint = sum((part.mu2 for part in parties), Fraction(0))
-    return Guarantee(delta, joint, epsilon_of(math.sqrt(joint), delta), tuple(parties))
+        joint = _moments_mu2(spec, spec.moments)
+        charges = {part.party: joint if part.private else Fraction(0) for part in spec.parties}
+    else:
+        charges = {
+            noise.party: spent(noise, spec.squared_sensitivity(noise.party), spec.squared_norm())
+            for noise in spec.noise
+        }
+        joint = sum(charges.values(), Fraction(0))
+    delta = spec.target.delta
+    return Guarantee(
+        delta=delta,
+        joint_mu2=joint,
+        joint_epsilon=epsilon_of(math.sqrt(joint), delta),
+        parties=tuple(PartyGuarantee(party, mu2, epsilon_of(math.sqrt(mu2), delta)) for party, mu2 in charges.items()),
+        curious=None if spec.moments is None else spec.moments.curious,
+        label=spec.guarantee,
+        private=tuple(column.name for column in private(spec.columns)),
+        public=tuple(column.name for column in spec.public),
+    )
 
 
 def check_spec(spec: ReleaseSpec) -> Guarantee:
@@ -154,7 +207,7 @@ def _check_blocks(spec: ReleaseSpec) -> None:
     for noise in spec.noise:
         sensitivity2 = spec.squared_sensitivity(noise.party)
         share = Fraction(noise.mu2)
-        if share <= 0:
+        if sensitivity2 and share <= 0:
             raise SpecRefused(f"{noise.party}: a share mu^2 of {noise.mu2} is not positive")
         if noise != party_noise(noise.party, share, sensitivity2, spec.squared_norm(), weight):
             raise SpecRefused(f"{noise.party}: the noise scales are not those of its declared bounds and share")

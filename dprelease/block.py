@@ -1,18 +1,19 @@
 """A block: what one party releases, as integers on the grid, and the same thing sealed as bytes.
 
-Everything in this module is already noisy: a `Block` may be shown to anybody.
+Everything in this module is already noisy, or was declared public by its owner: a `Block` may be shown to anybody.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.bounding import Codes, within
 from dprelease.canonical import Value
-from dprelease.columns import Name
+from dprelease.columns import Name, released_names
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.spec import Digest, ReleaseSpec
 
@@ -27,7 +28,9 @@ class BlockHeader(Value):
         spec: digest of the release spec.
         party: who released it.
         rows: released rows: the anchor first (if the spec has one), then the mixing rows; 1 for ``moments``.
-        columns: d_j, released columns of the party; for ``moments`` the E noisy entries of the Gram matrix.
+        columns: noisy columns: those released of the party's private ones; for ``moments`` the E noisy entries of the
+            Gram matrix.
+        public: released columns of the party's public ones, n rows each.
     """
 
     format: Literal[1] = 1
@@ -35,6 +38,7 @@ class BlockHeader(Value):
     party: Name
     rows: int
     columns: int
+    public: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,21 @@ class Block:
 
     Attributes:
         header: identity and shape.
-        values: (rows, d_j) int64, grid units, noise included; for ``moments`` one party's masked share of every entry,
+        values: (rows, columns) int64, grid units, noise included; for ``moments`` one party's masked share of every entry,
             modulo 2^64, which says nothing without the shares of all others.
+        public: (n, a) int32 exact codes of the party's public columns, in the order of the alignment.
     """
 
     header: BlockHeader
     values: npt.NDArray[np.int64]
+    public: Codes = field(default_factory=lambda: np.zeros((0, 0), np.int32))
 
     def to_bytes(self) -> bytes:
-        """Magic, header length (4 bytes, little endian), header, values row by row as little-endian int64."""
+        """Magic, header length (4 bytes, little endian), header, values row by row as little-endian int64, public int32."""
         header = self.header.to_bytes()
-        size = len(header).to_bytes(_LENGTH_BYTES, "little")
-        return MAGIC + size + header + np.ascontiguousarray(self.values, dtype="<i8").tobytes()
+        lead = MAGIC + len(header).to_bytes(_LENGTH_BYTES, "little") + header
+        values = np.ascontiguousarray(self.values, dtype="<i8").tobytes()
+        return lead + values + np.ascontiguousarray(self.public, dtype="<i4").tobytes()
 
 
 def expected_header(spec: ReleaseSpec, party: str) -> BlockHeader:
@@ -63,29 +70,43 @@ def expected_header(spec: ReleaseSpec, party: str) -> BlockHeader:
     Raises:
         InvalidInput: the party is not in the spec.
     """
-    if spec.party(party) is None:
+    part = spec.party(party)
+    if part is None:
         raise InvalidInput(f"{party!r} is not a party of release {spec.digest()[:12]}")
-    return BlockHeader(spec=spec.digest(), party=party, rows=spec.block_rows(), columns=spec.block_columns(party))
+    return BlockHeader(
+        spec=spec.digest(),
+        party=party,
+        rows=spec.block_rows(),
+        columns=spec.block_columns(party),
+        public=len(released_names(part.public)),
+    )
 
 
 def block_size(spec: ReleaseSpec, party: str) -> int:
     """Bytes of the party's block, known from the spec alone."""
     header = expected_header(spec, party)
-    return len(MAGIC) + _LENGTH_BYTES + len(header.to_bytes()) + 8 * header.rows * header.columns
+    noisy, public = 8 * header.rows * header.columns, 4 * spec.rows * header.public
+    return len(MAGIC) + _LENGTH_BYTES + len(header.to_bytes()) + noisy + public
 
 
 def read_block(data: bytes, spec: ReleaseSpec, party: str) -> Block:
     """Read a block that claims to be the party's under this spec.
 
     Raises:
-        IntegrityError: the header, shape or size is not what the spec calls for.
+        IntegrityError: the header, shape or size is not what the spec calls for, or a public code is none of its column's.
     """
     header = expected_header(spec, party)
     lead = MAGIC + len(header.to_bytes()).to_bytes(_LENGTH_BYTES, "little") + header.to_bytes()
     if not data.startswith(lead) or len(data) != block_size(spec, party):
         raise IntegrityError(f"the block of {party} does not have the shape that the spec calls for")
-    values = np.frombuffer(data, dtype="<i8", offset=len(lead)).reshape(header.rows, header.columns)
-    return Block(header, values.astype(np.int64))
+    noisy = header.rows * header.columns
+    values = np.frombuffer(data, "<i8", noisy, len(lead)).reshape(header.rows, header.columns)
+    codes = np.frombuffer(data, "<i4", -1, len(lead) + 8 * noisy) if header.public else np.zeros(0)
+    public = codes.astype(np.int32).reshape(spec.rows, header.public)
+    part = spec.party(party)
+    if part is None or not within(public, part.public, spec.grid_bits):
+        raise IntegrityError(f"the public columns of {party} hold codes that their declarations do not allow")
+    return Block(header, values.astype(np.int64), public)
 
 
 class SealedBlock(Value):

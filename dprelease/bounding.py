@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.columns import OTHER, CategoricalColumn, Column, NumericColumn, integer_sensitivity, released_names
+from dprelease.columns import (
+    OTHER,
+    CategoricalColumn,
+    Column,
+    NumericColumn,
+    integer_sensitivity,
+    is_public,
+    released_names,
+)
 from dprelease.errors import DataRefused, InvalidInput
 
 Codes = npt.NDArray[np.int32]
@@ -41,7 +49,7 @@ class BoundedRows:
         expected = len(released_names(self.columns))
         if self.codes.dtype != np.int32 or self.codes.ndim != 2 or self.codes.shape[1] != expected:
             raise InvalidInput(f"codes must be an int32 array of {expected} columns")
-        if not _within(self.codes, self.columns, 1 << self.grid_bits):
+        if not within(self.codes, self.columns, self.grid_bits):
             raise InvalidInput("codes lie beyond the grid that the columns' bounds call for")
 
     @property
@@ -49,15 +57,31 @@ class BoundedRows:
         """D2_j: Delta_j^2 in grid units, an exact integer."""
         return integer_sensitivity(self.columns, 1, self.grid_bits)
 
+    @property
+    def private(self) -> Codes:
+        """(n, a) codes of the private columns."""
+        return self.codes[:, ~is_public(self.columns)]
+
+    @property
+    def public(self) -> Codes:
+        """(n, a) codes of the public columns."""
+        return self.codes[:, is_public(self.columns)]
+
     def digest(self) -> str:
         """SHA-256 of the ordered codes; recorded at approval, compared before any noise is drawn."""
         header = f"dprelease/codes/v1|{self.grid_bits}|{self.codes.shape}".encode()
         return hashlib.sha256(header + np.ascontiguousarray(self.codes, dtype="<i4").tobytes()).hexdigest()
 
 
-def _within(codes: Codes, columns: tuple[Column, ...], unit: int) -> bool:
-    """Whether every code is one that its column's declaration allows: what the sensitivity rests on."""
-    position = 0
+def within(codes: Codes, columns: tuple[Column, ...], grid_bits: int) -> bool:
+    """Whether every code is one that its column's declaration allows: what the sensitivity rests on.
+
+    Args:
+        codes: (n, d) codes of these columns.
+        columns: declarations.
+        grid_bits: b.
+    """
+    position, unit = 0, 1 << grid_bits
     for column in columns:
         group = codes[:, position : position + len(column.released)]
         position += len(column.released)

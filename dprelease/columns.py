@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
 from dprelease.canonical import Value
@@ -28,6 +30,7 @@ class NumericColumn(Value):
         upper: upper public bound, in `unit`; greater than `lower`.
         unit: what the number counts, e.g. ``"years"``; may be empty.
         fill: public value, within the bounds, that stands in for a missing or unreadable cell.
+        public: whether its owner declared it public: it is published exactly, outside the guarantee (privacy.md 3.4).
     """
 
     kind: Literal["numeric"] = "numeric"
@@ -36,6 +39,7 @@ class NumericColumn(Value):
     upper: float
     unit: str = ""
     fill: float
+    public: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -73,8 +77,8 @@ class NumericColumn(Value):
         return (self.name,)
 
     def contrast(self) -> int:
-        """Largest squared change of this column's scaled code when one row is replaced: (1 - (-1))^2."""
-        return 4
+        """Largest squared change of this column's scaled code when one row's private cells are replaced: (1 - (-1))^2."""
+        return 0 if self.public else 4
 
 
 class CategoricalColumn(Value):
@@ -83,6 +87,7 @@ class CategoricalColumn(Value):
     Attributes:
         levels: public levels, in the order of their released columns; the first is the reference in fits.
         fill: level that stands in for a missing cell; ``other`` unless declared.
+        public: as of a `NumericColumn`.
     """
 
     kind: Literal["categorical"] = "categorical"
@@ -90,6 +95,7 @@ class CategoricalColumn(Value):
     levels: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
     unit: str = ""
     fill: str = OTHER
+    public: bool = False
 
     @field_validator("levels")
     @classmethod
@@ -114,8 +120,8 @@ class CategoricalColumn(Value):
         return tuple(f"{self.name}={level}" for level in (*self.levels, OTHER))
 
     def contrast(self) -> int:
-        """Largest squared change of this column's scaled code when one row is replaced (privacy.md 3.3, B 13)."""
-        return 2
+        """The same of a group of codes, one-hot (privacy.md 3.3, B 13)."""
+        return 0 if self.public else 2
 
 
 Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
@@ -127,6 +133,21 @@ def released_names(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(name for column in columns for name in column.released)
 
 
+def private(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Those that the guarantee covers, in order."""
+    return tuple(column for column in columns if not column.public)
+
+
+def public(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Those that their owner declared public, in order."""
+    return tuple(column for column in columns if column.public)
+
+
+def is_public(columns: tuple[Column, ...]) -> npt.NDArray[np.bool_]:
+    """(d_j,) whether each released column is public."""
+    return np.array([column.public for column in columns for _ in column.released], bool)
+
+
 def distinct_names(columns: tuple[Column, ...]) -> bool:
     """Whether every name, of a column or of a released column, stands for one thing only."""
     names = [name for column in columns for name in {column.name, *column.released}]
@@ -134,10 +155,11 @@ def distinct_names(columns: tuple[Column, ...]) -> bool:
 
 
 def squared_sensitivity(columns: tuple[Column, ...]) -> int:
-    """Delta_j^2 of one scaled row: the largest squared L2 change when one patient's row is replaced.
+    """Delta_j^2 of one scaled row: the largest squared L2 change when one patient's private cells are replaced.
 
-    The sum over columns is attained: a row may change every column at once, each by its full contrast.
-    Source: privacy.md 2.1 (sum of squared widths) and 3.3 (2 per one-hot group).
+    The sum over columns is attained: a row may change every private column at once, each by its full contrast. Public
+    columns do not change between neighbours.
+    Source: privacy.md 2.1 (sum of squared widths), 3.3 (2 per one-hot group) and 3.4.
     """
     return sum(column.contrast() for column in columns)
 

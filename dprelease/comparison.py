@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from dprelease.assumptions import Mechanism, Setting
@@ -20,6 +21,7 @@ from dprelease.forecast import (
     rows_needed,
 )
 from dprelease.moments.layout import Layout
+from dprelease.price import price_text
 
 MECHANISMS: tuple[Mechanism, ...] = ("mixed", "rows", "moments")
 """Every mechanism; those that need least trust come first."""
@@ -121,7 +123,11 @@ class Comparison:
             f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
             "range), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
-            *_table(("MECHANISM", "RELEASED", "NOISE SD", "CHARGED MU^2"), [_released(each) for each in self.settings]),
+            *_table(("MECHANISM", "RELEASED", "NOISE SD"), [_released(each) for each in self.settings]),
+            "",
+            *_table(
+                ("MECHANISM", "LEDGER OF", "IS CHARGED"), [line for each in self.settings for line in _charged(each)]
+            ),
             "",
             *_table(
                 (
@@ -205,8 +211,16 @@ def _released(setting: Setting) -> tuple[str, ...]:
         shape = f"{release.outputs} mixed rows, rho = {release.anchor_weight}"
     elif setting.mechanism == "moments":
         shape, unit = f"{Layout(setting.columns).entries} sums", "of a sum, per patient"
-    charged = ", ".join(f"{name} {float(price):.6g}" for name, price in release.prices.items())
-    return setting.mechanism, shape, f"{deviation:.3g} {unit}", charged
+    return setting.mechanism, shape, f"{deviation:.3g} {unit}"
+
+
+def _charged(setting: Setting) -> list[tuple[str, ...]]:
+    """One line for each price, with the hospitals that pay it."""
+    payers: dict[Fraction, list[str]] = {}
+    for name, price in proposed(setting).prices.items():
+        payers.setdefault(price, []).append(name)
+    delta = setting.target.delta
+    return [(setting.mechanism, ", ".join(names), price_text(price, delta)) for price, names in payers.items()]
 
 
 def _row(cell: Cell) -> tuple[str, ...]:

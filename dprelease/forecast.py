@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from dprelease import calibration
 from dprelease.assumptions import Setting
-from dprelease.columns import integer_sensitivity, released_names
+from dprelease.columns import integer_sensitivity, private, released_names
 from dprelease.expected_error import Assumed, bounded, kept, moments_error, rows_error
 from dprelease.moments import scales
 from dprelease.moments.layout import variables
@@ -90,7 +90,8 @@ def proposed(setting: Setting) -> Release:
         )
         variance = (scales.released_sd(scale, parties) / 4**bits / setting.rows) ** 2
         price = scales.spent(bound, scale, diagonal, parties, setting.pooled, bits, q)
-        return Release(None, None, dict.fromkeys(setting.parties, variance), dict.fromkeys(setting.parties, price))
+        prices = {name: price if private(columns) else Fraction(0) for name, columns in setting.parties.items()}
+        return Release(None, None, dict.fromkeys(setting.parties, variance), prices)
     sensitivity2 = {name: integer_sensitivity(columns, q, bits) for name, columns in setting.parties.items()}
     shares = calibration.shares(setting.target, sensitivity2)
     outputs, weight = None, None
@@ -126,7 +127,8 @@ def forecast(setting: Setting, signal: float) -> Forecast:
     """
     assumed, release = setting.assumed(signal), proposed(setting)
     owner = {column.name: name for name, columns in setting.parties.items() for column in columns}
-    variance = {name: release.variance[party] for name, party in owner.items()}
+    exact = {column.name for column in setting.columns if column.public and setting.mechanism != "moments"}
+    variance = {name: 0.0 if name in exact else release.variance[party] for name, party in owner.items()}
     noise = setting.spread_out([variance[name] for name in setting.features])
     own = variance[setting.outcome]
     if setting.mechanism == "moments":

@@ -3,6 +3,8 @@
     bounded rows -> exact integer query (anchor and public mix) -> discrete Gaussian noise -> block
     bounded rows -> exact share of the Gram matrix -> discrete Gaussian noise -> masks that cancel in the sum -> block
 
+Public columns, which their owner declared so, are part of the block as they are (privacy.md 3.4).
+
 Everything in front of this function reads patients' data; everything behind it only ever sees released bytes.
 """
 
@@ -30,8 +32,8 @@ from dprelease.spec import ReleaseSpec
 def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource) -> Block:
     """One party's block.
 
-    Guarantee: for tables that differ in all cells of one patient (replace-one), the block is mu_j-GDP on the grid with
-    mu_j^2 = `accounting.guarantee(spec).party(party).mu2`; derived in `dprelease.calibration`. It holds for every fixed
+    Guarantee: for tables that differ in all private cells of one patient (replace-one), the block is mu_j-GDP on the grid
+    with mu_j^2 = `accounting.guarantee(spec).party(party).mu2`; derived in `dprelease.calibration`. It holds for every fixed
     public matrix B, so B needs no secrecy (privacy.md 2.1).
 
     Args:
@@ -41,23 +43,25 @@ def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseS
         noise: secret noise; `SecureNoise` outside tests.
 
     Returns:
-        The block; with mechanism ``mixed`` the anchor row comes first.
+        The block; with mechanism ``mixed`` the anchor row comes first. No noise is drawn for public columns.
 
     Raises:
         DataRefused: the rows are not those the spec describes.
     """
     check_rows(bounded, spec, party)
-    exact = integer_query(bounded.codes, spec)
-    scales = spec.noise_of(party)
     header = expected_header(spec, party)
+    if not header.columns:
+        return Block(header, np.zeros((header.rows, 0), np.int64), bounded.public)
+    exact = integer_query(bounded.private, spec)
+    scales = spec.noise_of(party)
     drawn = noise.discrete_gaussian(scales.scale, (spec.squared_norm() if spec.mixing else spec.rows, header.columns))
     if scales.anchor_scale is not None:
         drawn = np.vstack([noise.discrete_gaussian(scales.anchor_scale, (1, header.columns)), drawn])
-    return Block(header, exact + drawn)
+    return Block(header, exact + drawn, bounded.public)
 
 
 def integer_query(codes: npt.NDArray[np.int32], spec: ReleaseSpec) -> npt.NDArray[np.int64]:
-    """The exact integers that noise is added to: [1^T Q; B Q] for ``mixed``, Q for ``rows``; (rows, d_j) int64."""
+    """The exact integers that noise is added to: [1^T Q; B Q] for ``mixed``, Q for ``rows``; (n, d) to (rows, d) int64."""
     if spec.mixing is None:
         return codes.astype(np.int64)
     stream = PublicStream(bytes.fromhex(spec.mixing.seed))
@@ -77,8 +81,8 @@ def privatize_moments(
 ) -> Block:
     """One party's block of joint moments: its share of every noisy entry, its noise, its masks (joint_moments.md step 8).
 
-    Guarantee: for tables that differ in all cells of one patient (replace-one), the sum of all parties' blocks is mu-GDP
-    on the grid with mu^2 = `accounting.guarantee(spec).joint_mu2`, also for up to t curious parties that subtract their own
+    Guarantee: for tables that differ in all private cells of one patient (replace-one), the sum of all parties' blocks is
+    mu-GDP on the grid with mu^2 = `accounting.guarantee(spec).joint_mu2`, also for up to t curious parties that subtract their own
     shares; derived in `dprelease.moments.scales`. A block alone is uniform to whoever lacks one of its masks. It must be
     made once for a release, ever: two blocks over different inputs differ by exact data (second_reading.md 5).
 
@@ -115,7 +119,7 @@ def privatize_moments(
     for peer, seed in masks.items():
         mask = SecretStream(seed).read_words(0, layout.entries, 1)[:, 0]
         total = total + mask if plan.parties.index(party) < plan.parties.index(peer) else total - mask
-    return Block(expected_header(spec, party), total.view(np.int64).reshape(1, -1))
+    return Block(expected_header(spec, party), total.view(np.int64).reshape(1, -1), bounded.public)
 
 
 def check_rows(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> None:

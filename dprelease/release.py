@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from html import escape
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.block import Block
-from dprelease.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.bounding import Codes
+from dprelease.columns import CategoricalColumn, Column, NumericColumn, is_public, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mixing import BernoulliMixing
-from dprelease.moments.released import NoisyMoments, add_up, limits
+from dprelease.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 
@@ -32,7 +34,7 @@ class Scaled:
         names: (p,) released column names.
         values: (r, p) noisy A D; r = k, k + 1 or n.
         ones: (r,) A 1, the constant column after the same map: public and exact.
-        noise_sd: (p,) standard deviation of each entry of a column.
+        noise_sd: (p,) standard deviation of each entry of a column; 0 for public columns.
         rows: n, patients.
         anchor: whether row 0 is the anchor.
     """
@@ -70,13 +72,26 @@ class Scaled:
 
 
 @dataclass(frozen=True)
+class PublicColumns:
+    """Public columns in scaled units, patient by patient.
+
+    Attributes:
+        names: (a,) released column names; none where nothing is public.
+        values: (n, a) exact, in the order of the alignment, the same for all columns.
+    """
+
+    names: tuple[str, ...]
+    values: Floats
+
+
+@dataclass(frozen=True)
 class Release:
     """A verified release.
 
     Attributes:
         spec: the release spec.
         blocks: party to block.
-        guarantee: the guarantee in words, recomputed on verification.
+        guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
     """
 
     spec: ReleaseSpec
@@ -135,6 +150,20 @@ class Release:
                     half_width.append(column.half_width if numeric else 1.0)  # type: ignore[union-attr]
         return np.array(midpoint), np.array(half_width)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""
+        spec = self.spec
+        lines = (
+            f"{spec.consortium}, release {self.digest[:8]}: {spec.rows} patients, mechanism {spec.mechanism}",
+            f"Columns: {', '.join(spec.released)}",
+            *self.guarantee,
+        )
+        printable = (
+            "".join(letter if letter.isprintable() else " " for letter in line) for line in (spec.title, *lines)
+        )
+        title, *rest = map(escape, printable)
+        return f"<p><b>{title}</b></p>" + "".join(f"<p>{line}</p>" for line in rest)
+
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix of a joint-moments release: all parties' blocks added, where their masks cancel.
 
@@ -149,7 +178,22 @@ class Release:
         scales = (declared.scale, declared.diagonal_scale, parties)
         largest = limits(layout, spec.rows, spec.grid_bits, *scales)
         values = add_up([self.blocks[part.party].values for part in spec.parties], largest)
-        return NoisyMoments.read(layout, values, spec.rows, spec.grid_bits, *scales)
+        return NoisyMoments.read(layout, values, spec.rows, spec.grid_bits, *scales, self._public_gram)
+
+    @cached_property
+    def _public_gram(self) -> npt.NDArray[np.int64] | int:
+        return public_gram(self._public_codes, self.spec.public, self.spec.grid_bits) if self.spec.public else 0
+
+    @cached_property
+    def _public_codes(self) -> Codes:
+        """(n, a) codes of all public columns, party after party."""
+        blocks = [self.blocks[part.party].public for part in self.spec.parties if part.public]
+        return np.hstack(blocks) if blocks else np.zeros((self.spec.rows, 0), np.int32)
+
+    def public(self) -> PublicColumns:
+        """The public columns, which no noise hides."""
+        scaled = self._public_codes.astype(np.float64) * 2.0**-self.spec.grid_bits
+        return PublicColumns(released_names(self.spec.public), scaled)
 
     def scaled(self) -> Scaled:
         """The release in scaled units with equal variances along every column (second_reading.md 4).
@@ -161,23 +205,30 @@ class Release:
         if spec.moments is not None:
             raise InvalidInput("a release of mechanism 'moments' has no rows; use its moments")
         grid = 2.0**-spec.grid_bits
-        values = np.hstack([self.blocks[part.party].values for part in spec.parties]).astype(np.float64) * grid
+        public = is_public(spec.columns)
+        values = np.empty((spec.block_rows(), len(public)))
+        values[:, ~public] = np.hstack([self.blocks[part.party].values for part in spec.parties])
         weight = float(Fraction(spec.anchor_weight))
         mixing = np.sqrt((1 - weight) / spec.squared_norm())
         row_weight = np.full(spec.block_rows(), mixing)
         ones = np.ones(spec.rows)
+        first = 1 if weight else 0
         if spec.mixing is not None:
-            stream = PublicStream(bytes.fromhex(spec.mixing.seed))
-            ones = BernoulliMixing(stream, spec.mixing.outputs, spec.rows).row_sums().astype(np.float64)
+            mixer = BernoulliMixing(PublicStream(bytes.fromhex(spec.mixing.seed)), spec.mixing.outputs, spec.rows)
+            ones = mixer.row_sums().astype(np.float64)
+            if public.any():  # the columns' owners publish them as they are; here they become rows like all others
+                values[:first, public] = self._public_codes.sum(axis=0, dtype=np.int64)
+                values[first:, public] = mixer.apply([self._public_codes])
         if weight:
             row_weight[0] = np.sqrt(weight)
             ones = np.concatenate([[float(spec.rows)], ones])
         noise_sd = np.concatenate(
             [np.full(len(part.released), spec.noise_of(part.party).scale * grid * mixing) for part in spec.parties]
         )
+        noise_sd[public] = 0.0
         return Scaled(
             names=spec.released,
-            values=values * row_weight[:, None],
+            values=values * grid * row_weight[:, None],
             ones=ones * row_weight,
             noise_sd=noise_sd,
             rows=spec.rows,

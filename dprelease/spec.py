@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from dprelease.canonical import Rational, Value
-from dprelease.columns import Column, Name, distinct_names, integer_sensitivity, released_names
+from dprelease.columns import Column, Name, distinct_names, integer_sensitivity, private, public, released_names
 from dprelease.moments.layout import Layout
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -33,6 +33,10 @@ Instant = Annotated[str, AfterValidator(_on_a_clock)]
 """A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
 
 NEIGHBOURS: Literal["replace-one"] = "replace-one"
+
+Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
+"""What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
+outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (privacy.md 2.3 and 3.4)."""
 
 
 def instant(moment: datetime) -> str:
@@ -91,9 +95,19 @@ class PartyColumns(Value):
         """Released column names; d_j of them."""
         return released_names(self.columns)
 
+    @property
+    def private(self) -> tuple[Column, ...]:
+        """The columns that the guarantee covers."""
+        return private(self.columns)
+
+    @property
+    def public(self) -> tuple[Column, ...]:
+        """The columns that are published exactly."""
+        return public(self.columns)
+
 
 class PartyNoise(Value):
-    """One party's noise, in grid units.
+    """One party's noise, in grid units; all 0 for a party whose columns are all public.
 
     Attributes:
         party: name.
@@ -104,8 +118,8 @@ class PartyNoise(Value):
 
     party: Name
     mu2: Rational
-    anchor_scale: Annotated[float, Field(gt=0)] | None
-    scale: Annotated[float, Field(gt=0)]
+    anchor_scale: Annotated[float, Field(ge=0)] | None
+    scale: Annotated[float, Field(ge=0)]
 
 
 class JointMoments(Value):
@@ -115,7 +129,7 @@ class JointMoments(Value):
         curious: t, hospitals that may pool what they saw and still learn no more than the guarantee says.
         dealer: who deals the randomness of a pair of hospitals: ``none`` (one party), ``rotating`` (another hospital) or
             ``coordinator``.
-        mu2: mu^2 of the release; every party is charged all of it.
+        mu2: mu^2 of the release; every party with a private column is charged all of it.
         scale: noise scale of each party's share of an entry.
         diagonal_scale: the same for the square of a number.
     """
@@ -138,6 +152,7 @@ class ReleaseSpec(Value):
     rows_per_subject: Annotated[int, Field(ge=1)]
     alignment: Digest
     neighbours: Literal["replace-one"] = NEIGHBOURS
+    guarantee: Label = "DP"
     mechanism: Literal["mixed", "rows", "moments"]
     mixing: Mixing | None
     moments: JointMoments | None = None
@@ -161,7 +176,7 @@ class ReleaseSpec(Value):
         names = [part.party for part in self.parties]
         if len(set(names)) != len(names) or len({part.key for part in self.parties}) != len(names):
             raise ValueError("parties and their keys must be distinct")
-        if not distinct_names(tuple(column for part in self.parties for column in part.columns)):
+        if not distinct_names(self.columns):
             raise ValueError("column names must be distinct across parties")
         if [noise.party for noise in self.noise] != ([] if self.moments else names):
             raise ValueError("noise must name the same parties, in the same order (none for mechanism 'moments')")
@@ -173,12 +188,37 @@ class ReleaseSpec(Value):
             raise ValueError("more mixing rows than patients")
         if self.moments is not None:
             _check_moments(self.moments, len(names), self.target)
+        self._check_public()
         return self
+
+    def _check_public(self) -> None:
+        if not self.public:
+            if self.guarantee != "DP":
+                raise ValueError(f"nothing is public, so the guarantee is DP, not {self.guarantee}")
+            return
+        if not private(self.columns):
+            raise ValueError("every column is public, so there is nothing to protect; publish them without noise")
+        if self.mechanism == "rows":  # privacy.md 3.4
+            raise ValueError(
+                "mechanism 'rows' with public columns would link every noisy row to a patient; use 'mixed'"
+            )
+        if self.guarantee == "DP":
+            raise ValueError("with public columns the guarantee is feature-DP, label-DP or mixed")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All declared columns, party after party."""
+        return tuple(column for part in self.parties for column in part.columns)
+
+    @property
+    def public(self) -> tuple[Column, ...]:
+        """The columns that are published exactly, party after party."""
+        return public(self.columns)
 
     @property
     def released(self) -> tuple[str, ...]:
         """All released column names, party after party; p of them."""
-        return tuple(name for part in self.parties for name in part.released)
+        return released_names(self.columns)
 
     def party(self, name: str) -> PartyColumns | None:
         """The named party's part, or None."""
@@ -191,7 +231,7 @@ class ReleaseSpec(Value):
     @property
     def layout(self) -> Layout:
         """The entries of the Gram matrix, for mechanism ``moments``."""
-        return _layout(tuple(column for part in self.parties for column in part.columns))
+        return _layout(self.columns)
 
     def block_rows(self) -> int:
         """Rows of every block: the anchor (if any) and k mixing rows, or n rows, or 1 for ``moments``."""
@@ -202,10 +242,10 @@ class ReleaseSpec(Value):
         return self.mixing.outputs + (1 if Fraction(self.anchor_weight) else 0)
 
     def block_columns(self, party: str) -> int:
-        """Columns of the party's block: its released columns, or every noisy entry for ``moments``."""
+        """Noisy columns of the party's block: those released of its private ones, or every noisy entry for ``moments``."""
         part = self.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-        return self.layout.entries if self.moments is not None else len(part.released)
+        return self.layout.entries if self.moments is not None else len(released_names(part.private))
 
     def squared_norm(self) -> int:
         """c, the squared norm of a column of the integer matrix: k for bernoulli, 1 for rows."""

@@ -31,11 +31,17 @@ RANGE_ATTACK = (
     "patients' cells of other hospitals, undetected. Blocks of mechanism 'mixed' do not have this weakness."
 )
 
+PUBLIC = "Public columns are the exception: their rows were published exactly, for everybody to read."
+
 KEYS = "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates."
 
 
 def trust(spec: ReleaseSpec) -> tuple[str, ...]:
     """The trust assumption of a spec, one sentence each."""
+    return (*_sentences(spec), PUBLIC) if spec.public else _sentences(spec)
+
+
+def _sentences(spec: ReleaseSpec) -> tuple[str, ...]:
     moments = spec.moments
     if moments is None:
         return BLOCKS

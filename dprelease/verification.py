@@ -16,6 +16,7 @@ from dprelease.block import block_size, read_block
 from dprelease.canonical import sha256
 from dprelease.certificates import check_certificate, read_certificate
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
+from dprelease.fake import note
 from dprelease.manifest import BlockEntry, Manifest, verify_block, verify_manifest
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec, moment
@@ -96,7 +97,7 @@ def verify_release(data: bytes, signature: str, read: Callable[[str], bytes], ro
         if sha256(block) != entry.sealed.sha256:
             raise IntegrityError(f"the block of {party} differs from the digest that it was signed under")
         blocks[party] = read_block(block, manifest.spec, party)
-    release = Release(manifest.spec, blocks, manifest.guarantee)
+    release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee))
     if manifest.spec.moments is not None:
         release.moments()  # blocks that do not add up to moments are refused here, not at the first fit
     return release

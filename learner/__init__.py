@@ -1,1 +1,5 @@
 """The learner role: the hub that publishes releases, and the client with which anybody fetches, checks and fits them."""
+
+from learner.notebook import load
+
+__all__ = ["load"]

@@ -10,9 +10,11 @@ import click
 from dprelease.version import __version__
 from dprelease.wire.console import Commands
 from learner.cli_analysis import describe_release, export_release, fit_release
+from learner.cli_catalogue import catalogue
 from learner.cli_hub import serve
 from learner.cli_plan import plan
 from learner.cli_releases import fetch_release, list_releases, verify_release
+from learner.cli_report import release_card, report_release
 from learner.cli_trust import trust
 from learner.trust import default_home
 
@@ -46,10 +48,13 @@ for command in (
     plan,
     trust,
     list_releases,
+    catalogue,
     fetch_release,
     verify_release,
     describe_release,
     fit_release,
+    report_release,
+    release_card,
     export_release,
 ):
     main.add_command(command)

@@ -45,15 +45,15 @@ def fit_release(
 ) -> None:
     """Fit linear models on a release, after verifying it.
 
-    Coefficients are in original units. Beside the model stands the constant predictor, and how far both are off.
-    Fitting costs no privacy.
+    Coefficients are in original units: those of the model, and beside them estimates of the population's with standard
+    errors and intervals. Below stand the constant predictor and how far both are off. Fitting costs no privacy.
 
     \b
     Example:
       learner fit 3f9a12c4 --target glucose --features age,sex --method rmgm --output fit.json
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
-    chosen = _split(features, opened.release) or None
+    chosen = names_of(features, opened.release) or None
     result = fit(opened.release, targets, chosen, method, intercept)
     data = json.dumps(result.to_json(), indent=2)
     if output is not None:
@@ -62,7 +62,7 @@ def fit_release(
         click.echo(data)
     else:
         click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
-        show.fitted(result, opened.release)
+        show.fitted(result)
 
 
 @click.command("describe")
@@ -82,7 +82,7 @@ def describe_release(home: Path, release: str, columns: tuple[str, ...], name: s
       learner describe 3f9a12c4 --columns age,glucose
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
-    found = describe(opened.release, _split(columns, opened.release))
+    found = describe(opened.release, names_of(columns, opened.release))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -136,8 +136,8 @@ def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> Table |
     return table(opened)
 
 
-def _split(texts: Sequence[str], release: Release) -> tuple[str, ...]:
-    # A level may contain a comma: a text that is a released name as it stands is not taken apart.
+def names_of(texts: Sequence[str], release: Release) -> tuple[str, ...]:
+    """Names in comma-separated lists; a released name stands for itself even with a comma in it, as levels may have."""
     names: list[str] = []
     for text in texts:
         names += [text] if text in release.spec.released else [part.strip() for part in text.split(",") if part.strip()]

@@ -9,10 +9,8 @@ import click
 
 from dprelease.assumptions import Mechanism, Setting, chosen, evenly
 from dprelease.canonical import read_data
-from dprelease.comparison import MECHANISMS, SIGNALS, compare
-from dprelease.comparison_plot import draw
-from dprelease.expected_error import EVEN_SPREAD
 from dprelease.spec import Target
+from dprelease.wire.plan_options import compared, with_guesses
 from learner.cli_releases import json_option
 
 
@@ -32,18 +30,7 @@ from learner.cli_releases import json_option
 @click.option("--rows-per-subject", type=click.IntRange(min=1), default=1, show_default=True, help="Rows of a patient.")
 @click.option("--k", "outputs", type=click.IntRange(min=1), help="Mixing rows; by the usual rule if left out.")
 @click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; 1 if left out.")
-@click.option(
-    "--mechanism", "mechanisms", multiple=True, type=click.Choice(MECHANISMS), help="May be repeated; or all."
-)
-@click.option("--signal", "signals", multiple=True, type=float, help="R^2 that you expect; may be repeated.")
-@click.option(
-    "--spread",
-    type=float,
-    default=EVEN_SPREAD,
-    show_default="1/3, evenly over the range",
-    help="Variance that you expect of a column scaled to [-1, 1].",
-)
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw R^2 to this file, e.g. plan.png.")
+@with_guesses
 @json_option
 def plan(
     rows: int,
@@ -86,7 +73,5 @@ def plan(
         outputs=outputs,
         curious=curious,
     )
-    found = compare(setting, mechanisms or MECHANISMS, signals or SIGNALS)
-    if plot is not None:
-        draw(found, plot)
+    found = compared(setting, mechanisms, signals, plot)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.columns import CategoricalColumn
+from dprelease.estimators.inference import plain
 from dprelease.estimators.summary import summarise
 from dprelease.release import Floats, Release
 from dprelease.trust import trust
@@ -53,11 +54,11 @@ class Description:
             "release": self.release.digest,
             "patients": self.release.spec.rows,
             "columns": [
-                {"name": name, "unit": self.unit(name)} | dict(zip(keys, map(_finite, row), strict=True))
+                {"name": name, "unit": self.unit(name)} | dict(zip(keys, map(plain, row), strict=True))
                 for name, *row in rows
             ],
-            "correlation": _plain(self.correlation),
-            "correlation_noise_sd": _plain(self.correlation_noise_sd),
+            "correlation": None if self.correlation is None else plain(self.correlation),
+            "correlation_noise_sd": None if self.correlation_noise_sd is None else plain(self.correlation_noise_sd),
             "guarantee": list(self.release.guarantee),
             "trust": list(trust(self.release.spec)),
         }
@@ -114,11 +115,3 @@ def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
         correlation=None,
         correlation_noise_sd=None,
     )
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
-
-
-def _plain(matrix: Floats | None) -> list[list[float | None]] | None:
-    return None if matrix is None else [[_finite(value) for value in row] for row in matrix]

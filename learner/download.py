@@ -13,12 +13,12 @@ from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
 from dprelease.durable import make_folder, rename_durably
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.release_folder import ReleaseFolder
 from dprelease.verification import check_manifest
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import release_pb2
 from learner.library import Library, check_origin, check_prefix
-from learner.release_folder import ReleaseFolder
 from learner.trust import Trusted
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from dprelease.canonical import canonical_bytes
 from dprelease.release import Floats
+from dprelease.wire.console import plain
 from learner.library import Opened
 
 CONSTANT = "(constant)"
@@ -46,7 +47,8 @@ class Table:
     def sentence(self) -> str:
         """What was written, for whoever asked for it."""
         rows, columns = self.values.shape
-        return f"{rows} rows, {columns} columns. {self.metadata['meaning_of_rows']}"
+        title = plain(self.metadata["title"])
+        return f"{title}: {rows} rows, {columns} columns. {self.metadata['meaning_of_rows']}"
 
 
 def table(opened: Opened) -> Table:

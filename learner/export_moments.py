@@ -20,6 +20,7 @@ from dprelease.canonical import canonical_bytes
 from dprelease.estimators.summary import repaired
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
+from dprelease.wire.console import plain
 from learner.export import (
     CONSTANT,
     METADATA_KEY,
@@ -70,7 +71,8 @@ class Matrix:
 
     def sentence(self) -> str:
         """What was written, for whoever asked for it."""
-        return f"a matrix, {len(self.names)} x {len(self.names)}. {MEANING_OF_ENTRIES}"
+        size, title = len(self.names), plain(self.metadata["title"])
+        return f"{title}: a matrix, {size} x {size}. {MEANING_OF_ENTRIES}"
 
 
 def matrix(opened: Opened) -> Matrix:

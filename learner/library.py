@@ -11,7 +11,7 @@ from dprelease.durable import rename_durably
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.manifest import Manifest
 from dprelease.release import Release
-from learner.release_folder import ReleaseFolder
+from dprelease.release_folder import ReleaseFolder
 from learner.trust import Trusted, TrustStore
 
 _PREFIX = re.compile(r"([0-9a-f]{2}){4,32}")

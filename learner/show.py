@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dprelease.columns import CategoricalColumn
 from dprelease.estimators import FitResult
+from dprelease.price import epsilon_text, mu2_text
 from dprelease.release import Floats, Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
@@ -18,6 +18,7 @@ from dprelease.wire.console import plain as one_line
 from learner.catalogue import Listed
 from learner.describe import Description
 from learner.library import Opened
+from learner.spending import Account
 from learner.trust import Trusted
 
 SHOWN_DIGITS = 16
@@ -65,6 +66,25 @@ def listed(lines: Iterable[Listed]) -> None:
             str(line.rows),
             str(line.columns),
             size,
+        )
+    _print(shown)
+
+
+def spent(account: Account, delta: float) -> None:
+    """A roster's releases by date, and what they spent."""
+    heads = ("published", "ID", "title", "mechanism", "mu^2", "epsilon", "spent so far: mu^2", "epsilon")
+    shown = Table(*heads, title=f"roster {plain(account.roster)}, epsilon at delta = {delta:g}", title_justify="left")
+    for each in account.releases:
+        spec = each.manifest.spec
+        shown.add_row(
+            each.manifest.published,
+            spec.digest()[:SHOWN_DIGITS],
+            plain(spec.title),
+            spec.mechanism,
+            mu2_text(each.mu2),
+            epsilon_text(each.mu2, delta),
+            mu2_text(each.total),
+            epsilon_text(each.total, delta),
         )
     _print(shown)
 
@@ -130,59 +150,10 @@ def _or_dash(number: float) -> str:
     return f"{number:.2g}" if math.isfinite(number) else "-"
 
 
-def fitted(result: FitResult, release: Release) -> None:
-    """A fit: coefficients, the constant predictor, estimated errors of both, warnings, guarantee, trust."""
-    for row in range(len(result.targets)):
-        _coefficients(result, release, row)
-    _quality(result, release)
-    for target, verdict in zip(result.targets, result.verdicts, strict=True):
-        _say(f"{plain(target)}: the model is {plain(verdict)}")
-    for warning in result.diagnostics.warnings:
-        _say(f"[yellow]warning:[/yellow] {plain(warning)}")
-    guarantee(release)
-
-
-def _coefficients(result: FitResult, release: Release, row: int) -> None:
-    target = result.targets[row]
-    unit = release.column(target).unit
-    shown = Table("term", "coefficient", "unit", title=f"{plain(target)} by {result.method}", title_justify="left")
-    if result.fit_intercept:
-        shown.add_row("intercept", f"{result.intercept[row]:.6g}", plain(unit or "1"))
-    for column, feature in enumerate(result.features):
-        shown.add_row(plain(feature), f"{result.coef[row, column]:.6g}", plain(_per(unit, release, feature)))
-    _print(shown)
-    if not result.fit_intercept:
-        _say(f"no intercept: through the midpoints of the public ranges, hence {result.intercept[row]:.6g} at 0\n")
-
-
-def _quality(result: FitResult, release: Release) -> None:
-    quality = result.quality
-    shown = Table(
-        "target",
-        "predictor",
-        "mean squared error",
-        "standard error",
-        "optimism",
-        "unit",
-        title="estimated on the private rows, from the release alone: negative where noise hides the error",
-        title_justify="left",
-    )
-    for row, target in enumerate(result.targets):
-        unit = release.column(target).unit
-        square = plain(f"({unit})²" if unit else "1")
-        constant = f"constant {result.constant[row]:.6g} (noise sd {result.constant_noise_sd[row]:.3g})"
-        model_mse, constant_mse = f"{quality.mse[row]:.6g}", f"{quality.constant_mse[row]:.6g}"
-        optimism = f"{quality.optimism[row]:.3g}"
-        shown.add_row(plain(target), "model", model_mse, f"{quality.mse_se[row]:.3g}", optimism, square)
-        shown.add_row("", constant, constant_mse, f"{quality.constant_mse_se[row]:.3g}", "", square)
-    _print(shown)
-
-
-def _per(unit: str, release: Release, feature: str) -> str:
-    declared = release.column(feature)
-    if isinstance(declared, CategoricalColumn) or not declared.unit:
-        return unit or "1"
-    return f"{unit or '1'} per {declared.unit}"
+def fitted(result: FitResult) -> None:
+    """A fit as `FitResult.summary` words it; a table that is wider than the terminal is not torn apart."""
+    for line in result.summary().splitlines():
+        _say(plain(line))
 
 
 def _say(sentence: str) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from dprelease.certificates import read_certificate
 from dprelease.errors import DpReleaseError, InvalidInput
+from dprelease.price import mu2_text
 from party_node.desk import Desk
 from party_node.identity import key_check
 from party_node.outbound import knock
@@ -97,9 +98,8 @@ def _certificate(desk: Desk) -> str:
 
 
 def _ledger(desk: Desk) -> str:
-    head = desk.ledger.verify()
-    left = float(desk.ledger.balance(desk.settings.roster).remaining)
-    return f"chain whole, last hash {head[:16]}, mu^2 left {left:.6g}"
+    head, left = desk.ledger.verify(), desk.ledger.balance(desk.settings.roster).remaining
+    return f"chain whole, last hash {head[:16]}, mu^2 left {mu2_text(left)}"
 
 
 def _health(desk: Desk, address: str, name: str) -> str:

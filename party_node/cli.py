@@ -11,12 +11,14 @@ import click
 
 from dprelease.errors import DataRefused
 from dprelease.invite import Invite
+from dprelease.price import mu2_text
 from dprelease.settings import read_settings
 from dprelease.version import __version__
 from dprelease.wire.console import Commands, StopSignal, log_to_stderr
 from party_node.checkup import check as run_check
 from party_node.cli_budget import ledger
 from party_node.cli_keys import alignment_key, fingerprint, peers
+from party_node.cli_public import public
 from party_node.daemon import Daemon
 from party_node.desk import Desk
 from party_node.settings import PartySettings
@@ -46,6 +48,7 @@ main.add_command(ledger)
 main.add_command(alignment_key)
 main.add_command(fingerprint)
 main.add_command(peers)
+main.add_command(public)
 
 
 @main.command()
@@ -59,7 +62,7 @@ def enroll(context: click.Context, token: str) -> None:
     desk: Desk = context.obj()
     enrolment = desk.enrol(Invite.from_token(token))
     click.echo(f"enrolled in {enrolment.consortium} as {enrolment.party}")
-    click.echo(f"budget of roster {desk.settings.roster}: mu^2 = {float(Fraction(enrolment.cap_mu2)):.6g}, for good")
+    click.echo(f"budget of roster {desk.settings.roster}: mu^2 = {mu2_text(Fraction(enrolment.cap_mu2))}, for good")
     click.echo(f"key fingerprint, for the other hospitals: {desk.identity.fingerprint()}")
 
 
@@ -141,7 +144,7 @@ def show(context: click.Context, release: str, as_json: bool) -> None:
     record = desk.journal.find(release)
     shown = card(desk.assess(record.spec), record)
     if as_json:
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(json.dumps(shown, indent=2, default=str))  # an exact mu^2 is "p/q"
     else:
         print_card(screen(), shown)
 

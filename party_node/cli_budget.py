@@ -10,8 +10,13 @@ from pathlib import Path
 import click
 
 from dprelease.durable import write_durably
+from dprelease.price import mu2_text
+from party_node.account import history, print_account, to_json
 from party_node.desk import Desk
-from party_node.show import print_ledger, screen
+from party_node.show import screen
+
+USUAL_DELTA = 1e-6
+"""delta at which epsilon is shown unless the policy or the command names another."""
 
 
 @click.group()
@@ -23,31 +28,29 @@ def ledger() -> None:
 
 
 @ledger.command()
-@click.option("--delta", default=1e-6, show_default=True, help="delta at which epsilon is shown.")
+@click.option(
+    "--delta", type=float, help="delta at which epsilon is shown; max_delta of the policy, or 1e-6, if left out."
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @click.pass_context
-def show(context: click.Context, delta: float, as_json: bool) -> None:
-    """The roster's entries and balance.
+def show(context: click.Context, delta: float | None, as_json: bool) -> None:
+    """What the roster has spent and has left, and the account after every entry.
 
     Example: party-node ledger show --delta 1e-5
     """
     desk: Desk = context.obj()
     roster = desk.settings.roster
-    balance, entries = desk.ledger.balance(roster), desk.ledger.entries(roster)
+    balance, lines = desk.ledger.balance(roster), history(desk.ledger.entries(roster))
+    shown = _usual_delta(desk) if delta is None else delta
     if as_json:
-        shown = {
-            "roster": roster,
-            "cap_mu2": float(balance.cap),
-            "charged_mu2": float(balance.charged),
-            "reserved_mu2": float(balance.reserved),
-            "remaining_mu2": float(balance.remaining),
-            "delta": delta,
-            "spent_epsilon": balance.epsilon(delta),
-            "entries": [asdict(entry) for entry in entries],
-        }
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(json.dumps(to_json(roster, balance, lines, shown), indent=2))
     else:
-        print_ledger(screen(), roster, balance, entries, delta)
+        print_account(screen(), roster, balance, lines, shown)
+
+
+def _usual_delta(desk: Desk) -> float:
+    agreed = desk.settings.policy.limits.max_delta
+    return USUAL_DELTA if agreed is None else agreed
 
 
 @ledger.command("open")
@@ -61,7 +64,7 @@ def open_roster(context: click.Context, roster: str) -> None:
     desk: Desk = context.obj()
     cap = Fraction(desk.enrolment.cap_mu2)
     desk.ledger.open(roster, cap, f"opened by hand under enrolment in {desk.enrolment.consortium}")
-    click.echo(f"roster {roster}: mu^2 = {float(cap):.6g}, for good")
+    click.echo(f"roster {roster}: mu^2 = {mu2_text(cap)}, for good")
 
 
 @ledger.command()

@@ -61,7 +61,7 @@ class Daemon:
         self._joint = JointWork(desk, noise)
         self._computing = False
         self._renewal = Renewal(desk.identity)
-        self._source_seen: tuple[int, int] | None = None
+        self._source_seen: tuple[int, int, frozenset[str]] | None = None
 
     def run(self, stop: threading.Event | StopSignal) -> None:
         """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
@@ -122,10 +122,10 @@ class Daemon:
             self._joint.drop_rows()
 
     def _report(self, coordinator: Coordinator) -> None:
-        """Report the table if it changed. One that cannot be used, or is not taken, holds up no release."""
+        """Report the table if it or its public columns changed. One that cannot be used, or is not taken, holds up no release."""
         try:
             found = self._desk.settings.source.path.stat()
-            seen = (found.st_mtime_ns, found.st_size)
+            seen = (found.st_mtime_ns, found.st_size, frozenset(self._desk.public()))
             if seen != self._source_seen:
                 coordinator.report(self._desk.make_catalogue())
                 self._source_seen = seen

@@ -13,6 +13,7 @@ from fractions import Fraction
 from dprelease.accounting import Guarantee, check_spec
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
+from dprelease.price import mu2_text
 from dprelease.spec import ReleaseSpec, moment
 from party_node.ledger import Balance
 from party_node.settings import Limits, Policy
@@ -58,6 +59,7 @@ def assess(
     balance: Balance,
     now: datetime,
     repeats: tuple[str, ...] = (),
+    linked: tuple[str, ...] = (),
 ) -> Assessment:
     """Check a proposal.
 
@@ -71,6 +73,7 @@ def assess(
         balance: our budget for the roster.
         now: the time.
         repeats: from `repetition.repetitions`.
+        linked: from `linkage.linkages`.
 
     Raises:
         SpecRefused: the proposal disagrees with our own recomputation or our own table's public facts.
@@ -87,7 +90,7 @@ def assess(
         raise PolicyRefused("outside this hospital's limits: " + "; ".join(refused))
     if cost > balance.remaining:
         raise BudgetExceeded(
-            f"it costs mu^2 = {float(cost):.6g}; {float(balance.remaining):.6g} is left",
+            f"it costs mu^2 = {mu2_text(cost)}; {mu2_text(balance.remaining)} is left",
             needed=float(cost),
             remaining=float(balance.remaining),
         )
@@ -98,7 +101,7 @@ def assess(
             *_outside(policy.auto_approve, spec, own.party, result, balance),
             *_more_trust(policy.auto_approve, spec),
         ]
-    return Assessment(spec, own.party, result, cost, balance, tuple(blockers), tuple(auto), repeats)
+    return Assessment(spec, own.party, result, cost, balance, tuple(blockers), (*auto, *linked), repeats)
 
 
 def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consortium: str, now: datetime) -> None:
@@ -114,7 +117,16 @@ def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consort
         if getattr(spec, fact) != getattr(own, fact):
             raise SpecRefused(f"the release says {fact} = {getattr(spec, fact)}, our table has {getattr(own, fact)}")
     for column in part.columns:
-        if own.column(column.name) != column:
+        declared = own.column(column.name)
+        if declared is not None and declared.public and not column.public:
+            raise SpecRefused(
+                f"column {column.name} is public here: the release claims a privacy that it does not have"
+            )
+        if declared is not None and column.public and not declared.public:
+            raise SpecRefused(
+                f"column {column.name} was never declared public here, and the release would publish it as it is"
+            )
+        if declared != column:
             raise SpecRefused(f"column {column.name} is not declared here as the release says")
     if moment(spec.expires) <= now:
         raise SpecRefused("the release has expired")
@@ -133,6 +145,8 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
         found.append(f"columns {', '.join(sorted(ours - set(limits.columns)))} are not among those allowed")
     if limits.mechanisms is not None and spec.mechanism not in limits.mechanisms:
         found.append(f"mechanism {spec.mechanism} is not among those allowed")
+    if limits.guarantees is not None and spec.guarantee not in limits.guarantees:
+        found.append(f"a guarantee of {spec.guarantee} is not among those allowed")
     if limits.max_epsilon is not None and result.joint_epsilon > limits.max_epsilon * (1 + 1e-9):
         found.append(f"joint epsilon = {result.joint_epsilon:.6g} exceeds {limits.max_epsilon:g}")
     if limits.max_delta is not None and spec.target.delta > limits.max_delta:
@@ -145,8 +159,12 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
 
 
 def _more_trust(limits: Limits, spec: ReleaseSpec) -> list[str]:
-    """Why a release that asks for more trust than blocks do needs a person, unless the policy names it."""
+    """Why a release that asks for more trust than blocks do, or protects less, needs a person unless the policy names it."""
     found = []
+    if spec.public and limits.guarantees is None:
+        found.append(
+            f"public columns are outside the guarantee: name {spec.guarantee} in auto_approve's guarantees, or decide here"
+        )
     if spec.moments is not None and len(spec.parties) > 1:
         if limits.mechanisms is None:
             found.append(

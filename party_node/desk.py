@@ -8,6 +8,7 @@ from fractions import Fraction
 from dprelease.approval import approve, commit, new_salt
 from dprelease.bounding import BoundedRows
 from dprelease.catalogue import Catalogue
+from dprelease.columns import Column
 from dprelease.durable import write_durably
 from dprelease.errors import Conflict, DataRefused, NotFound
 from dprelease.invite import Invite
@@ -17,6 +18,8 @@ from party_node.identity import Enrolment, Identity
 from party_node.joint.folder import SessionFolder
 from party_node.journal import Journal, Record, Status
 from party_node.ledger import Ledger
+from party_node.linkage import linkages
+from party_node.public_columns import PublicAct, acts, latest, with_public
 from party_node.repetition import repetitions
 from party_node.sealing import Vault
 from party_node.settings import PartySettings
@@ -62,7 +65,19 @@ class Desk:
 
     def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
         """The whole table, bounded on a grid and in canonical order."""
-        return read_table(self.settings, self.identity.alignment_key(), self.settings.declarations(), grid_bits)
+        return read_table(self.settings, self.identity.alignment_key(), self.columns(), grid_bits)
+
+    def public(self) -> dict[str, PublicAct]:
+        """What was declared public here, by column."""
+        return latest(acts(self.ledger, self.settings.roster))
+
+    def columns(self, names: frozenset[str] | None = None) -> tuple[Column, ...]:
+        """Our declarations, with what the owner declared public; of all columns, or some.
+
+        Raises:
+            DataRefused: a public column's declaration or source was changed, or the source is read under another name.
+        """
+        return with_public(self.settings, acts(self.ledger, self.settings.roster), names)
 
     def make_catalogue(self) -> Catalogue:
         """The catalogue of the table as it is now; kept for `catalogue`."""
@@ -73,20 +88,25 @@ class Desk:
             rows=alignment.rows,
             rows_per_subject=self.settings.rows_per_subject,
             alignment=alignment.digest,
-            columns=self.settings.declarations(),
+            columns=self.columns(),
         )
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue
 
     def catalogue(self) -> Catalogue:
-        """The catalogue as last made; reads no patient's row.
+        """The catalogue as last made, public where an act covers just that declaration; reads no patient's row.
 
         Raises:
             NotFound: the daemon never ran.
         """
         if not self._catalogue.exists():
             raise NotFound("there is no catalogue yet; start the daemon once: party-node run")
-        return Catalogue.from_bytes(self._catalogue.read_bytes())
+        made, public = Catalogue.from_bytes(self._catalogue.read_bytes()), self.public()
+        covered = {
+            name for name, act in public.items() if any(act.covers(self.settings, each) for each in made.columns)
+        }
+        columns = tuple(column.model_copy(update={"public": column.name in covered}) for column in made.columns)
+        return made.model_copy(update={"columns": columns})
 
     def session(self, release: str) -> SessionFolder:
         """Where the session of a joint computation is kept."""
@@ -99,6 +119,7 @@ class Desk:
     def assess(self, spec: ReleaseSpec) -> Assessment:
         """Check a proposal; see `decision.assess`."""
         roster = self.settings.roster
+        records, stages = self.journal.records(), self.ledger.stages(roster)
         return assess(
             spec,
             self.catalogue(),
@@ -108,7 +129,8 @@ class Desk:
             self.settings.policy,
             self.ledger.balance(roster, without=spec.digest()),
             datetime.now(UTC),
-            repetitions(spec, self.settings.name, self.journal.records(), self.ledger.stages(roster)),
+            repetitions(spec, self.settings.name, records, stages),
+            linkages(spec, bool(self.public()), records, stages),
         )
 
     def accept(self, record: Record) -> Assessment:
@@ -133,11 +155,11 @@ class Desk:
         self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)
         self.let_go(record.release)
 
-    def bounded(self, spec: ReleaseSpec) -> BoundedRows:
-        """Our columns of a spec, on its grid, in canonical order.
+    def check_acts(self, spec: ReleaseSpec) -> tuple[Column, ...]:
+        """Our columns of a spec, if it calls public just what the owner's acts cover, under just these declarations.
 
         Raises:
-            DataRefused: the table is no longer the one that the spec describes.
+            DataRefused: it does not, or has none of ours.
         """
         part = spec.party(self.settings.name)
         if part is None:
@@ -145,7 +167,27 @@ class Desk:
         gone = [column.name for column in part.columns if column.name not in self.settings.columns]
         if gone:
             raise DataRefused(f"column {', '.join(gone)} of the release is no longer declared in party.toml")
-        table = read_table(self.settings, self.identity.alignment_key(), part.columns, spec.grid_bits)
+        now = {column.name: column for column in self.columns(frozenset(column.name for column in part.columns))}
+        turned = [column.name for column in part.columns if now[column.name].public and not column.public]
+        if turned:
+            raise DataRefused(
+                f"{', '.join(turned)} became public after the release was approved, which promised otherwise"
+            )
+        uncovered = [column.name for column in part.columns if column.public and now[column.name] != column]
+        if uncovered:
+            raise DataRefused(
+                f"{', '.join(uncovered)} was not declared public as the release says; it needs a new proposal"
+            )
+        return part.columns
+
+    def bounded(self, spec: ReleaseSpec) -> BoundedRows:
+        """Our columns of a spec, on its grid, in canonical order.
+
+        Raises:
+            DataRefused: the table is no longer the one that the spec describes, or see `check_acts`.
+        """
+        columns = self.check_acts(spec)
+        table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits)
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")
         return table.bounded

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from pathlib import Path
 from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.gaussian import epsilon_of
+from dprelease.price import mu2_text
 from dprelease.spec import instant
 from party_node.transactions import transaction
 
@@ -48,10 +50,10 @@ class Entry:
     Attributes:
         number: 1, 2, 3, ...
         roster: whose budget.
-        kind: ``open``, ``reserve``, ``charge``, ``send`` or ``free``.
-        release: spec digest; empty for ``open``.
-        mu2: exact mu^2 as a rational; the cap for ``open``.
-        detail: JSON for people: title, epsilon, delta.
+        kind: ``open``, ``reserve``, ``charge``, ``send`` or ``free``; ``public`` for a column that was declared so.
+        release: spec digest; empty for ``open`` and ``public``.
+        mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public``.
+        detail: JSON for people: title, epsilon, delta; what was declared for ``public``.
         at: when.
         previous: hash of the entry before.
         hash: SHA-256 over all of the above.
@@ -88,13 +90,18 @@ class Balance:
     reserved: Fraction
 
     @property
+    def held(self) -> Fraction:
+        """mu^2 charged or reserved."""
+        return self.charged + self.reserved
+
+    @property
     def remaining(self) -> Fraction:
         """mu^2 left."""
-        return self.cap - self.charged - self.reserved
+        return self.cap - self.held
 
     def epsilon(self, delta: float, extra: Fraction = Fraction(0)) -> float:
         """epsilon at `delta` of what is charged and reserved, and `extra` mu^2 more."""
-        return epsilon_of(math.sqrt(self.charged + self.reserved + extra), delta)
+        return epsilon_of(math.sqrt(self.held + extra), delta)
 
 
 class Ledger:
@@ -150,18 +157,24 @@ class Ledger:
 
     def stages(self, roster: str) -> dict[str, str]:
         """The last thing that happened to every release of a roster; see `stage`."""
-        return {entry.release: entry.kind for entry in self.entries(roster) if entry.kind != "open"}
+        return {entry.release: entry.kind for entry in self.entries(roster) if entry.release}
+
+    def declare_public(self, roster: str, declared: Iterable[dict[str, str | float]]) -> None:
+        """Note, for good, that the owner declared columns public, all of them or none; no entry takes that back."""
+        with self._transaction() as db:
+            for detail in declared:
+                _append(db, roster, "public", "", Fraction(0), detail)
 
     def reserve(self, roster: str, release: str, mu2: Fraction, detail: dict[str, str | float]) -> None:
-        """Promise budget to a release; doing so again changes nothing.
+        """Promise budget to a release; doing so again changes nothing. One that shows nothing private costs 0.
 
         Raises:
-            InvalidInput: `mu2` is not positive.
+            InvalidInput: `mu2` is negative.
             BudgetExceeded: the cap does not allow it.
             Conflict: the release was freed before; it needs a new proposal.
         """
-        if mu2 <= 0:
-            raise InvalidInput(f"a release costs more than nothing; mu^2 = {mu2} cannot be reserved")
+        if mu2 < 0:
+            raise InvalidInput(f"a release gives no budget back; mu^2 = {mu2} cannot be reserved")
         with self._transaction() as db:
             entries = _read(db)
             stage = _stage(entries, roster, release)
@@ -172,8 +185,8 @@ class Ledger:
             balance = _balance(entries, roster)
             if mu2 > balance.remaining:
                 raise BudgetExceeded(
-                    f"release {release[:12]} needs mu^2 = {float(mu2):.6g}; roster {roster} has "
-                    f"{float(balance.remaining):.6g} of {float(balance.cap):.6g} left",
+                    f"release {release[:12]} needs mu^2 = {mu2_text(mu2)}; roster {roster} has "
+                    f"{mu2_text(balance.remaining)} of {mu2_text(balance.cap)} left",
                     needed=float(mu2),
                     remaining=float(balance.remaining),
                 )
@@ -257,7 +270,7 @@ def _balance(entries: list[Entry], roster: str) -> Balance:
     cap = next((Fraction(entry.mu2) for entry in own if entry.kind == "open"), None)
     if cap is None:
         raise NotFound(f"the ledger has no roster {roster}; enrol first")
-    last = {entry.release: entry for entry in own if entry.kind != "open"}
+    last = {entry.release: entry for entry in own if entry.release}
     charged = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind in {"charge", "send"}), Fraction(0))
     reserved = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind == "reserve"), Fraction(0))
     return Balance(cap, charged, reserved)

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from dprelease.columns import Column, Name
 from dprelease.settings import LocalPath, Settings
+from dprelease.spec import Label
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
 
@@ -44,6 +45,7 @@ class Limits(Settings):
         mechanisms: the only mechanisms.
         max_epsilon: of the joint guarantee.
         max_delta: of the guarantee.
+        guarantees: the only kinds of guarantee; what names more than ``DP`` puts up with public columns.
         max_total_epsilon: of everything charged and reserved for the roster including this, at the release's delta.
         min_rows: least number of patients.
     """
@@ -51,6 +53,7 @@ class Limits(Settings):
     parties: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     mechanisms: tuple[Literal["mixed", "rows", "moments"], ...] | None = None
+    guarantees: tuple[Label, ...] | None = None
     max_epsilon: Annotated[float, Field(gt=0)] | None = None
     max_delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_total_epsilon: Annotated[float, Field(gt=0)] | None = None
@@ -136,6 +139,10 @@ class PartySettings(Settings):
 
 def _declare(name: str, declaration: dict[str, Any]) -> Column:
     fields = {key: value for key, value in declaration.items() if key != "from"}
+    if "public" in fields:
+        raise ValueError(
+            f"column {name}: a column becomes public by an act of its own: party-node public declare {name}"
+        )
     if isinstance(fields.get("levels"), list):
         fields["levels"] = tuple(fields["levels"])
     return _COLUMN.validate_python({"name": name, **fields})

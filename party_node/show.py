@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-import json
+import os
 from fractions import Fraction
 
 from rich.console import Console
 from rich.table import Table as Grid
 
-from dprelease.columns import CategoricalColumn, Column
+from dprelease.columns import CategoricalColumn, Column, released_names
+from dprelease.price import mu2_text, price_text
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
 from dprelease.wire.console import plain
 from party_node.decision import Assessment
 from party_node.journal import Record
-from party_node.ledger import Balance, Entry
 
-JOINT_NOTE = "a patient who is in every block; holds if every hospital adds the noise it declares"
+WIDTH = 200
+"""Characters of a line that does not go to a terminal."""
 
 
 def screen() -> Console:
     """A console that prints titles and names as they stand: no markup, no emoji, no colours of their own."""
-    return Console(markup=False, emoji=False, highlight=False)
+    console = Console(markup=False, emoji=False, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDTH
+    return console
 
 
 def describe(column: Column) -> str:
     """A declaration in words."""
+    public = "; PUBLIC, published exactly" if column.public else ""
     if isinstance(column, CategoricalColumn):
-        return f"{column.name}: one of {', '.join(column.levels)} or other; missing = {column.fill}"
+        return f"{column.name}: one of {', '.join(column.levels)} or other; missing = {column.fill}{public}"
     unit = f" {column.unit}" if column.unit else ""
-    return f"{column.name}: {column.lower:g} to {column.upper:g}{unit}; missing = {column.fill:g}"
+    return f"{column.name}: {column.lower:g} to {column.upper:g}{unit}; missing = {column.fill:g}{public}"
 
 
 def card(assessment: Assessment, record: Record) -> dict[str, object]:
-    """The review card: what would be published and what it costs, from metadata alone. JSON-ready."""
+    """The review card: what would be published and what it costs, from metadata alone.
+
+    JSON-ready, but for exact mu^2, each a `Fraction`, whose text is its JSON form.
+    """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
     delta = spec.target.delta
     own = spec.party(assessment.party)
@@ -47,6 +55,7 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
         "patients": spec.rows,
         "would_publish": _published(spec),
         "own_columns": [describe(column) for column in (own.columns if own else ())],
+        "public_columns": [column.name for column in spec.public],
         "parties": {part.party: list(part.released) for part in spec.parties},
         "joint_epsilon": guarantee.joint_epsilon,
         "own_epsilon": guarantee.party(assessment.party).epsilon,
@@ -54,11 +63,13 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
         "delta": delta,
         "guarantee": list(guarantee.words()),
         "trust": list(trust(spec)),
-        "costs_mu2": float(assessment.cost),
+        "costs": price_text(assessment.cost, delta),
+        "costs_mu2": assessment.cost,
         "budget": {
-            "cap_mu2": float(balance.cap),
-            "spent_mu2_before": float(balance.charged + balance.reserved),
-            "spent_mu2_after": float(balance.charged + balance.reserved + assessment.cost),
+            "cap_mu2": balance.cap,
+            "spent_mu2_before": balance.held,
+            "spent_mu2_after": balance.held + assessment.cost,
+            "left_mu2_after": balance.remaining - assessment.cost,
             "spent_epsilon_before": balance.epsilon(delta),
             "spent_epsilon_after": balance.epsilon(delta, assessment.cost),
         },
@@ -70,15 +81,21 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
 
 
 def _published(spec: ReleaseSpec) -> str:
-    width = len(spec.released)
+    exact = len(released_names(spec.public))
+    rows = f"; and, exactly, all {spec.rows} rows of {exact} public columns" if exact else ""
+    return _noisy(spec, len(spec.released) - (0 if spec.moments else exact)) + rows
+
+
+def _noisy(spec: ReleaseSpec, width: int) -> str:
     if spec.moments is not None:
         whom = (
             "by this hospital alone"
             if len(spec.parties) == 1
             else f"by {len(spec.parties)} hospitals on masked columns"
         )
+        private = "private " if spec.public else ""
         sums = f"{spec.layout.entries} noisy sums over all {spec.rows} patients"
-        return f"{sums}: means and products of {width} columns, computed {whom}; no row of anybody's"
+        return f"{sums}: means and products of {width} columns, computed {whom}; no {private}row of anybody's"
     if spec.mixing is None:
         return f"{spec.rows} noisy rows of {width} columns, one for each patient, in keyed order"
     anchor = " and one row of column sums" if Fraction(spec.anchor_weight) else ""
@@ -100,6 +117,8 @@ def _words(value: object) -> str:
         return "\n".join(f"{key.replace('_', ' ')}: {_words(item)}" for key, item in value.items())
     if isinstance(value, list):
         return "\n".join(plain(str(item)) for item in value) or "-"
+    if isinstance(value, Fraction):
+        return mu2_text(value)
     return f"{value:.6g}" if isinstance(value, float) else plain(str(value))
 
 
@@ -110,19 +129,3 @@ def print_releases(console: Console, records: list[Record]) -> None:
         title, note = plain(record.spec.title), plain(record.note)
         grid.add_row(record.release[:12], record.status, str(record.spec.rows), title, note)
     console.print(grid)
-
-
-def print_ledger(console: Console, roster: str, balance: Balance, entries: list[Entry], delta: float) -> None:
-    """A roster's account."""
-    grid = Grid("no", "at", "kind", "release", "mu^2", "title")
-    for entry in entries:
-        detail = json.loads(entry.detail)
-        mu2 = f"{float(Fraction(entry.mu2)):.6g}"
-        title = plain(str(detail.get("title", "")))
-        grid.add_row(str(entry.number), entry.at, entry.kind, entry.release[:12], mu2, title)
-    console.print(grid)
-    console.print(
-        f"roster {roster}: cap mu^2 = {float(balance.cap):.6g}, charged {float(balance.charged):.6g}, "
-        f"reserved {float(balance.reserved):.6g}, left {float(balance.remaining):.6g}; "
-        f"spent epsilon = {balance.epsilon(delta):.6g} at delta = {delta:g}"
-    )

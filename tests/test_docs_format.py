@@ -44,7 +44,7 @@ from dprelease.trust import trust
 from dprelease.wire import boundary, chunks, status
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from party_node.identity import alignment_key_text, key_check
-from tests.support.specs import numeric
+from tests.support.specs import build_spec, categorical, numeric
 
 ROOT = Path(__file__).parents[1]
 FORMAT, NOTATION, GUARANTEES = (
@@ -126,7 +126,7 @@ VALUES: dict[str, type[Value]] = {
 TABLES = {each.heading: each for each in tables(FORMAT) if each.header == ["field", "type", "limits", "meaning"]}
 PATTERNS = {"name": V["name"], "digest": "^[0-9a-f]{64}$"}
 CHECKED = {"rational": Rational, "instant": spec.Instant}
-JSON_TYPES = {"integer": "integer", "float": "number"} | dict.fromkeys(
+JSON_TYPES = {"integer": "integer", "float": "number", "boolean": "boolean"} | dict.fromkeys(
     ("text", "name", "digest", "instant", "rational", "pem", "hex"), "string"
 )
 
@@ -225,7 +225,9 @@ def test_the_signed_approval() -> None:
 def test_the_block_file() -> None:
     data, digest = bytes.fromhex(joined("block")), V["block-digest"]
     assert block.MAGIC.hex() == V["magic"]
-    header = canonical_bytes({"columns": 4, "format": 1, "party": "north", "rows": 6, "spec": V["spec-digest"]})
+    header = canonical_bytes(
+        {"columns": 4, "format": 1, "party": "north", "public": 0, "rows": 6, "spec": V["spec-digest"]}
+    )
     lead = bytes.fromhex(V["magic"]) + struct.pack("<I", len(header)) + header
     assert data == lead + struct.pack("<24q", *range(-12, 12))
     assert block.read_block(data, SPEC, "north").values.tolist() == np.arange(-12, 12).reshape(6, 4).tolist()
@@ -382,6 +384,26 @@ def test_the_guarantee_in_words() -> None:
     filled = tuple(text.format(E=joint, D=f"{delta:g}", LIST=each) for text in sentences("words"))
     assert filled == sentences("spec-guarantee")
     assert sentences("trust") == trust(SPEC)
+
+
+@pytest.mark.parametrize("line", V["words-sides"].splitlines())
+@pytest.mark.parametrize("mechanism", ["mixed", "moments"])
+def test_the_guarantee_in_words_with_public_columns(mechanism: str, line: str) -> None:
+    label, side = line.split(" ", 1)
+    parties = {
+        "north": (numeric("age", public=True), numeric("weight")),
+        "south": (categorical("sex", "m", public=True),),
+    }
+    said = build_spec(parties, mechanism=mechanism, guarantee=label)
+    words, blanks = check_spec(said).words(), {"LABEL": label, "SIDE": side, "PRIVATE": "weight", "PUBLIC": "age, sex"}
+    assert words[-2:] == tuple(text.format(**blanks) for text in sentences("words-public"))
+    assert trust(said)[-1:] == sentences("trust-public")
+    if mechanism == "mixed":
+        assert words[1].endswith("north: epsilon = 1; south: nothing private.")
+        return
+    usual = sentences("words-together")[0].format(E="1", D="1e-05", WHO="any single hospital")
+    usual = usual.replace("all released", "all private")
+    assert words[0] == usual.replace("Every hospital is", "Every hospital with a private column is")
 
 
 def test_numbers_named_in_the_text() -> None:

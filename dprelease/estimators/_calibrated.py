@@ -1,6 +1,6 @@
 """Method `calibrated`: a Bayesian ridge on noisy rows whose attenuation is undone first; the default for rows.
 
-In the coordinates of `Spectrum` outcomes are regressed by a ridge of every strength on a grid, and the fits are averaged by
+In the coordinates of `Spectrum` outcomes are regressed by ridges of all strengths, and the fits are averaged by
 how likely they make the outcomes:
 
     w | t ~ N(0, t I),   y | w ~ N(X L w, v I),   t = e / (d lambda),   e log-uniform on [1e-4, 1/3].
@@ -14,14 +14,17 @@ No inverse is unsafe: where the features show no signal or an outcome no relatio
 to the constant predictor. As noise falls the weights tend to least squares on the rows; the ridge that remains shrinks a
 direction by v / (t roots_i^2), at most 1e4 d v / (3 roots_i^2) and usually e_min / e of that.
 
-Factorisations are of d x d matrices and shared by all outcomes: O(r d (d + l) + d^3 + l d^2) for r released rows, and 750
-passes over an (l, d) array. Source: utility.md section 5, "Training"; the bounds on e and lambda differ from it.
+The ratio q = t / v alone decides what the ridge leaves of each coordinate and, given the outcome, v and so t, which grows
+with q. The average over t is therefore a sum over a lattice of q that all outcomes share, and matrix products do the work:
+O(r d (d + l) + d^3 + l d^2) for r released rows. Factorisations are of d x d matrices and shared by all outcomes. Source:
+utility.md section 5, "Training"; the bounds on e and lambda differ from it.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from scipy.special import logsumexp
 
 from dprelease.estimators._found import Found
 from dprelease.estimators._range_means import range_means
@@ -32,12 +35,12 @@ from dprelease.release import Floats
 
 UNIFORM = 1 / 3
 """Variance of a column that is uniform on its public range, scaled units."""
-EXPLAINED = np.geomspace(1e-4, UNIFORM, 25)
-"""e: variances of an outcome that its features may explain."""
-ROUNDS = 30
-"""Steps of the fixed-point iteration for v."""
+EXPLAINED = (1e-4, UNIFORM)
+"""e: least and most variance of an outcome that its features may explain."""
+STEP = 0.05
+"""Of the lattice of log q."""
 
-_AT_ONCE = 1 << 15
+_AT_ONCE = 1 << 21
 
 
 def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, intercept: bool) -> Found:
@@ -61,7 +64,8 @@ def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, inter
     offsets = np.zeros(len(constant))
     if intercept:
         offsets = constant - range_means(rows, rows.x, rows.x_variance, feature_lower)[0] @ weights
-    spent = spectrum.spent(shrink, weights, (mixing.residuals(weights, offsets) ** 2).mean(axis=0))
+    residuals = mixing.residuals(weights, offsets)
+    spent = spectrum.spent(shrink, weights, np.einsum("rl,rl->l", residuals, residuals) / len(residuals))
     # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
     level = 0 if rows.anchor else 1
     return Found(
@@ -81,33 +85,28 @@ def averaged(spectrum: Spectrum, noise: Floats) -> Floats:
         spectrum: r coordinates of l regressions.
         noise: (l,) noise variance of an entry of each outcome.
     """
-    energy = spectrum.scores.T**2
+    energy, squares = spectrum.scores.T**2, spectrum.roots**2
     found = np.zeros_like(energy)
-    if found.size:
-        step = max(1, _AT_ONCE // (energy.shape[1] * len(EXPLAINED)))
-        for part in (slice(start, start + step) for start in range(0, len(energy), step)):
-            found[part] = _averaged(spectrum, energy[part], spectrum.rest[part], noise[part])
-    return found.T
-
-
-def _averaged(spectrum: Spectrum, energy: Floats, rest: Floats, noise: Floats) -> Floats:
-    """`averaged` of squared scores, (l, r) to (l, r). Arrays in it are (strengths, l, r), then (strengths, l)."""
-    degrees = spectrum.degrees
-    whole = (energy.sum(axis=1) + rest) / degrees
-    least = np.maximum(noise, np.finfo(float).eps * whole + np.finfo(float).tiny)
-    start = np.maximum(rest / max(degrees - energy.shape[1], 1), least)
+    if not found.size:
+        return found.T
     likely = spectrum.feature_variance + 2 * spectrum.feature_variance_se
-    prior = EXPLAINED / (len(spectrum.xx) * min(max(likely, UNIFORM / 3), UNIFORM))
-    reach = prior[:, None, None] * spectrum.roots**2
-    variance = np.repeat(start[None], len(prior), axis=0)
-    left = np.empty((len(prior), *energy.shape))
-    for _ in range(ROUNDS):
-        np.add(reach, variance[:, :, None], out=left)
-        np.divide(energy, left, out=left)
-        variance = np.maximum((variance * left.sum(axis=2) + rest) / degrees, least)
-    ratio = reach / variance[:, :, None]
-    misfit = (energy / (1 + ratio)).sum(axis=2) + rest
-    likelihood = -0.5 * (np.log1p(ratio).sum(axis=2) + degrees * np.log(variance) + misfit / variance)
-    belief = np.exp(likelihood - logsumexp(likelihood, axis=0))
-    kept: Floats = (belief[:, :, None] * (ratio / (1 + ratio))).sum(axis=0)
-    return kept
+    scale = math.log(len(spectrum.xx) * min(max(likely, UNIFORM / 3), UNIFORM))
+    low, high = (math.log(explained) - scale for explained in EXPLAINED)
+    whole = (energy.sum(axis=1) + spectrum.rest) / spectrum.degrees
+    least = np.maximum(noise, np.finfo(float).eps * whole)
+    least[least == 0] = 1.0  # an outcome that is zero throughout
+    first = math.floor((low - math.log(max(whole.max(), least.max()))) / STEP) - 1
+    last = math.ceil((high - math.log(least.min())) / STEP) + 1
+    ratio = np.exp(STEP * np.arange(first, last + 1))[:, None] * squares
+    step = max(1, _AT_ONCE // len(ratio))
+    for part in (slice(start, start + step) for start in range(0, len(energy), step)):
+        misfit = energy[part] @ (1 / (1 + ratio)).T + spectrum.rest[part, None]
+        variance = np.maximum(misfit / spectrum.degrees, least[part, None])
+        log_variance = np.log(variance)
+        log_t = log_variance + STEP * np.arange(first, last + 1)
+        prior = np.diff(np.clip((log_t[:, 1:] + log_t[:, :-1]) / 2, low, high), axis=1, prepend=low, append=high)
+        likelihood = -0.5 * (np.log1p(ratio).sum(axis=1) + spectrum.degrees * log_variance + misfit / variance)
+        likelihood[prior <= 0] = -np.inf
+        belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+        found[part] = belief @ (ratio / (1 + ratio)) / belief.sum(axis=1, keepdims=True)
+    return found.T

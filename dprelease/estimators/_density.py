@@ -22,7 +22,8 @@ to "no correlation" where noise hides it, and the noise of one entry is reduced 
 Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of
 (m - l)/(1 - l) and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t. Rows of T
 scaled to length 1 are a root of R. Of a one-hot group all levels but the last have coordinates. The last is the constant
-minus their sum, and its noisy entries are observations of that; the zeros within a group are observations with little noise.
+minus their sum, and its noisy entries are observations of that; the zeros within a group, and the entries between public
+columns, are observations with little noise.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ROOM = 2.0
 _ROUNDING = 1e-9
 """Part by which a mass on the diagonal is raised."""
 _EXACT = 0.25
-"""Standard deviation, in that of the least noisy entry, at which a zero within a one-hot group counts as observed."""
+"""Standard deviation, in that of the least noisy entry, at which an exact entry counts as observed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class Density:
             self._expand[index + 1, 1:] = -(level & (owner == owner[index]))[kept - 1].astype(float)
         self._derives = bool(last.any())
         self._observed = moments.gram / moments.rows
-        self._weight = _weights(moments.noise_sd / moments.rows, level, last, owner)
+        self._weight = _weights(moments.noise_sd / moments.rows, level, last, owner, moments.layout.public)
         self._halved = (self._weight + np.diag(np.diag(self._weight))) / 2
         self._lower = np.where(level, 0.0, -1.0)[kept - 1]
         self._width = 1.0 - self._lower
@@ -220,12 +221,19 @@ class Density:
 
 
 def _weights(
-    noise_sd: Floats, level: npt.NDArray[np.bool_], last: npt.NDArray[np.bool_], owner: npt.NDArray[np.int64]
+    noise_sd: Floats,
+    level: npt.NDArray[np.bool_],
+    last: npt.NDArray[np.bool_],
+    owner: npt.NDArray[np.int64],
+    public: npt.NDArray[np.bool_],
 ) -> Floats:
     """1/variance of every entry that is an observation of its own, (p+1, p+1); 0 for the others."""
     positive = noise_sd > 0
     weight = np.divide(1.0, noise_sd**2, out=np.zeros_like(noise_sd), where=positive)
+    exact = 1 / (_EXACT * noise_sd[positive].min()) ** 2
+    weight[np.ix_(public, public)] = exact
+    weight[0, 0] = 0.0  # the constant's square is no observation
     inside = level[:, None] & (owner[:, None] == owner) & ~last[:, None] & ~last
-    weight[1:, 1:][inside] = 1 / (_EXACT * noise_sd[positive].min()) ** 2
+    weight[1:, 1:][inside] = exact
     weight[1:, 1:][np.diag(level)] = 0.0  # a level's own entry repeats its entry with the constant
     return weight

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators._found import Found
@@ -53,16 +54,14 @@ def inverted(
         )
     offsets = outcome - centre @ solution.weights
     constant = np.clip(matrix[0, y], lower, 1.0)
-    quality = [
-        _quality(moments, x, target, solution.weights[:, index], offsets[index], constant[index], intercept, solution)
-        for index, target in enumerate(y)
-    ]
     return Found(
         weights=solution.weights,
         offsets=offsets,
         constant=constant,
         constant_noise_sd=moments.noise_sd[0, y] / moments.rows,
-        quality=Quality(*np.array(quality).T),
+        quality=_quality(
+            moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, solution, intercept=intercept
+        ),
         diagnostics=Diagnostics(
             smallest_eigenvalue=solution.smallest_eigenvalue,
             condition_number=solution.condition_number,
@@ -75,51 +74,76 @@ def inverted(
 def _quality(
     moments: NoisyMoments,
     x: list[int],
-    target: int,
-    weights: Floats,
-    offset: float,
-    constant: float,
-    intercept: bool,
+    y: list[int],
+    model: Floats,
+    flat: Floats,
     solution: Solution,
-) -> tuple[float, ...]:
-    """The fields of `Quality` for one target."""
-    matrix, sd = moments.gram / moments.rows, moments.noise_sd / moments.rows
-    model, flat = np.zeros(len(matrix)), np.zeros(len(matrix))
-    model[x] = -weights
-    model[0], flat[0] = -offset, -constant
-    model[target] = flat[target] = 1.0
-    by_model, by_flat = _coefficients(moments, model), _coefficients(moments, flat)
-    entry_sd = sd[moments.layout.rows, moments.layout.cols]
-    fitted = [0, *x] if intercept else x
-    too_low = np.inf if solution.indefinite else _optimism(matrix[np.ix_(fitted, fitted)], sd, model, fitted)
-    flat_too_low = 2 * float(sd[0, target]) ** 2
-    mse, flat_mse = float(model @ matrix @ model), float(flat @ matrix @ flat)
-    return (
-        mse,
-        float(np.linalg.norm(by_model * entry_sd)),
-        too_low,
-        flat_mse,
-        float(np.linalg.norm(by_flat * entry_sd)),
-        flat_mse + flat_too_low - mse - too_low,
-        float(np.linalg.norm((by_flat - by_model) * entry_sd)),
+    *,
+    intercept: bool,
+) -> Quality:
+    """Formulas (1) and (2) for all targets.
+
+    Args:
+        moments: as released.
+        x: d indices.
+        y: l indices.
+        model: (d + 1, l) the parts of u on (1, x); u is 1 on the target.
+        flat: (l,) the only part of the constant predictor's.
+        solution: what was inverted.
+        intercept: whether one was fitted.
+    """
+    z, rows = [0, *x], moments.rows
+    inner, outer = np.ix_(z, z), np.ix_(z, y)
+    own, across, within = moments.gram[y, y] / rows, moments.gram[outer] / rows, moments.gram[inner] / rows
+    own_variance, seen, among = ((moments.noise_sd[at] / rows) ** 2 for at in ((y, y), outer, inner))
+    mse = own + 2 * (model * across).sum(axis=0) + (model * (within @ model)).sum(axis=0)
+    flat_mse = own + 2 * flat * across[0] + flat**2
+    level = np.array([False, *(variable.kind == "level" for variable in moments.layout.variables)])
+    # Of the entries of targets with (1, x): twice the weight, and a level's with the constant once more for its square.
+    by_model, by_flat = 2 * model, np.zeros_like(model)
+    by_flat[0] = 2 * flat
+    by_model[0, level[y]] += 1
+    by_flat[0, level[y]] += 1
+    squares, inside = np.where(level[y], 0.0, own_variance), _inside(among, model, level[z])
+    model_variance = inside + (by_model**2 * seen).sum(axis=0) + squares
+    flat_variance = (by_flat**2 * seen).sum(axis=0) + squares
+    gain_variance = inside + ((by_flat - by_model) ** 2 * seen).sum(axis=0)
+    fitted = slice(0 if intercept else 1, None)
+    too_low = np.full(len(y), np.inf)
+    if not solution.indefinite:
+        inverse = np.linalg.inv(within[fitted, fitted])
+        around = among[fitted, fitted]
+        apart = inverse * around * (1 - np.eye(len(around)))
+        squared = around @ model[fitted] ** 2 + seen[fitted]
+        used = model[fitted]
+        too_low = 2 * ((used * (apart @ used)).sum(axis=0) + np.diag(inverse) @ squared)
+    flat_too_low = 2 * seen[0]
+    return Quality(
+        mse=mse,
+        mse_se=np.sqrt(model_variance),
+        optimism=too_low,
+        constant_mse=flat_mse,
+        constant_mse_se=np.sqrt(flat_variance),
+        gain=flat_mse + flat_too_low - mse - too_low,
+        gain_se=np.sqrt(gain_variance),
     )
 
 
-def _coefficients(moments: NoisyMoments, u: Floats) -> Floats:
-    """(E,) of the noisy entries in u^T N u; a level's own entry is its entry with the constant once more."""
-    layout = moments.layout
-    coefficients = np.where(layout.diagonal, 1.0, 2.0) * u[layout.rows] * u[layout.cols]
-    levels = np.array([False, *(variable.kind == "level" for variable in layout.variables)])
-    derived = (layout.rows == 0) & levels[layout.cols]
-    coefficients[derived] += u[layout.cols[derived]] ** 2
-    return coefficients
+def _inside(variance: Floats, model: Floats, level: npt.NDArray[np.bool_]) -> Floats:
+    """(l,) variance that the entries among (1, x) give u^T N u.
 
-
-def _optimism(matrix: Floats, sd: Floats, u: Floats, fitted: list[int]) -> float:
-    """Formula (2)."""
-    between = sd[np.ix_(fitted, fitted)] ** 2 * np.outer(u[fitted], u[fitted])
-    np.fill_diagonal(between, sd[fitted] ** 2 @ u**2)
-    return 2 * float(np.trace(np.linalg.solve(matrix, between)))
+    Args:
+        variance: (d + 1, d + 1) of those entries.
+        model: (d + 1, l).
+        level: (d + 1,) whose own entry repeats its entry with the constant.
+    """
+    diagonal = np.where(level, 0.0, np.diag(variance))
+    apart = variance * (1 - np.eye(len(variance)))
+    squared = model**2
+    levels = np.where(level, variance[0], 0.0)
+    repeated = levels @ (4 * model[0] * model**3 + model**4)
+    found: Floats = 2 * (squared * (apart @ squared)).sum(axis=0) + diagonal @ squared**2 + repeated
+    return found
 
 
 def _warnings(solution: Solution) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def range_means(rows: Rows, values: Floats, noise: Floats, lower: Floats) -> tup
     variance = noise / weight
     if rows.mixed:
         centred = values - np.outer(rows.ones, found)
-        spread = np.maximum((centred**2).sum(axis=0) / max(len(rows.ones) - 1, 1) - noise, 0)
+        spread = np.maximum(np.einsum("rq,rq->q", centred, centred) / max(len(rows.ones) - 1, 1) - noise, 0)
         mixing = rows.ones[1:] if rows.anchor else rows.ones
         variance = variance + spread * float(mixing @ mixing) / weight**2
     return truncated_mean(found, np.sqrt(variance), lower), np.sqrt(noise / weight)

@@ -126,4 +126,6 @@ class Rows:
 
     def residuals(self, weights: Floats, offsets: Floats) -> Floats:
         """e = y - v b0 - x w, (r, l)."""
-        return self.y - np.outer(self.ones, offsets) - self.x @ weights
+        fitted: Floats = self.x @ weights
+        fitted += np.outer(self.ones, offsets)
+        return np.subtract(self.y, fitted, out=fitted)

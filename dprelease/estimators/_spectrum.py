@@ -93,7 +93,7 @@ class Spectrum:
             roots=roots[kept],
             vectors=own[:, kept],
             scores=scores,
-            rest=np.maximum((y**2).sum(axis=0) - (scores**2).sum(axis=0), 0),
+            rest=np.maximum(np.einsum("rl,rl->l", y, y) - (scores**2).sum(axis=0), 0),
             degrees=degrees,
             feature_variance=float(np.trace(xx) - noise.sum()) / rows.patients / d,
             feature_variance_se=math.sqrt(2 / degrees) * float(np.linalg.norm(xx)) / rows.patients / d,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from dprelease.estimators._design import Design, design
 from dprelease.estimators._found import Found
 from dprelease.estimators._linear import Solution
 from dprelease.estimators._noisy_matrix import inverted
+from dprelease.estimators._public_side import beside_public
 from dprelease.estimators._rows import Rows
 from dprelease.estimators._shrinkage import shrunken
+from dprelease.estimators.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.result import Diagnostics, FitResult
@@ -31,9 +34,9 @@ def fit(
     """Regress targets on features.
 
     All targets share one Gram matrix of the features and one factorisation of it (PRIMO, Algorithm 1):
-    O(r d^2 + d^3 + l d (d + r)) for r released rows, d features and l targets. For ``shrinkage`` the time goes into the
-    draws of `_posterior`, which all fits of a release share. Everything is post-processing of the release, so no fit
-    costs any privacy.
+    O(r d^2 + d^3 + l d (d + r)) for r released rows, d features and l targets. For ``shrinkage`` on up to 64 variables the
+    time goes into the draws of `_posterior`, which all fits of a release share. Everything is post-processing of the
+    release, so no fit costs any privacy.
 
     Args:
         release: a verified release.
@@ -45,7 +48,8 @@ def fit(
 
     Raises:
         InvalidInput: an unknown name or method, no feature, a feature out of a target's own column, a method that does
-            not read this mechanism, or (but for ``dgm``) features whose Gram matrix is singular.
+            not read this mechanism, (but for ``dgm``) more features than released rows or a singular Gram matrix of
+            theirs, or a private column for which the release declares no noise.
     """
     name = method or DEFAULTS[release.spec.mechanism]
     chosen = method_for(name, release.spec.mechanism)
@@ -72,6 +76,10 @@ def fit(
         guarantee=release.guarantee,
         trust=trust(release.spec),
         release=release.digest,
+        patients=release.spec.rows,
+        mechanism=release.spec.mechanism,
+        units={name: release.column(name).unit for name in (*names.targets, *names.features)},
+        infer=partial(infer, release, names, intercept=intercept),
     )
 
 
@@ -79,14 +87,18 @@ def _on_moments(release: Release, names: Design, method: Method, *, intercept: b
     if len(set(names.feature_index)) < len(names.feature_index):
         raise InvalidInput("two features are the two levels of one column, which repeat each other; leave one out")
     moments, x, y = release.moments(), names.feature_index, names.target_index
+    _check_noise(release, names, moments.noise_sd[0, [*x, *y]])
     if method.weights is None:
-        return shrunken(moments, x, y, intercept=intercept)
+        fitted = beside_public if moments.layout.public[1:].any() else shrunken
+        return fitted(moments, x, y, intercept=intercept)
     return inverted(moments, x, y, names.lower, intercept=intercept)
 
 
 def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:
     scaled = release.scaled()
+    _check_noise(release, names, scaled.noise_sd[[*names.feature_index, *names.target_index]])
     rows = Rows.of(scaled, names.feature_index, names.target_index, mixed=release.spec.mechanism == "mixed")
+    _check_shape(rows, names, method, intercept=intercept)
     if method.weights is None:
         return calibrated(rows, names.feature_lower, names.lower, intercept=intercept)
     mixing = rows.mixing_only()
@@ -111,6 +123,31 @@ def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool
         quality=estimate(mixing, solution.weights, offsets, spent, constant, 0 if scaled.anchor else 1),
         diagnostics=_diagnostics(solution),
     )
+
+
+def _check_noise(release: Release, names: Design, noise_sd: Floats) -> None:
+    """Refuse private columns without noise; `noise_sd` is (d + l,), features first."""
+    silent = [
+        name
+        for name, sd in zip((*names.features, *names.targets), noise_sd, strict=True)
+        if not sd > 0 and not release.column(name).public
+    ]
+    if silent:
+        raise InvalidInput(
+            f"the release declares no noise for {', '.join(silent)}, so it is not what hospitals approve; "
+            "fetch it again and verify it"
+        )
+
+
+def _check_shape(rows: Rows, names: Design, method: Method, *, intercept: bool) -> None:
+    anchored = method.anchor and (intercept or method.weights is not None)
+    held = len(rows.ones) - (1 if rows.anchor and not anchored else 0)
+    needed = len(names.features) + (1 if intercept else 0)
+    if method.definite and held < needed:
+        raise InvalidInput(
+            f"{len(names.features)} features are too many for {held} released rows, so their Gram matrix is singular; "
+            f"fit at most {max(held - needed + len(names.features), 0)}, or ask for a release with more mixing rows"
+        )
 
 
 def _constant(scaled: Scaled, names: Design) -> tuple[Floats, Floats]:

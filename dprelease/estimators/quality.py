@@ -28,6 +28,17 @@ which mixing rows follow closely (sums of n signed rows are nearly Gaussian) and
 A method that inverts another Hessian H than xx spends, to first order, tr(H^-1 xx) + (N/r) g^T H^-1 g / tau^2 with
 g = xy - xx w the gradient it leaves: d for least squares, many times d for a de-biased Hessian near zero. Without (3) a
 hundred features on three hundred rows of pure noise would pass for a good model.
+
+The standard errors, too, would be too small: close to no signal (2) of the gain falls to zero with the weights, which have
+their own noise in them. For the same least squares |e|^2 = tau^2 chi2 with f = r - s degrees of freedom, s being `spent`; the
+weights are off by delta, and delta^T W delta = tau^2 A, delta^T Sigma delta = tau^2 A B with W the rows' Gram matrix,
+A = chi2 with s and 1/B = chi2 with f + 1 degrees, all independent. With c the fraction in (3), 1 + optimism N / |e|^2,
+
+    N mse-error  = c |e|^2 - r tau^2 (1 + A B)  + const,    variance tau^4 [2 c^2 f + r^2 Var(A B)]                  (4)
+    N gain-error = tau^2 A (1 + r B) - (c - 1) |e|^2 + ..., variance tau^4 [Var(A + r A B) + 2 (c - 1)^2 f] + ...    (5)
+
+where the dots have the variance (2) at the true weights. At the fitted ones (2) has 2 f^2 / r tau^4 of (4) in it and, by the
+noise of the weights, 4 s tau^4 of (5); `for_being_fitted` is the rest. For weights that are shrunken (5) is on the safe side.
 """
 
 from __future__ import annotations
@@ -52,7 +63,7 @@ class Quality:
 
     Attributes:
         mse: (l,) of the model, formula (1): optimistic, and negative at times when the noise is large.
-        mse_se: (l,) its standard error, the fit taken as fixed.
+        mse_se: (l,) standard error of the two together; infinite where nothing can be said.
         optimism: (l,) by how much `mse` is expected to be too low, formula (3); infinite where nothing can be said.
         constant_mse: (l,) of the constant predictor, formula (1).
         constant_mse_se: (l,) its standard error.
@@ -68,6 +79,25 @@ class Quality:
     gain: Floats
     gain_se: Floats
 
+    @property
+    def explained(self) -> Floats:
+        """(l,) gain as a part of the constant predictor's error: R^2 on the private rows; NaN where noise hides it."""
+        return _part(self.gain, self._constant)
+
+    @property
+    def explained_se(self) -> Floats:
+        """(l,) its standard error, to first order."""
+        gain, model = (np.where(np.isinf(each), np.nan, each**2) for each in (self.gain_se, self.mse_se))
+        share, shared = self.explained, (self.constant_mse_se**2 + gain - model) / 2
+        variance = gain - 2 * share * shared + (share * self.constant_mse_se) ** 2
+        return _part(np.sqrt(np.maximum(variance, 0)), self._constant)
+
+    @property
+    def _constant(self) -> Floats:
+        """(l,) error of the constant predictor, corrected for its optimism."""
+        unknown = np.isinf(self.optimism)
+        return np.where(unknown, np.nan, np.where(unknown, 0.0, self.gain) + self.mse + self.optimism)
+
     def verdicts(self) -> tuple[str, ...]:
         """In words, for each target: is the model better than the constant predictor by two standard errors?"""
         better = self.gain > MARGIN * self.gain_se
@@ -80,6 +110,10 @@ class Quality:
             half_width: (l,) original units of one scaled unit of each target.
         """
         return Quality(**{name: value * half_width**2 for name, value in vars(self).items()})
+
+
+def _part(value: Floats, whole: Floats) -> Floats:
+    return np.divide(value, whole, out=np.full_like(whole, np.nan), where=whole > 0)
 
 
 def spent_parameters(equations: NormalEquations, solution: Solution, rows: Rows, residuals: Floats) -> Floats:
@@ -114,6 +148,26 @@ def optimism(square: Floats, spent: Floats, count: int, patients: float) -> Floa
     return np.where(known, (count * (count - 1) / (left * (left - 1)) - 1) * square / patients, np.inf)
 
 
+def for_being_fitted(square: Floats, spent: Floats, count: int) -> tuple[Floats, Floats]:
+    """Formulas (4) and (5), N^2 times what goes on top of the variances of mse and gain; infinite where nothing is left.
+
+    Args:
+        square: (l,) |e|^2.
+        spent: (l,) s, parameters.
+        count: r.
+    """
+    known = count - spent > 3
+    s, left = np.where(known, spent, 0.0), np.where(known, count - spent, 4.0)
+    excess = count * (count - 1) / (left * (left - 1)) - 1
+    first, second = 1 / (left - 1), 1 / ((left - 1) * (left - 3))
+    ratio = s * (s + 2) * second - (s * first) ** 2
+    both = s * (s + 2) * (1 + 2 * count * first + count**2 * second) - (s + count * s * first) ** 2
+    of_mse = 2 * (1 + excess) ** 2 * left + count**2 * ratio - 2 * left**2 / count
+    of_gain = both + 2 * excess**2 * left - 4 * s
+    tau4 = (square / left) ** 2
+    return np.where(known, tau4 * of_mse, np.inf), np.where(known, tau4 * of_gain, np.inf)
+
+
 def estimate(
     rows: Rows, weights: Floats, offsets: Floats, spent: Floats, constant: Floats, constant_spent: int
 ) -> Quality:
@@ -131,28 +185,31 @@ def estimate(
     model, flat = rows.residuals(weights, offsets), rows.y - np.outer(rows.ones, constant)
     model_noise = rows.y_variance + rows.x_variance @ weights**2
     flat_noise = rows.y_variance
-    model_square, flat_square = (model**2).sum(axis=0), (flat**2).sum(axis=0)
-    model_signal = np.maximum(model_square - count * model_noise, 0)
-    flat_signal = np.maximum(flat_square - count * flat_noise, 0)
-    bound = np.sqrt(model_signal * flat_signal)  # Cauchy and Schwarz, so that the variance of the gain is not negative
-    shared_signal = np.clip((model * flat).sum(axis=0) - count * flat_noise, -bound, bound)
+    model_square, flat_square, product = ((a * b).sum(axis=0) for a, b in ((model, model), (flat, flat), (model, flat)))
+    model_signal, flat_signal = model_square - count * model_noise, flat_square - count * flat_noise
+    shared_signal = product - count * flat_noise
+    if not rows.mixed:  # so that no variance is negative; the last by Cauchy and Schwarz
+        model_signal, flat_signal = np.maximum(model_signal, 0), np.maximum(flat_signal, 0)
+        bound = np.sqrt(model_signal * flat_signal)
+        shared_signal = np.clip(shared_signal, -bound, bound)
 
     def covariance(noise: Floats, signal: Floats) -> Floats:
         mixing = 2 * signal**2 / count if rows.mixed else 0.0
         return 2 * count * noise**2 + 4 * noise * signal + mixing
 
     model_variance, flat_variance = covariance(model_noise, model_signal), covariance(flat_noise, flat_signal)
-    gain_variance = model_variance + flat_variance - 2 * covariance(flat_noise, shared_signal)
+    gain_variance = np.maximum(model_variance + flat_variance - 2 * covariance(flat_noise, shared_signal), 0)
+    for_model, for_gain = for_being_fitted(model_square, spent, count)
     mse = (model_square - count * model_noise) / rows.patients
     constant_mse = (flat_square - count * flat_noise) / rows.patients
     model_optimism = optimism(model_square, spent, count, rows.patients)
     flat_optimism = optimism(flat_square, np.full_like(spent, constant_spent), count, rows.patients)
     return Quality(
         mse=mse,
-        mse_se=np.sqrt(model_variance) / rows.patients,
+        mse_se=np.sqrt(np.maximum(model_variance + for_model, 0)) / rows.patients,
         optimism=model_optimism,
         constant_mse=constant_mse,
         constant_mse_se=np.sqrt(flat_variance) / rows.patients,
         gain=constant_mse + np.where(np.isinf(flat_optimism), 0, flat_optimism) - mse - model_optimism,
-        gain_se=np.sqrt(np.maximum(gain_variance, 0)) / rows.patients,
+        gain_se=np.sqrt(np.maximum(gain_variance + for_gain, 0)) / rows.patients,
     )

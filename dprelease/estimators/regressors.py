@@ -6,8 +6,9 @@ Parameters go to ``__init__`` and stay as given; what a fit finds ends in an und
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
@@ -30,6 +31,7 @@ class _Regressor:
             coef_: (l, d) in original units.
             intercept_: (l,) in original units.
             feature_names_in_: d released names.
+            n_features_in_: d.
 
         Raises:
             InvalidInput: as `dprelease.estimators.fit` does.
@@ -38,6 +40,7 @@ class _Regressor:
         self.coef_: Floats = self.result_.coef
         self.intercept_: Floats = self.result_.intercept
         self.feature_names_in_: tuple[str, ...] = self.result_.features
+        self.n_features_in_: int = len(self.result_.features)
         return self
 
     def predict(self, X: npt.ArrayLike, *, clip: bool = False) -> Floats:
@@ -50,9 +53,63 @@ class _Regressor:
             raise InvalidInput(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self.result_.predict(X, clip=clip)
 
+    @overload
+    def score(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, *, multioutput: Literal["uniform_average"] = "uniform_average"
+    ) -> float: ...
+
+    @overload
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike, *, multioutput: Literal["raw_values"]) -> Floats: ...
+
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike, *, multioutput: str = "uniform_average") -> float | Floats:
+        """R^2 of the predictions on rows that the caller holds: not on the private rows, which nobody may see.
+
+        What the release says of the private rows is `result_.quality`. A target that does not vary in `y` scores 1 where
+        every prediction is right and 0 elsewhere, as in scikit-learn.
+
+        Args:
+            X: (rows, d) features in original units, in the order of `feature_names_in_`.
+            y: (rows, l) targets in original units, or (rows,) of a single one.
+            multioutput: ``uniform_average`` for the mean over targets, ``raw_values`` for (l,) one by one.
+
+        Raises:
+            InvalidInput: not fitted yet, or X and y are not at least two rows of finite numbers of these shapes.
+        """
+        predicted, true = self.predict(X), np.asarray(y, dtype=np.float64)
+        if true.ndim == 1 and predicted.shape[1] == 1:
+            true = true[:, None]
+        if true.shape != predicted.shape:
+            raise InvalidInput(
+                f"y must have {len(predicted)} rows and {predicted.shape[1]} columns, as X and the targets do"
+            )
+        if len(true) < 2 or not (np.isfinite(true).all() and np.isfinite(predicted).all()):
+            raise InvalidInput("a score needs at least two rows, all of finite numbers")
+        left, whole = ((true - predicted) ** 2).mean(axis=0), true.var(axis=0)
+        each: Floats = np.where(
+            left == 0, 1.0, 1 - np.divide(left, whole, out=np.ones_like(left), where=np.ptp(true, axis=0) > 0)
+        )
+        if multioutput not in ("uniform_average", "raw_values"):
+            raise InvalidInput(f"multioutput is 'uniform_average' or 'raw_values', not {multioutput!r}")
+        return each if multioutput == "raw_values" else float(each.mean())
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters of ``__init__``."""
         return {"fit_intercept": self.fit_intercept}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters of ``__init__``; what was fitted stays until the next fit.
+
+        Raises:
+            InvalidInput: no such parameter.
+        """
+        unknown = sorted(set(params) - set(self.get_params()))
+        if unknown:
+            raise InvalidInput(
+                f"{type(self).__name__} has no parameter {', '.join(unknown)}; it has {', '.join(self.get_params())}"
+            )
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(fit_intercept={self.fit_intercept})"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators.inference import Inference, plain
 from dprelease.estimators.quality import Quality
+from dprelease.estimators.regression_table import regression_table
 from dprelease.release import Floats
 
 VERSION = 1
@@ -56,6 +60,10 @@ class FitResult:
         guarantee: the release's privacy guarantee in words. Fitting is post-processing: it costs nothing more.
         trust: who has to be trusted for what, in words.
         release: the release's digest.
+        patients: n.
+        mechanism: ``mixed``, ``rows`` or ``moments``.
+        units: released name to the unit that its column was declared in, empty for none.
+        infer: works `inference` out.
     """
 
     method: str
@@ -73,6 +81,19 @@ class FitResult:
     guarantee: tuple[str, ...]
     trust: tuple[str, ...]
     release: str
+    patients: int
+    mechanism: str
+    units: Mapping[str, str]
+    infer: Callable[[], Inference] = field(repr=False)
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates, standard errors and intervals of the population's coefficients; worked out when first asked for."""
+        return self.infer()
+
+    def summary(self) -> str:
+        """The fit as text, in the manner of statistical packages: `print(result.summary())`."""
+        return regression_table(self)
 
     @property
     def verdicts(self) -> tuple[str, ...]:
@@ -97,7 +118,7 @@ class FitResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain data, the same for the same fit; a number that is not finite is None."""
-        quality = {name: _plain(value) for name, value in vars(self.quality).items()}
+        quality = {name: plain(value) for name, value in vars(self.quality).items()}
         return {
             "version": VERSION,
             "release": self.release,
@@ -107,23 +128,21 @@ class FitResult:
             "fit_intercept": self.fit_intercept,
             "targets": list(self.targets),
             "features": list(self.features),
-            "coef": [_plain(row) for row in self.coef],
-            "intercept": _plain(self.intercept),
-            "range": {"lower": _plain(self.lower), "upper": _plain(self.upper)},
-            "constant": {"value": _plain(self.constant), "noise_sd": _plain(self.constant_noise_sd)},
-            "quality": quality | {"verdict": list(self.verdicts)},
+            "coef": plain(self.coef),
+            "intercept": plain(self.intercept),
+            "range": {"lower": plain(self.lower), "upper": plain(self.upper)},
+            "constant": {"value": plain(self.constant), "noise_sd": plain(self.constant_noise_sd)},
+            "quality": quality
+            | {
+                "explained": plain(self.quality.explained),
+                "explained_se": plain(self.quality.explained_se),
+                "verdict": list(self.verdicts),
+            },
+            "inference": self.inference.to_json(),
             "diagnostics": {
                 "smallest_eigenvalue": self.diagnostics.smallest_eigenvalue,
-                "condition_number": _finite(self.diagnostics.condition_number),
+                "condition_number": plain(self.diagnostics.condition_number),
                 "indefinite": self.diagnostics.indefinite,
                 "warnings": list(self.diagnostics.warnings),
             },
         }
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
-
-
-def _plain(values: Floats) -> list[float | None]:
-    return [_finite(value) for value in values]

@@ -2,7 +2,8 @@
 
 What is reported is the mean over draws of the true moments (`_posterior`), and how far the draws differ. Up to
 `WIDEST` variables all entries help to find each; in a wider release the draws would take too long, and the released
-means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise leaves it.
+means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise leaves it. Means and
+spreads of public columns are exact.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ def summarise(moments: NoisyMoments) -> Summary:
     deviation = np.sqrt(np.maximum(np.diagonal(draws, axis1=1, axis2=2)[:, 1:] - mean**2, 0.0))
     correlation = _correlations(draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :])
     unknown = np.full(correlation.shape[1:], np.nan)
+    exact, known = moments.layout.public[1:], moments.gram / moments.rows
+    spread = np.sqrt(np.maximum(np.diag(known)[1:] - known[0, 1:] ** 2, 0.0))
     return Summary(
         names=moments.names,
-        mean=midpoint + half_width * mean.mean(axis=0),
-        mean_sd=half_width * (moments.noise_sd[0, 1:] / moments.rows if wide else mean.std(axis=0)),
-        standard_deviation=half_width * deviation.mean(axis=0),
-        standard_deviation_sd=unknown[0] if wide else half_width * deviation.std(axis=0),
+        mean=midpoint + half_width * np.where(exact, known[0, 1:], mean.mean(axis=0)),
+        mean_sd=half_width * np.where(exact, 0.0, moments.noise_sd[0, 1:] / moments.rows if wide else mean.std(axis=0)),
+        standard_deviation=half_width * np.where(exact, spread, deviation.mean(axis=0)),
+        standard_deviation_sd=half_width * np.where(exact, 0.0, unknown[0] if wide else deviation.std(axis=0)),
         correlation=correlation.mean(axis=0),
         correlation_sd=unknown if wide else correlation.std(axis=0),
     )

@@ -7,7 +7,10 @@ The Gram matrix is that of x = (1, z): the constant, coded as the grid unit G so
     categorical, one level        one variable, +G for the level and -G for ``other`` (a binary)
     categorical, more levels      a 0/G variable for every level and ``other``
 
-Source: joint_moments.md, "Sensitivity"; second_reading.md 3, "Best coding".
+Entries between two public variables, of which the constant is one, are not released: whoever has the public columns computes
+them.
+
+Source: joint_moments.md, "Sensitivity"; second_reading.md 3, "Best coding"; privacy.md 3.4.
 """
 
 from __future__ import annotations
@@ -32,11 +35,13 @@ class Variable:
         name: the released name it stands for; a binary has the name of its declared level.
         kind: ``numeric``, ``binary`` (+G or -G) or ``level`` (0 or G).
         column: position of the declared column it came from.
+        public: whether that column is published exactly.
     """
 
     name: str
     kind: Literal["numeric", "binary", "level"]
     column: int
+    public: bool = False
 
 
 def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:
@@ -44,11 +49,11 @@ def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:
     found = []
     for position, column in enumerate(columns):
         if isinstance(column, NumericColumn):
-            found.append(Variable(column.name, "numeric", position))
+            found.append(Variable(column.name, "numeric", position, column.public))
         elif is_binary(column):
-            found.append(Variable(column.released[0], "binary", position))
+            found.append(Variable(column.released[0], "binary", position, column.public))
         else:
-            found += [Variable(name, "level", position) for name in column.released]
+            found += [Variable(name, "level", position, column.public) for name in column.released]
     return tuple(found)
 
 
@@ -90,10 +95,17 @@ class Layout:
         kinds = np.array(["constant", *(variable.kind for variable in self.variables)])
         owner = np.array([-1, *(variable.column for variable in self.variables)])
         row, column = np.triu_indices(len(kinds))
+        public = self.public
         same = owner[row] == owner[column]
         numeric = kinds[row] == "numeric"
-        noisy = ~same | numeric  # within one declared column only a number's square is neither public nor derived
+        # Within one declared column only a number's square is neither public nor derived.
+        noisy = (~same | numeric) & ~(public[row] & public[column])
         return row[noisy], column[noisy], (same & numeric)[noisy]
+
+    @cached_property
+    def public(self) -> npt.NDArray[np.bool_]:
+        """(p+1,) which entries of x are public: the constant, and the variables of public columns."""
+        return np.array([True, *(variable.public for variable in self.variables)])
 
     @property
     def rows(self) -> Integers:
@@ -115,19 +127,28 @@ class Layout:
         """E, the number of noisy entries: what every party's block has."""
         return len(self.rows)
 
-    def matrix(self, values: npt.NDArray[np.floating[Any]], square: float) -> npt.NDArray[np.float64]:
+    def matrix(
+        self,
+        values: npt.NDArray[np.floating[Any]],
+        square: float,
+        exact: npt.NDArray[np.floating[Any]] | float = 0.0,
+    ) -> npt.NDArray[np.float64]:
         """The symmetric (p+1, p+1) matrix from its E noisy entries, the public ones and the derived ones.
 
         Args:
             values: (E,) noisy entries, any unit.
             square: n times the square of the constant in the same unit, which is also a binary's own entry.
+            exact: (a+1, a+1) entries between public variables, the constant first.
         """
         size = len(self.variables) + 1
         matrix = np.zeros((size, size))
+        matrix[np.ix_(self.public, self.public)] = exact
         matrix[self.rows, self.cols] = values
         matrix[self.cols, self.rows] = values
         matrix[0, 0] = square
         for index, variable in enumerate(self.variables, 1):
+            if variable.public:
+                continue
             if variable.kind == "binary":
                 matrix[index, index] = square
             elif variable.kind == "level":

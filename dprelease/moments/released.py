@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.layout import Layout, is_binary
+from dprelease.moments.layout import Layout, code, is_binary
+from dprelease.moments.ring import product
 from dprelease.moments.scales import released_sd
 
 Floats = npt.NDArray[np.float64]
@@ -57,8 +59,9 @@ class NoisyMoments:
     Attributes:
         layout: variables and entries.
         gram: (p+1, p+1) symmetric; exact and derived entries filled in.
-        noise_sd: (p+1, p+1) standard deviation of the noise of each entry: 0 where it is exact; a level's own entry
-            repeats the noise of its entry with the constant, every other noisy entry above the diagonal is independent.
+        noise_sd: (p+1, p+1) standard deviation of the noise of each entry: 0 where it is exact, as between public variables; a
+            level's own entry repeats the noise of its entry with the constant, every other noisy entry above the diagonal is
+            independent.
         rows: n, patients.
     """
 
@@ -77,6 +80,7 @@ class NoisyMoments:
         scale: float,
         diagonal_scale: float,
         parties: int,
+        public: npt.NDArray[np.int64] | int = 0,
     ) -> NoisyMoments:
         """From released integers.
 
@@ -88,12 +92,12 @@ class NoisyMoments:
             scale: noise scale of each party's share.
             diagonal_scale: the same for squares of numbers.
             parties: m.
+            public: (a+1, a+1) from `public_gram`.
         """
         unit = math.ldexp(1.0, -2 * grid_bits)
         sd = np.where(layout.diagonal, released_sd(diagonal_scale, parties), released_sd(scale, parties))
-        return cls(
-            layout, layout.matrix(values * unit, float(rows)), layout.matrix(sd.astype(np.float64) * unit, 0.0), rows
-        )
+        gram = layout.matrix(values * unit, float(rows), public * unit)
+        return cls(layout, gram, layout.matrix(sd.astype(np.float64) * unit, 0.0), rows)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,11 +112,27 @@ class NoisyMoments:
         Raises:
             InvalidInput: no such released column.
         """
-        places = {name: index for index, name in enumerate(self.names, 1)}
-        for column in self.layout.columns:
-            if released in column.released:
-                return _place(column, released, places)
-        raise InvalidInput(f"not in this release: {released}")
+        if released not in self._places:
+            raise InvalidInput(f"not in this release: {released}")
+        return self._places[released]
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, float, float]]:
+        index = {name: position for position, name in enumerate(self.names, 1)}
+        return {name: _place(column, name, index) for column in self.layout.columns for name in column.released}
+
+
+def public_gram(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int64]:
+    """(a+1, a+1) exact sums over patients of products of the constant and the public variables, squared grid steps.
+
+    Args:
+        codes: (n, d) codes of the public columns, as released.
+        columns: their declarations.
+        grid_bits: b.
+    """
+    constant = np.full((len(codes), 1), 1 << grid_bits, np.int32)
+    rows = np.hstack([constant, code(codes, columns)]) if columns else constant
+    return product(rows, rows, left_bits=grid_bits, right_bits=grid_bits).view(np.int64)
 
 
 def _place(column: Column, released: str, places: dict[str, int]) -> tuple[int, float, float]:

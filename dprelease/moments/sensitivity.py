@@ -1,9 +1,9 @@
 """How far one patient can move the Gram matrix: the sensitivity of joint moments, in exact rationals.
 
-Neighbouring relation: replace-one of a patient's whole row, in all hospitals. x = (w, z) with w the constant and all
-public columns, |w|^2 <= P2, the same on both sides, and z private: p_n numbers in [-1, 1], p_b binaries +-1, g one-hot
-groups coded 0/1. With s = |z|^2 restricted to the numbers, u = their squares, and A = P2 + p_b + g, the part of
-|x|^2 that every row has or reaches,
+Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z) with w the constant and
+all public columns, |w|^2 <= P2, the same on both sides and w w^T not released with noise, and z private: p_n numbers in
+[-1, 1], p_b binaries +-1, g one-hot groups coded 0/1. With s = |z|^2 restricted to the numbers, u = their squares, and
+A = P2 + p_b + g, the part of |x|^2 that every row has or reaches,
 
     D^2 = 1/2 (A + s)^2 + 1/2 (A + s')^2 - <x, x'>^2 + (v - 1/2) sum_c (u_c - u'_c)^2 - (groups in which x, x' differ)
 
@@ -25,6 +25,7 @@ Source: second_reading.md 3 (general formula, derived diagonals, smaller diagona
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -49,23 +50,32 @@ class Sensitivity:
         return self.squared * (rows_per_subject**2 << (4 * grid_bits))
 
 
-def sensitivity(variables: tuple[Variable, ...], public_norm2: Fraction = Fraction(1)) -> Sensitivity:
+def sensitivity(variables: tuple[Variable, ...], public_norm2: Fraction | None = None) -> Sensitivity:
     """The sensitivity of the released entries; derived above.
 
     Args:
         variables: all parties' coded columns.
-        public_norm2: P2, the largest squared norm of the constant (1) and the public columns of a row.
+        public_norm2: P2, the largest squared norm of the constant (1) and the public columns of a row; unless given, what
+            their bounds allow: 1 more for each public number, binary and group.
 
     Raises:
-        InvalidInput: no variable, or P2 is below that of the constant alone.
+        InvalidInput: no private variable, or P2 is below that of the constant alone.
     """
-    if not variables or public_norm2 < 1:
-        raise InvalidInput("joint moments need a column, and the constant column's squared norm is 1")
-    numbers = sum(variable.kind == "numeric" for variable in variables)
-    binaries = sum(variable.kind == "binary" for variable in variables)
-    groups = len({variable.column for variable in variables if variable.kind == "level"})
+    numbers, binaries, groups = _kinds(variable for variable in variables if not variable.public)
+    if public_norm2 is None:
+        public_norm2 = Fraction(1 + sum(_kinds(variable for variable in variables if variable.public)))
+    if not numbers + binaries + groups or public_norm2 < 1:
+        raise InvalidInput("joint moments need a private column, and the constant column's squared norm is 1")
     beta, gamma = numbers + binaries + groups, numbers + binaries
     if public_norm2 <= gamma:
         weight = public_norm2 + groups + binaries + Fraction(numbers + 1, 2)
         return Sensitivity((public_norm2 + beta) ** 2, weight)
     return Sensitivity((public_norm2 + beta) ** 2 - (public_norm2 - gamma) ** 2 - groups, Fraction(1))
+
+
+def _kinds(variables: Iterable[Variable]) -> tuple[int, int, int]:
+    """How many numbers, binaries and groups there are."""
+    found = tuple(variables)
+    kinds = [variable.kind for variable in found]
+    groups = {variable.column for variable in found if variable.kind == "level"}
+    return kinds.count("numeric"), kinds.count("binary"), len(groups)

@@ -24,9 +24,9 @@ from pathlib import Path
 from dprelease.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyRequests
 from dprelease.manifest import BlockEntry
+from dprelease.release_folder import BLOCKS, ReleaseFolder
 from learner.hub.disk import lock, on_disk, put_at
 from learner.hub.record import Record
-from learner.release_folder import BLOCKS, ReleaseFolder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

@@ -51,12 +51,13 @@ class JointWork:
             approvals: every party's, checked under the pins.
 
         Raises:
-            DataRefused: our rows are not those that were approved.
+            DataRefused: our rows are not those that were approved, or a column of them became public since.
             IntegrityError: a peer sent something that does not belong to this session; it is named.
             PeerUnavailable: the relay is away; try again.
             Conflict: nothing is reserved for the release.
         """
         desk, spec, party = self._desk, record.spec, self._desk.settings.name
+        desk.check_acts(spec)  # rows are held between looks, and a column may have become public since
         if len(spec.parties) == 1:
             desk.require(record.release, "reserve")
             return privatize_moments(self._bounded(record), spec, party, {}, {}, self._noise)

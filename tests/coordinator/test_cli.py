@@ -23,9 +23,12 @@ from coordinator.clock import utc_now
 from coordinator.lifecycle import Approved, PublicationAuthorized, Published
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
+from dprelease.calibration import budget
 from dprelease.certificates import certificate_fingerprint, read_identity
 from dprelease.invite import Invite
+from dprelease.price import mu2_text
 from dprelease.settings import read_settings
+from dprelease.spec import Target
 from tests.coordinator.office import Office, catalogue
 
 STUDY = """
@@ -142,7 +145,7 @@ def test_init_prints_the_fingerprint_and_refuses_to_overwrite(home: Path) -> Non
     assert "left as it is" in again.stderr
     other = init(home.parent / "other")
     assert certificate_fingerprint((home.parent / "other" / "root.pem").read_bytes()) in other.stdout
-    assert "mu^2 = 0.41955" in other.stdout
+    assert f"mu^2 = {mu2_text(budget(Target(scope='joint', epsilon=3.0, delta=1e-6)))}, (epsilon" in other.stdout
 
 
 def test_init_refuses_a_plan_that_cannot_work(tmp_path: Path) -> None:

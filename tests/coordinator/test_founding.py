@@ -92,6 +92,7 @@ def test_an_empty_folder_will_do(tmp_path: Path) -> None:
     "changed",
     [
         {"name": "no spaces please"},
+        {"name": "FAKE-trio"},
         {"hosts": ("https://office",)},
         {"hub_hosts": ("",)},
         {"epsilon": 0.0},

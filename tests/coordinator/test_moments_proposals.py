@@ -19,6 +19,7 @@ from dprelease.errors import Conflict, InvalidInput, SpecRefused
 from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
+from dprelease.price import mu2_text
 from dprelease.settings import read_settings
 from dprelease.spec import JointMoments, ReleaseSpec
 from tests.coordinator.office import COLUMNS, NOW, RUN_TIME, Office, catalogue, request
@@ -137,9 +138,9 @@ def test_every_party_is_charged_all_of_it(office: Office) -> None:
     assert propose(office, mechanism="mixed", epsilon=1.9, k=10).spec.mechanism == "mixed"
     with pytest.raises(InvalidInput) as refused:
         propose(office, epsilon=1.9)
-    total = float(budget(request(epsilon=1.9).target()))
-    assert f"north: {total:.4g} > " in refused.value.message
-    assert f"south: {total:.4g} > " in refused.value.message
+    total = mu2_text(budget(request(epsilon=1.9).target()))
+    assert f"north: {total} > " in refused.value.message
+    assert f"south: {total} > " in refused.value.message
     assert "every party is charged all of it" in refused.value.message
 
 

@@ -22,7 +22,7 @@ def make_block(values: list[int] | None = None) -> Block:
 def test_bytes_written_out() -> None:
     data = make_block().to_bytes()
     header = (
-        f'{{"columns":4,"format":1,"party":"north","rows":3,"spec":"{SPEC.digest()}"}}'.encode()  # canonical JSON
+        f'{{"columns":4,"format":1,"party":"north","public":0,"rows":3,"spec":"{SPEC.digest()}"}}'.encode()  # canonical JSON
     )
     numbers = b"".join(value.to_bytes(8, "little", signed=True) for value in range(-4, 8))
     assert data == MAGIC + len(header).to_bytes(4, "little") + header + numbers

@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.accounting import check_spec
 from dprelease.columns import Column
+from dprelease.errors import InvalidInput
 from dprelease.gaussian import mu_of
 from dprelease.planning import MixingPlan, plan_mixing
 from dprelease.spec import Target
@@ -35,13 +36,26 @@ def test_rules_written_out(rows: int, epsilon: float, subject_rows: int) -> None
     wanted = math.ceil(math.sqrt((0.1 * nu) ** 2 + P * nu))
     assert plan.noise_variance == pytest.approx(s2, rel=1e-12)
     assert plan.outputs == min(rows, max(3 * P, wanted))
-    assert float(plan.anchor_weight) == pytest.approx(min(0.3, max(0.02, 300 * s2 / rows**2)), abs=5e-4)
+    assert float(plan.anchor_weight) == pytest.approx(min(0.3, max(0.02, 1500 * s2 / rows**2)), abs=5e-4)
     assert (plan.rows, plan.columns) == (rows, P)
 
 
 def test_a_per_party_target_averages_the_parties_own_noise_over_columns() -> None:
     plan = plan_mixing(1000, PARTIES, target("per-party"))
     assert plan.noise_variance == pytest.approx((3 * 12 + 4 * 6) / P / mu_of(1.0, 1e-5) ** 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("scope", ["joint", "per-party"])
+def test_noise_is_averaged_over_private_columns_only(scope: str) -> None:
+    shown = numeric("seen").model_copy(update={"public": True})
+    beside = plan_mixing(1000, {"a": PARTIES["a"], "c": (shown,)}, target(scope))
+    assert beside.noise_variance == plan_mixing(1000, {"a": PARTIES["a"]}, target(scope)).noise_variance
+    assert beside.columns == 4
+
+
+def test_there_is_nothing_to_plan_where_every_column_is_public() -> None:
+    with pytest.raises(InvalidInput, match="nothing to protect"):
+        plan_mixing(1000, {"c": (numeric("seen").model_copy(update={"public": True}),)}, target())
 
 
 @pytest.mark.parametrize("rows", [1, 5, 20, 10**7])

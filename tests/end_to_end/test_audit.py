@@ -14,8 +14,9 @@ import pytest
 
 from audit import audit
 from audit.__main__ import main
-from demo.consortium import Consortium
+from demo.consortium import Consortium, wait_for
 from tests.end_to_end.hospitals import IDENTIFIER_MARK, Hospital, final_state, found, numeric, propose
+from tests.end_to_end.test_public import clinic, knows_of
 
 pytestmark = pytest.mark.end_to_end
 
@@ -24,16 +25,24 @@ ROWS = 200
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The states after one release; its digest."""
+    """The states after one release beside a public column of the clinic; its digest."""
     random = np.random.default_rng(7)
+    columns = {"clinic": ("dose", "age"), "ward": ("pain",)}
     hospitals = [
-        Hospital(name, {column: numeric(0, 10)}, {column: [*map(float, random.uniform(0, 10, ROWS))]})
-        for name, column in (("clinic", "dose"), ("ward", "pain"))
+        Hospital(
+            name,
+            {column: numeric(0, 93) for column in names},
+            {column: [*map(float, random.uniform(0, 93, ROWS))] for column in names},
+            policy='[policy.auto_approve]\nguarantees = ["DP", "label-DP"]\n',
+        )
+        for name, names in columns.items()
     ]
     folder = tmp_path_factory.mktemp("audit") / "consortium"
     with Consortium(folder) as consortium:
         found(consortium, hospitals)
-        release = propose(consortium, hospitals)
+        clinic(consortium, "public", "declare", "age", "--irrevocable")
+        wait_for(lambda: knows_of(consortium, "age"), 60, "the clinic to report its public column")
+        release = propose(consortium, hospitals, mechanism="mixed", public_side="features")
         assert final_state(consortium, release) == "PUBLISHED"
     return folder, release
 
@@ -95,6 +104,18 @@ BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
         lambda folder, release: _ledger(folder, "DELETE FROM entries WHERE kind = 'send'"),
         "without one reservation, charge and sending",
     ),
+    "nobody declared the public column": (
+        lambda folder, release: _ledger(folder, "DELETE FROM entries WHERE kind = 'public'"),
+        "shows age exactly",
+    ),
+    "the column was declared public too late": (
+        lambda folder, release: _ledger(folder, "UPDATE entries SET number = 99 WHERE kind = 'public'"),
+        "shows age exactly",
+    ),
+    "other bounds were declared public": (
+        lambda folder, release: _ledger(folder, "UPDATE entries SET detail = replace(detail, '93', '94')"),
+        "shows age exactly",
+    ),
     "the office cancelled what is public": (
         lambda folder, release: _office(folder, "UPDATE releases SET state = 'CANCELLED'"),
         "CANCELLED at the office",
@@ -116,15 +137,15 @@ BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
         "private cell or identifier",
     ),
     "a cell in the hub's storage": (
-        lambda folder, release: (_published(folder, release) / "note").write_text(_a_cell(folder)),
+        lambda folder, release: (_published(folder, release) / "note").write_text(_a_cell(folder, "dose")),
         "private cell or identifier",
     ),
 }
 
 
-def _a_cell(folder: Path) -> str:
+def _a_cell(folder: Path, column: str) -> str:
     header, first, *_ = (folder / "clinic" / "table.csv").read_text().splitlines()
-    return first.split(",")[header.replace('"', "").split(",").index("dose")]
+    return first.split(",")[header.replace('"', "").split(",").index(column)]
 
 
 def test_honest_states_pass(finished: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +162,13 @@ def test_a_broken_state_is_caught(finished: tuple[Path, str], tmp_path: Path, na
     wreck(copy, release)
     violations = audit(copy)
     assert any(words in violation.what for violation in violations), violations
+
+
+def test_a_cell_of_a_public_column_is_no_disclosure(finished: tuple[Path, str], tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(finished[0], copy)
+    (copy / "hub.log").write_text(_a_cell(copy, "age"))
+    assert audit(copy) == []
 
 
 def test_a_folder_without_states_is_no_success(tmp_path: Path) -> None:

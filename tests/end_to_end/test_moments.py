@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from demo.consortium import Consortium, wait_for
 from dprelease.release import Release
-from learner.release_folder import ReleaseFolder
+from dprelease.release_folder import ReleaseFolder
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
 
 pytestmark = pytest.mark.end_to_end

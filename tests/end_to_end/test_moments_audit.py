@@ -26,8 +26,8 @@ from coordinator.console import opened
 from coordinator.settings import CoordinatorSettings
 from demo.consortium import Consortium, wait_for
 from dprelease.gaussian import mu_of
+from dprelease.release_folder import ReleaseFolder
 from dprelease.settings import read_settings
-from learner.release_folder import ReleaseFolder
 from tests.end_to_end.hospitals import Hospital, found, numeric, scaled_gram
 from tests.statistical.auditor import Audit, Sighting, audit_known
 

@@ -10,12 +10,12 @@ from typing import Any
 import grpc
 import pytest
 
+from dprelease.release_folder import ReleaseFolder
 from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import connect
 from learner.hub.publish import Signer
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
-from learner.release_folder import ReleaseFolder
 from learner.trust import Trusted
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import CONSORTIUM, FakeCoordinator, Member, Sealed, World, publish_to

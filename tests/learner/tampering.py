@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dprelease.canonical import canonical_bytes
 from dprelease.manifest import Manifest, sign_manifest
-from learner.release_folder import ReleaseFolder
+from dprelease.release_folder import ReleaseFolder
 from tests.learner.world import World, mint
 
 Tamper = Callable[[ReleaseFolder, World], None]

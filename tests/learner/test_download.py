@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable
+from dprelease.release_folder import ReleaseFolder
 from dprelease.wire.v1 import release_pb2
 from learner import download
 from learner.download import Patience, fetch
 from learner.hub.storage import Storage
 from learner.library import Library
-from learner.release_folder import ReleaseFolder
 from learner.trust import Trusted
 from tests.learner.tampering import BLOCKS, MANIFEST, copy
 from tests.learner.world import FolderSource, Sealed, World, mint, publish_to

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from dprelease.release_folder import ReleaseFolder
 from learner.export import CONSTANT, WRITERS, Table, table
 from learner.hub.storage import Storage
 from learner.library import Opened, open_verified
-from learner.release_folder import ReleaseFolder
 from learner.trust import TrustStore
 from tests.learner.world import CONSORTIUM, World, publish_to
 

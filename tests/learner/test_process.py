@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from learner.release_folder import ReleaseFolder
+from dprelease.release_folder import ReleaseFolder
 from learner.trust import TrustStore
 from tests.learner.world import CONSORTIUM, PATIENCE_SECONDS, World
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.release_folder import ReleaseFolder
 from learner.library import Library, check_prefix, open_verified
-from learner.release_folder import ReleaseFolder
 from learner.trust import TrustStore, check_fingerprint, default_home, read_root
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, mint

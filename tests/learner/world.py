@@ -23,6 +23,7 @@ from dprelease.certificates import Identity, read_identity
 from dprelease.columns import Column
 from dprelease.errors import Conflict, NotFound, PeerUnavailable
 from dprelease.manifest import BlockEntry, sign_block
+from dprelease.release_folder import ReleaseFolder
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
@@ -32,7 +33,6 @@ from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2, release_pb2
 from learner.hub.publish import Signer, prepare
 from learner.hub.record import Record, checked_record
 from learner.hub.storage import Storage
-from learner.release_folder import ReleaseFolder
 from learner.settings import HubSettings
 from tests.support.noise import SeededNoise
 from tests.support.specs import TWO_PARTIES, build_spec, private_blocks

@@ -70,6 +70,8 @@ def test_there_are_the_commands_that_the_manual_names() -> None:
         ("peers", "list"),
         ("peers", "pin"),
         ("peers", "forget"),
+        ("public", "declare"),
+        ("public", "list"),
     }
 
 
@@ -93,7 +95,7 @@ def test_outputs_for_machines_parse(proposed: tuple[World, str]) -> None:
     shown = json.loads(world.north.run("review", "show", release[:6], "--json").stdout)
     assert shown["release"] == release
     ledger = json.loads(world.north.run("ledger", "show", "--json").stdout)
-    assert (ledger["cap_mu2"], ledger["reserved_mu2"], ledger["charged_mu2"]) == (0.5, 0.01, 0.0)
+    assert (ledger["cap_mu2"], ledger["reserved_mu2"], ledger["charged_mu2"]) == ("1/2", "1/100", "0")
     assert [entry["kind"] for entry in ledger["entries"]] == ["open", "reserve"]
     peers = json.loads(world.north.run("peers", "list", "--json").stdout)
     assert peers == {"south": world.members["south"].fingerprint}
@@ -110,6 +112,7 @@ def test_every_output_for_machines_was_looked_at() -> None:
         ("review", "show"),
         ("ledger", "show"),
         ("peers", "list"),
+        ("public", "list"),
     }
 
 

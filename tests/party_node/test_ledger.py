@@ -119,7 +119,16 @@ def test_what_is_beyond_the_cap_is_refused_and_not_written(ledger: Ledger) -> No
     assert (ledger.entries(), ledger.balance("cohort"), ledger.stage("cohort", B)) == (before, balance, "")
 
 
-@pytest.mark.parametrize("mu2", [Fraction(0), Fraction(-1, 100)])
+def test_several_columns_become_public_together_or_not_at_all(ledger: Ledger) -> None:
+    with pytest.raises(TypeError):
+        ledger.declare_public("cohort", [{"title": "one"}, {"title": object()}])  # type: ignore[dict-item]
+    assert kinds(ledger) == ["open"]
+    ledger.declare_public("cohort", [{"title": "one"}, {"title": "two"}])
+    assert kinds(ledger) == ["open", "public", "public"]
+    assert ledger.verify()
+
+
+@pytest.mark.parametrize("mu2", [Fraction(-1), Fraction(-1, 100)])
 def test_nothing_is_reserved_for_nothing(ledger: Ledger, mu2: Fraction) -> None:
     with pytest.raises(InvalidInput):
         reserve(ledger, A, mu2)

@@ -23,6 +23,7 @@ LIMITS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"parties": ("east",)}, {"parties": ("south",)}, "parties south are not among those allowed"),
     ({"columns": ("age",)}, {"columns": ("age", "sex")}, "columns sex are not among those allowed"),
     ({"mechanisms": ("rows",)}, {"mechanisms": ("mixed",)}, "mechanism mixed is not among those allowed"),
+    ({"guarantees": ("label-DP",)}, {"guarantees": ("DP",)}, "a guarantee of DP is not among those allowed"),
     ({"max_epsilon": 0.99}, {"max_epsilon": 1.0}, "joint epsilon = 1 exceeds 0.99"),
     ({"max_delta": 9e-6}, {"max_delta": 1e-5}, "delta = 1e-05 exceeds 9e-06"),
     ({"max_total_epsilon": 0.5}, {"max_total_epsilon": 1.0}, "would exceed 0.5"),

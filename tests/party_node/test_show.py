@@ -10,7 +10,7 @@ import pytest
 from dprelease.accounting import guarantee
 from dprelease.errors import InvalidInput
 from party_node.show import _published, screen
-from tests.party_node.world import ROWS, World
+from tests.party_node.world import CAP, ROWS, World
 from tests.support.specs import build_spec
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]Age[/red] [/nothing] :smile: \u202eesrever"
@@ -33,9 +33,9 @@ def test_the_card_says_what_would_be_published_and_what_it_costs(careful: World)
     assert shown["joint_epsilon"] == given.joint_epsilon
     assert shown["own_epsilon"] == given.party("north").epsilon
     assert shown["epsilon_of_others_against_us"] == given.against({"north"})
-    assert shown["costs_mu2"] == pytest.approx(float(given.party("north").mu2))
-    assert shown["budget"]["spent_mu2_before"] == 0
-    assert shown["budget"]["spent_mu2_after"] == pytest.approx(shown["costs_mu2"])
+    cost = given.party("north").mu2
+    assert shown["costs_mu2"] == shown["budget"]["spent_mu2_after"] == str(cost)
+    assert (shown["budget"]["spent_mu2_before"], shown["budget"]["left_mu2_after"]) == ("0", str(CAP - cost))
     assert shown["budget"]["spent_epsilon_after"] == pytest.approx(given.party("north").epsilon)
     assert shown["guarantee"] == list(given.words())
     assert (shown["first"], shown["status"], shown["decide_before"]) == ([], "waiting", spec.expires)

@@ -66,6 +66,7 @@ def build_spec(
     keys: Mapping[str, str] | None = None,
     curious: int | None = None,
     dealer: str | None = None,
+    guarantee: str | None = None,
     title: str = "a test release",
 ) -> ReleaseSpec:
     """A sound spec: shares of the target and the least noise that keeps to them.
@@ -85,6 +86,7 @@ def build_spec(
         curious: t, for ``moments``; 1 unless told, 0 for one party.
         dealer: for ``moments``; rotating wherever that is possible, unless told.
         keys: party to key fingerprint; made up where nothing is signed.
+        guarantee: what it is called; DP, or feature-DP where a column is public, unless told.
         title: tells two otherwise equal releases apart.
     """
     mixing = Mixing(outputs=outputs, seed=seed.hex()) if mechanism == "mixed" else None
@@ -103,6 +105,7 @@ def build_spec(
             party_noise(party, mu2, sensitivity2[party], outputs if mixing else 1, Fraction(weight))
             for party, mu2 in shares(target, sensitivity2).items()
         )
+    public = any(column.public for columns in parties.values() for column in columns)
     named = keys or {party: sha256(party.encode()) for party in parties}
     return ReleaseSpec.model_validate(
         {
@@ -112,6 +115,7 @@ def build_spec(
             "rows": rows,
             "rows_per_subject": rows_per_subject,
             "alignment": hashlib.sha256(b"alignment").hexdigest(),
+            "guarantee": guarantee or ("feature-DP" if public else "DP"),
             "mechanism": mechanism,
             "mixing": mixing,
             "moments": moments,

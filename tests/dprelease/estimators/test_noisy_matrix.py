@@ -42,14 +42,15 @@ def test_errors_of_fixed_models_are_unbiased_and_their_standard_errors_right():
     """Models on every kind of column, fixed in advance: mean and variance over 400 releases, within five standard errors."""
     generator, draws = np.random.default_rng(3), 400
     features = [1, 2, 3, 5, 6]
-    weights, offset, constant = np.array([0.4, -0.5, 0.2, 0.3, -0.2]), 0.1, 0.05
-    known = Solution(weights[:, None], np.eye(5), 1.0, 1.0, singular=False)
+    fixed, constant = np.array([0.1, 0.4, -0.5, 0.2, 0.3, -0.2]), 0.05
+    known = Solution(fixed[1:, None], np.eye(5), 1.0, 1.0, singular=False)
     estimates = []
     for _ in range(draws):
         moments = noisy_moments(MIXED, ROWS, 0.02, generator)
-        estimates.append(_quality(moments, features, Y, weights, offset, constant, True, known))
+        quality = _quality(moments, features, [Y], -fixed[:, None], np.array([-constant]), known, intercept=True)
+        estimates.append([value[0] for value in vars(quality).values()])
     mse, mse_se, too_low, flat, flat_se, gain, gain_se = np.array(estimates).T
-    model = true_error(np.append(offset, weights), features)
+    model = true_error(fixed, features)
     still = true_error(np.array([constant]), [])
     for values, expected, sd in ((mse, model, mse_se[0]), (flat, still, flat_se[0])):
         assert abs(values.mean() - expected) < 5 * sd / np.sqrt(draws)
@@ -92,3 +93,35 @@ def test_the_constant_stays_in_its_range():
 def test_features_that_repeat_each_other_are_refused():
     with pytest.raises(InvalidInput, match="singular"):
         inverted(noisy_moments(MIXED, ROWS, 0.0), [4, 5, 6, 7], [Y], LOWER, intercept=True)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_targets_of_every_kind_together_are_targets_one_by_one(intercept: bool):
+    moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(7))
+    targets, lower = [Y, 5, 2, 6], np.array([-1.0, 0.0, -1.0, 0.0])
+    together = inverted(moments, [1, 3], targets, lower, intercept=intercept)
+    for index, target in enumerate(targets):
+        alone = inverted(moments, [1, 3], [target], lower[[index]], intercept=intercept)
+        np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9)
+        for name, values in vars(together.quality).items():
+            np.testing.assert_allclose(values[index], vars(alone.quality)[name][0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("features", "target"), [([1, 3, 5, 6], Y), ([1, 2, Y], 5), ([1, 5, Y], 3), ([4, 5], 1)])
+def test_standard_errors_follow_from_every_noisy_entry_by_itself(features: list[int], target: int):
+    """By how much an error of 1 in one released entry moves what is estimated, squared and summed."""
+    moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(8))
+    layout, found = moments.layout, inverted(moments, features, [target], LOWER, intercept=True)
+    model, flat = np.zeros(9), np.zeros(9)
+    model[features], model[0], flat[0] = -found.weights[:, 0], -found.offsets[0], -found.constant[0]
+    model[target] = flat[target] = 1.0
+    moved = [layout.matrix(entry, 0.0) for entry in np.eye(layout.entries)]
+    by_model, by_flat = ([u @ matrix @ u for matrix in moved] for u in (model, flat))
+    sd = moments.noise_sd[layout.rows, layout.cols] / moments.rows
+    quality = found.quality
+    for value, moves in (
+        (quality.mse_se, by_model),
+        (quality.constant_mse_se, by_flat),
+        (quality.gain_se, np.subtract(by_flat, by_model)),
+    ):
+        np.testing.assert_allclose(value[0], np.linalg.norm(moves * sd), rtol=1e-9)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from dprelease.errors import InvalidInput
+from dprelease.block import Block, expected_header
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.estimators import fit
+from dprelease.manifest import sign_manifest
 from dprelease.release import Release
+from dprelease.verification import verify_release
 from tests.dprelease.estimators.conftest import (
     every_case,
     every_case_but_dgm,
@@ -15,7 +20,7 @@ from tests.dprelease.estimators.conftest import (
     released,
 )
 from tests.support.noise import SeededNoise
-from tests.support.specs import numeric
+from tests.support.specs import build_spec, new_consortium, numeric, publish
 
 
 @pytest.mark.parametrize(
@@ -33,10 +38,22 @@ def test_a_method_refuses_what_it_does_not_read(noisy: Release, method: str, say
 
 
 @every_case
-def test_bad_names_are_refused_before_anything_is_fitted(noisy: Release, method: str):
-    for targets, features in ((["weight"], None), (["score"], ["weight"]), (["score"], ["score"]), (["score"], [])):
-        with pytest.raises(InvalidInput):
-            fit(noisy, targets, features, method)
+@pytest.mark.parametrize(
+    ("targets", "features", "says"),
+    [
+        (["weight"], None, "not in this release: weight; it has age, sex=female"),
+        (["score"], ["weight"], "not in this release: weight; it has age, sex=female"),
+        ([], None, "name at least one target out of age"),
+        ("score", None, r"give names as a list: \['score'\] instead of 'score'"),
+        (["score"], [], "no feature is left to fit on"),
+        (["score", "dose", "age", "sex", "glucose"], None, "no feature is left to fit on"),
+        (["score"], ["score"], "a target's own column cannot be a feature: leave out score"),
+        (["sex=male"], ["sex=other"], "a target's own column cannot be a feature: leave out sex=other"),
+    ],
+)
+def test_bad_names_are_refused_before_anything_is_fitted(noisy: Release, method: str, targets, features, says: str):
+    with pytest.raises(InvalidInput, match=says):
+        fit(noisy, targets, features, method)
 
 
 @every_case_but_dgm
@@ -49,11 +66,58 @@ def test_a_singular_gram_matrix_is_refused_with_the_way_out(method: str, mechani
         fit(release, ["y"], ["x", "same"], method)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("method", ["calibrated", "ols", "rmgm"])
-def test_more_features_than_mixing_rows_are_refused(method: str):
+def test_more_features_than_released_rows_are_refused_with_how_many_can_be_fitted(method: str, fit_intercept: bool):
+    """Of an anchor and three mixing rows an intercept takes one; rmgm, and calibrated without intercept, skip the anchor."""
     release = released(exact_codes(50), outputs=3, noise=SeededNoise(7), noise_sd=0.5)
-    with pytest.raises(InvalidInput, match="singular; fit fewer features"):
-        fit(release, ["score"], None, method, fit_intercept=False)
+    rows = 4 if method == "ols" or (method == "calibrated" and fit_intercept) else 3
+    most = rows - fit_intercept
+    with pytest.raises(InvalidInput, match=rf"features are too many for {rows} released rows.* at most {most}, or ask"):
+        fit(release, ["score"], ["age", "sex", "glucose", "dose"][: most + 1], method, fit_intercept)
+    assert np.isfinite(fit(release, ["score"], ["age", "glucose"][:most], method, fit_intercept).coef).all()
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_rows_that_declare_no_noise_are_refused(noisy: Release):
+    silent = tuple(noise.model_copy(update={"scale": 0.0}) for noise in noisy.spec.noise if noise.party == "south")
+    loud = tuple(noise for noise in noisy.spec.noise if noise.party == "north")
+    forged = Release(noisy.spec.model_copy(update={"noise": (*loud, *silent)}), noisy.blocks, noisy.guarantee)
+    with pytest.raises(InvalidInput, match="declares no noise for glucose, score, so it is not what hospitals approve"):
+        fit(forged, ["score"], ["age", "glucose"])
+
+
+def test_moments_that_declare_no_noise_are_refused():
+    spec = build_spec({"north": (numeric("x"), numeric("y"))}, mechanism="moments", rows=20)
+    assert spec.moments is not None
+    silent = spec.moments.model_copy(update={"scale": 0.0})
+    shape = (1, spec.layout.entries)
+    block = Block(expected_header(spec, "north"), np.zeros(shape, np.int64))
+    forged = Release(spec.model_copy(update={"moments": silent}), {"north": block}, ())
+    with pytest.raises(InvalidInput, match="declares no noise for x, y"):
+        fit(forged, ["y"], ["x"])
+
+
+@pytest.mark.parametrize(
+    ("scale", "says"),
+    [
+        (None, "noise.0.scale: Field required"),
+        (0.0, "north"),
+        (-1.0, "noise.0.scale: Input should be greater"),
+        ("nan", "noise.0.scale: Input should be a valid number"),
+    ],
+)
+def test_a_manifest_without_a_noise_scale_never_becomes_a_release(scale: object, says: str):
+    consortium = new_consortium("north", "south")
+    published = publish(consortium, build_spec(keys=consortium.keys), SeededNoise(3))
+    data = json.loads(published.manifest)
+    data["spec"]["noise"][0]["scale"] = scale
+    if scale is None:
+        del data["spec"]["noise"][0]["scale"]
+    forged = json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
+    signature = sign_manifest(consortium.hub.key, forged)
+    with pytest.raises(IntegrityError, match=says):
+        verify_release(forged, signature, published.blocks.__getitem__, published.root)
 
 
 def test_dgm_solves_an_indefinite_hessian_and_says_what_it_is_worth():

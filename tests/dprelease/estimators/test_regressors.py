@@ -37,6 +37,7 @@ def test_a_class_gives_what_the_function_gives(noisy: Release, method: str, fit_
     np.testing.assert_array_equal(made.coef_, result.coef)
     np.testing.assert_array_equal(made.intercept_, result.intercept)
     assert made.feature_names_in_ == result.features
+    assert made.n_features_in_ == 2
     assert made.result_.to_json() == result.to_json()
     rows = np.array([[40.0, 5.0], [1e5, 5.0]])
     np.testing.assert_array_equal(made.predict(rows), result.predict(rows))
@@ -51,6 +52,57 @@ def test_parameters_stay_as_given_and_default_as_published(method: str):
     assert type(made)(**CLASSES[method](fit_intercept=True).get_params()).fit_intercept is True
     with pytest.raises(InvalidInput, match="call fit first"):
         made.predict(np.zeros((1, 1)))
+
+
+def test_parameters_can_be_set_and_wrong_ones_are_refused(noisy_mixed: Release):
+    made = Calibrated()
+    assert made.set_params(fit_intercept=False) is made
+    assert made.get_params() == {"fit_intercept": False}
+    assert made.set_params().get_params() == {"fit_intercept": False}
+    made.fit(noisy_mixed, ["score"], ["age"])
+    assert made.result_.fit_intercept is False
+    with pytest.raises(InvalidInput, match="Calibrated has no parameter alpha, ridge; it has fit_intercept"):
+        made.set_params(ridge=1.0, alpha=2, fit_intercept=True)
+    assert made.get_params() == {"fit_intercept": False}
+
+
+def test_a_score_is_r_squared_on_the_callers_rows_in_their_units(noisy_mixed: Release):
+    made = Calibrated().fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
+    generator = np.random.default_rng(3)
+    rows = np.column_stack([generator.uniform(0, 120, 50), generator.uniform(2, 30, 50)])
+    true = made.predict(rows) + generator.normal(size=(50, 2)) * [5.0, 0.5]
+    each = [
+        1 - np.mean((true[:, place] - made.predict(rows)[:, place]) ** 2) / np.var(true[:, place]) for place in (0, 1)
+    ]
+    np.testing.assert_allclose(made.score(rows, true, multioutput="raw_values"), each, rtol=1e-12)
+    assert made.score(rows, true) == pytest.approx(np.mean(each), rel=1e-12)
+    assert max(each) < 1 - 1e-3
+    single = Calibrated().fit(noisy_mixed, ["score"], ["age", "glucose"])
+    assert single.score(rows, true[:, 0]) == single.score(rows, true[:, :1]) < 1
+    assert single.score(rows, single.predict(rows)) == 1.0
+
+
+def test_a_target_that_does_not_vary_scores_one_or_nothing(noisy_mixed: Release):
+    made = Calibrated().fit(noisy_mixed, ["score"], ["age", "glucose"])
+    rows = np.tile([[40.0, 5.0]], (3, 1))
+    assert made.score(rows, made.predict(rows)) == 1.0
+    assert made.score(rows, made.predict(rows) + 1.0) == 0.0
+
+
+def test_a_score_needs_rows_that_fit_the_model(noisy_mixed: Release):
+    made = Calibrated().fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
+    rows = np.array([[40.0, 5.0], [50.0, 6.0]])
+    for wrong in (np.zeros(2), np.zeros((2, 1)), np.zeros((3, 2))):
+        with pytest.raises(InvalidInput, match="y must have 2 rows and 2 columns"):
+            made.score(rows, wrong)
+    with pytest.raises(InvalidInput, match="at least two rows, all of finite numbers"):
+        made.score(rows[:1], np.zeros((1, 2)))
+    with pytest.raises(InvalidInput, match="at least two rows, all of finite numbers"):
+        made.score(rows, [[1.0, np.nan], [0.0, 0.0]])
+    with pytest.raises(InvalidInput, match="'uniform_average' or 'raw_values', not 'mean'"):
+        made.score(rows, np.zeros((2, 2)), multioutput="mean")  # type: ignore[call-overload]
+    with pytest.raises(InvalidInput, match="call fit first"):
+        Calibrated().score(rows, np.zeros((2, 2)))
 
 
 def test_the_table_and_the_classes_name_the_same_methods():

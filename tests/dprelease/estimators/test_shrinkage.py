@@ -9,7 +9,8 @@ from benchmarks import moments_utility as utility
 from dprelease.errors import InvalidInput
 from dprelease.estimators import _shrinkage
 from dprelease.estimators._posterior import posterior
-from dprelease.estimators._shrinkage import restricted, shrunken
+from dprelease.estimators._shared_block import shared_block
+from dprelease.estimators._shrinkage import shrunken
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 
 ROWS = mixed_rows(3000)
@@ -33,9 +34,22 @@ def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("widest", [64, 4])
-def test_targets_together_are_targets_one_by_one(monkeypatch: pytest.MonkeyPatch, intercept: bool, widest: int):
-    monkeypatch.setattr(_shrinkage, "WIDEST", widest)
+def test_more_variables_than_can_be_drawn_are_fitted_in_closed_form(monkeypatch: pytest.MonkeyPatch, intercept: bool):
+    moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(1))
+    monkeypatch.setattr(_shrinkage, "WIDEST", 7)
+    found = shrunken(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
+    closed = shared_block(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
+    np.testing.assert_array_equal(found.weights, closed.weights)
+    known = shrunken(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept)
+    monkeypatch.setattr(_shrinkage, "WIDEST", 8)
+    np.testing.assert_array_equal(
+        shrunken(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept).weights, known.weights
+    )
+    assert not np.array_equal(shrunken(moments, [1, 3], [OUTCOME, 5], intercept=intercept).weights, closed.weights)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_targets_together_are_targets_one_by_one(intercept: bool):
     moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(1))
     together = shrunken(moments, [1, 3], [OUTCOME, 5, 2], intercept=intercept)
     for index, target in enumerate([OUTCOME, 5, 2]):
@@ -156,14 +170,3 @@ def test_features_that_determine_each_other_are_refused():
     with pytest.raises(InvalidInput, match="determine each other"):
         shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=True)
     assert np.isfinite(shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=False).weights).all()
-
-
-def test_a_restricted_matrix_keeps_whole_columns_and_all_it_knows_of_them():
-    moments = noisy_moments(MIXED, ROWS, 0.02, np.random.default_rng(4))
-    part, index = restricted(moments, [8, 5, 3])
-    assert part.names == ("smoker=yes", "ward=north", "ward=south", "ward=west", "ward=other", "outcome")
-    assert index == [6, 3, 1]
-    kept = [0, 3, 4, 5, 6, 7, 8]
-    np.testing.assert_array_equal(part.gram, moments.gram[np.ix_(kept, kept)])
-    np.testing.assert_array_equal(part.noise_sd, moments.noise_sd[np.ix_(kept, kept)])
-    np.testing.assert_array_equal(part.gram, part.layout.matrix(part.gram[part.layout.rows, part.layout.cols], 3000.0))

@@ -208,6 +208,37 @@ def test_public_columns_may_stay_below_their_largest_norm(shape: Shape) -> None:
         assert search(Case(*shape, shorter), weight) <= used(longest)
 
 
+@pytest.mark.parametrize(
+    "shape", [(2, 0, ()), (1, 1, (3,)), (0, 2, ()), (3, 1, ()), (0, 0, (3, 4)), (2, 0, (4,))], ids=str
+)
+@pytest.mark.parametrize(
+    "public",
+    [
+        (numeric("w", public=True),),
+        (categorical("v", "yes", public=True),),
+        (categorical("u", "a", "b", public=True), numeric("w", public=True)),
+        (numeric("w", public=True), categorical("u", "a", "b", public=True), categorical("v", "yes", public=True)),
+    ],
+    ids=lambda columns: "+".join(column.name for column in columns),
+)
+def test_layouts_with_public_columns_are_those_of_their_norm(shape: Shape, public: tuple[Column, ...]) -> None:
+    private = columns(*shape)
+    for layout in (Layout((*public, *private)), Layout((*private[:1], *public, *private[1:]))):
+        value, shown = sensitivity(layout.variables), layout.public[1:]
+        assert value == sensitivity(Layout(private).variables, Fraction(1 + len(public)))
+        hidden = np.array(
+            [np.concatenate(parts) for parts in itertools.product(*options(Layout(private), (-1.0, 0.0, 1.0)))]
+        )
+        largest = 0.0
+        for parts in itertools.product(*options(Layout(public), (-1.0, 0.0, 1.0))):
+            rows = np.ones((len(hidden), len(layout.public)))
+            rows[:, 1:][:, shown], rows[:, 1:][:, ~shown] = np.concatenate(parts), hidden
+            moved = [squared_distance(layout, value.diagonal_weight, (), row, rows).max() for row in rows]
+            largest = max(largest, *moved)
+        assert Fraction(largest) == all_pairs(Layout(private), value.diagonal_weight, (1.0,) * len(public))
+        assert Fraction(largest) <= value.squared
+
+
 # What the search would notice.
 
 
@@ -283,5 +314,6 @@ def test_the_constant_counts_as_a_public_column(public_norm2: Fraction) -> None:
 
 
 def test_nothing_to_release_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="need a column"):
-        sensitivity(())
+    for declared in ((), tuple(column.model_copy(update={"public": True}) for column in columns(1, 1, (3,)))):
+        with pytest.raises(InvalidInput, match="need a private column"):
+            sensitivity(Layout(declared).variables)

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from dprelease.approval import approve
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError, IntegrityError, PeerUnavailable, SpecRefused
+from dprelease.release_folder import ReleaseFolder
 from dprelease.wire.v1 import release_pb2
 from learner.cli import main
 from learner.hub.storage import Storage
-from learner.release_folder import ReleaseFolder
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST
 from tests.learner.test_hub import Party, Start

@@ -1,4 +1,4 @@
-"""A release as files: the same layout at the hub and at a learner, so that a copied folder verifies as it is.
+"""A release as files: the same layout at the hub, at a learner and in a dry run, so that a copied folder verifies as it is.
 
     manifest.json   canonical bytes of the manifest
     manifest.sig    the hub's signature, hexadecimal

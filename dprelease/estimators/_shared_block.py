@@ -1,0 +1,189 @@
+"""Method `shrinkage` where draws would take too long: thousands of outcomes on one block of features, in closed form.
+
+A model that passes through the means, y = c + (x - m) w, is a vector (-m w, w) orthogonal to (1, m). In an orthonormal basis
+of these vectors, in which w is W u with W = (I + m m^T)^(-1/2), the second moments S of the features, g of features and
+outcome, and the noise in both are what they are of (1, x), projected: no error of a mean takes part, and the noise is of the
+same known variance in every entry, s^2 in S and r^2 in g. Seen are
+
+    S + N      which is brought back to S as far as a symmetric noise matrix of independent entries lets one. With
+               eigenvalues lambda_i of what is seen, S takes the same eigenvectors and
+
+                   xi_i = lambda_i - 2 s^2 sum_j (lambda_i - lambda_j) / ((lambda_i - lambda_j)^2 + (2 s)^2),   at least 0,
+
+               in many dimensions the best that can be done with these eigenvectors (Bun, Allez, Bouchaud and Potters 2016,
+               Rotational invariant estimator for general noisy matrices, for additive noise); 2 s is the width over which
+               the noisy eigenvalues are smoothed. Where noise hides every direction all xi are equal.
+    g + n      which tells u by a ridge that is averaged over its strengths, as in `_calibrated`: along the eigenvectors
+
+                   u ~ N(0, t I),   g_i + n_i - xi_i u_i ~ N(0, v),   v = r^2 + s^2 d t,   t = e / sum xi,
+
+               e the variance of the outcome that its features explain, log-uniform on [1e-3, 1] times what the outcome
+               surely has of it, and s^2 d t what the errors left in S do.
+
+Means and variances of single variables are those of `_marginals`, and so is the constant c. How far a model goes from it is
+decided as in `_caution`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
+follows from those of g, given what is seen, and of N. Without an intercept m is 0, and gains are those on predicting 0.
+
+The ratio t / r^2 alone decides what a ridge leaves of each coordinate, so outcomes share a lattice of it, one factorisation of
+S, and products of matrices: O(d^3 + l d^2) for d features and l outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest, warnings
+from dprelease.estimators._found import Found
+from dprelease.estimators._marginals import Marginals
+from dprelease.estimators.quality import Quality
+from dprelease.estimators.result import Diagnostics
+from dprelease.moments.layout import Layout
+from dprelease.moments.released import NoisyMoments
+from dprelease.release import Floats
+
+EXPLAINED = 1e-3
+"""Least part of an outcome's variance that its features may explain; the most is all of it."""
+STEP = 0.05
+"""Of the lattice of log(t / r^2)."""
+
+_AT_ONCE = 1 << 21
+_TINY = 1e-12
+
+
+def shared_block(moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
+    """Fit all targets on the same features; together they give what they give one by one.
+
+    Args:
+        moments: as released.
+        features: d indices in the matrix, distinct.
+        targets: l indices in the matrix.
+        intercept: whether to fit one.
+
+    Raises:
+        InvalidInput: features that determine each other, as all levels of a category and an intercept do.
+    """
+    if intercept:
+        _check_levels(moments.layout, features)
+    used, places = np.unique([*features, *targets], return_inverse=True)
+    marginals, d = Marginals.of(moments, used), len(features)
+    x, y = marginals.take(places[:d]), marginals.take(places[d:])
+    centre, whole = (x.mean, y.modest) if intercept else (np.zeros(d), y.square)
+    whiten = _whitener(centre)
+    rows, block, cross = moments.rows, np.ix_(features, features), np.ix_(features, targets)
+    seen = moments.gram[block] / rows - np.outer(centre, centre)
+    np.fill_diagonal(seen, x.variance if intercept else x.square)
+    seen = whiten @ seen @ whiten
+    across = whiten @ (moments.gram[cross] - np.outer(centre, moments.gram[0, targets])) / rows
+    s2 = max(float((moments.noise_sd[block] ** 2).mean()) / rows**2, _TINY**2)
+    r2 = np.maximum((moments.noise_sd[cross] ** 2).mean(axis=0) / rows**2, _TINY**2)
+    xi, vectors = _denoised(seen, s2)
+    turned, doubt = _ridges(xi, vectors.T @ across, s2, r2, whole)
+    square = xi @ turned**2
+    of_g, of_s = 4 * doubt, 2 * s2 * (turned**2).sum(axis=0) ** 2
+    steps = ALPHAS[:, None]
+    cautious = (2 * steps - steps**2) * square + ndtri(CAUTIOUS) * np.sqrt(steps**2 * of_g + steps**4 * of_s)
+    alpha = np.where(square > 0, furthest(cautious), 0.0)
+    weights = whiten @ vectors @ (alpha * turned)
+    gain, gain_sd = (2 * alpha - alpha**2) * square, np.sqrt(alpha**2 * of_g + alpha**4 * of_s)
+    if intercept:
+        error, error_sd, apart = y.error, y.error_sd, np.zeros(len(alpha))
+    else:
+        error, error_sd, apart = y.square, y.square_sd, 2 * np.abs(y.constant) * y.mean_sd
+    return Found(
+        weights=weights,
+        offsets=y.constant - x.mean @ weights if intercept else np.zeros(len(alpha)),
+        constant=y.constant,
+        constant_noise_sd=y.mean_sd,
+        quality=Quality(
+            mse=error - gain,
+            mse_se=np.hypot(error_sd, gain_sd),
+            optimism=np.zeros(len(alpha)),
+            constant_mse=y.error,
+            constant_mse_se=y.error_sd,
+            gain=y.error - error + gain,
+            gain_se=np.hypot(apart, gain_sd),
+        ),
+        diagnostics=Diagnostics(
+            smallest_eigenvalue=float(xi.min()),
+            condition_number=float(xi.max() / xi.min()) if xi.min() > 0 else math.inf,
+            indefinite=False,
+            warnings=warnings(alpha, y.excess),
+        ),
+    )
+
+
+def _whitener(centre: Floats) -> Floats:
+    """(I + m m^T)^(-1/2), (d, d)."""
+    square = float(centre @ centre)
+    along = np.outer(centre, centre) / square if square else np.zeros((len(centre), len(centre)))
+    found: Floats = np.eye(len(centre)) - (1 - 1 / math.sqrt(1 + square)) * along
+    return found
+
+
+def _denoised(matrix: Floats, s2: float) -> tuple[Floats, Floats]:
+    """(d,) xi and (d, d) eigenvectors.
+
+    Args:
+        matrix: (d, d) what is seen.
+        s2: noise variance of an entry.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    apart = values[:, None] - values
+    return np.maximum(values - 2 * s2 * (apart / (apart**2 + 4 * s2)).sum(axis=1), 0), vectors
+
+
+def _ridges(xi: Floats, scores: Floats, s2: float, r2: Floats, whole: Floats) -> tuple[Floats, Floats]:
+    """Weights u along the eigenvectors, (d, l), averaged over t, and the variance of u.g, (l,), given what is seen.
+
+    Args:
+        xi: (d,).
+        scores: (d, l) c + n along the eigenvectors.
+        s2: noise variance of an entry of the features' matrix.
+        r2: (l,) of a score.
+        whole: (l,) most that the features may explain.
+    """
+    mean, variance = np.zeros_like(scores), np.zeros_like(r2)
+    if not xi.any():
+        return mean, variance
+    most = np.log(whole / (r2 * xi.sum()))
+    least = most + math.log(EXPLAINED)
+    lattice = STEP * np.arange(math.floor(least.min() / STEP) - 1, math.ceil(most.max() / STEP) + 2)
+    edges, ratio = (lattice[1:] + lattice[:-1]) / 2, np.exp(lattice)[:, None]
+    variance_of_score = 1 + s2 * len(xi) * ratio
+    total = xi**2 * ratio + variance_of_score
+    kept = xi * ratio / total
+    step = max(1, _AT_ONCE // len(lattice))
+    for part in (slice(start, start + step) for start in range(0, len(r2), step)):
+        bounds = least[part, None], most[part, None]
+        prior = np.diff(np.clip(edges, *bounds), axis=1, prepend=bounds[0], append=bounds[1])
+        energy = scores.T[part] ** 2
+        likelihood = -0.5 * ((energy / r2[part, None]) @ (1 / total).T + np.log(total).sum(axis=1))
+        likelihood[prior <= 0] = -np.inf
+        belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+        belief /= belief.sum(axis=1, keepdims=True)
+        found = (belief @ kept) * scores.T[part]
+        within = belief @ (ratio * variance_of_score / total) * r2[part, None]
+        sums = (found * xi * scores.T[part]) @ kept.T  # u.g as each t has it
+        between = (belief * (sums - (belief * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+        mean[:, part] = found.T
+        variance[part] = (found**2 * xi**2 * within).sum(axis=1) + between
+    return mean, variance
+
+
+def _check_levels(layout: Layout, features: Sequence[int]) -> None:
+    levels: dict[int, set[int]] = {}
+    for index, variable in enumerate(layout.variables, 1):
+        if variable.kind == "level":
+            levels.setdefault(variable.column, set()).add(index)
+    if any(group <= set(features) for group in levels.values()):
+        raise determined(len(features))
+
+
+def determined(count: int) -> InvalidInput:
+    """What is said of features that determine each other."""
+    return InvalidInput(f"the {count} features determine each other; fit fewer features, and none that repeats others")

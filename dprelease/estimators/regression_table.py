@@ -1,0 +1,204 @@
+"""A fit as text, in the manner of statistical packages: what was fitted, a table for each target, what to believe.
+
+Two columns of coefficients stand side by side. ``coef`` is the model that predicts: it is shrunken as far as noise asks, so it
+is biased and has no standard error. ``unshrunken`` estimates the population's coefficient, and what is to the right of it is
+about that: `dprelease.estimators.inference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dprelease.estimators.inference import LEVEL, Inference
+
+if TYPE_CHECKING:
+    from dprelease.estimators.result import FitResult
+
+MOST_TABLES = 5
+"""Targets that get a table each; more of them share one, with a line for each."""
+
+_INTERVAL = (f"[{(1 - LEVEL) / 2:g}", f"{(1 + LEVEL) / 2:g}]")
+
+
+def regression_table(result: FitResult) -> str:
+    """The whole text; lines are not wrapped.
+
+    Args:
+        result: of `dprelease.estimators.fit`.
+    """
+    few = len(result.targets) <= MOST_TABLES
+    parts = [
+        _head(result),
+        *((_of_target(result, row) for row in range(len(result.targets))) if few else [_compact(result)]),
+    ]
+    statement = result.inference.statement
+    notes = [
+        *([statement] if statement else _notes(result, few=few)),
+        *(f"Warning: {warning}" for warning in result.diagnostics.warnings),
+    ]
+    parts += [notes, ["Guarantee", *_indented(result.guarantee)], ["Trust", *_indented(result.trust)]]
+    return "\n\n".join("\n".join(_one_line(line) for line in part) for part in parts)
+
+
+def _notes(result: FitResult, *, few: bool) -> list[str]:
+    """How to read the table, where something was learned."""
+    found = result.inference
+    ratio, count = _ratio(found), len(result.features)
+    notes = [
+        "coef is the model that predicts, shrunken as far as noise asks, and has no standard error. unshrunken estimates the "
+        f"population's coefficient; std err, {ratio}, P>|{ratio}| and the interval belong to it, and account for sampling, mixing "
+        "and privacy noise."
+        if few
+        else f"unshrunken estimates the population's coefficient; the std err and {ratio} beside it account for sampling, mixing "
+        "and privacy noise.",
+        "Residuals are taken to spread equally everywhere: where they do not, standard errors can be far too small, and nothing "
+        "in the release shows it.",
+    ]
+    if np.isfinite(found.degrees):
+        notes.append(f"{ratio} has {found.degrees:.0f} degrees of freedom.")
+    if not few and count > 1:
+        notes.append(
+            f"strongest is the largest |{ratio}| of {count} features: chosen for standing out, it is exaggerated, and even where "
+            "no feature matters one is the strongest."
+        )
+    return notes
+
+
+def _ratio(found: Inference) -> str:
+    """What an estimate in standard errors is called."""
+    return "t" if np.isfinite(found.degrees) else "z"
+
+
+def _head(result: FitResult) -> list[str]:
+    facts = {
+        "release": result.release,
+        "method": f"{result.method}, {'with' if result.fit_intercept else 'without'} an intercept",
+        "mechanism": result.mechanism,
+        "patients": f"{result.patients:,}",
+    }
+    return ["Linear regression on a private release", *(f"{name:<11}{text}" for name, text in facts.items())]
+
+
+def _of_target(result: FitResult, row: int) -> list[str]:
+    found, target = result.inference, result.targets[row]
+    unit = result.units[target]
+    ratio = _ratio(found)
+    lines: list[tuple[str, ...]] = [("", "coef", "unshrunken", "std err", ratio, f"P>|{ratio}|", *_INTERVAL, "unit")]
+    if result.fit_intercept:
+        ends = found.intercept_interval(LEVEL)
+        numbers = (found.intercept, found.intercept_se, found.intercept_z, found.intercept_p_value, *ends)
+        lines.append(_line("intercept", result.intercept[row], [each[row] for each in numbers], unit or "1"))
+    numbers = (found.estimate, found.standard_error, found.z, found.p_value, *found.interval(LEVEL))
+    for column, feature in enumerate(result.features):
+        values = [each[row, column] for each in numbers]
+        lines.append(_line(feature, result.coef[row, column], values, _per(unit, result.units[feature])))
+    table = _aligned(lines)
+    rule = "-" * len(max(table, key=len))
+    title = f"{target} ({unit})" if unit else target
+    if not result.fit_intercept:
+        title += f", no intercept: through the midpoints of the public ranges, hence {result.intercept[row]:.6g} at 0"
+    return [title, rule, table[0], rule, *table[1:], rule, *_fit_of(result, row)]
+
+
+def _line(term: str, coef: float, values: Sequence[float], unit: str) -> tuple[str, ...]:
+    estimate, standard_error, z, p, lower, upper = values
+    shown = (
+        f"{coef:.6g}",
+        _number(estimate, ".6g"),
+        _number(standard_error, ".3g"),
+        _number(z, ".2f"),
+        _number(p, ".3f"),
+    )
+    return (term, *shown, _number(lower, ".5g"), _number(upper, ".5g"), unit)
+
+
+def _fit_of(result: FitResult, row: int) -> list[str]:
+    quality = result.quality
+    unit = f"({result.units[result.targets[row]]})²" if result.units[result.targets[row]] else "1"
+    constant = f"constant {result.constant[row]:.6g} (noise sd {result.constant_noise_sd[row]:.3g})"
+    lines = [
+        ("share of variance explained", *_pair(quality.explained[row], quality.explained_se[row], ".3f"), "", ""),
+        (
+            "mean squared error, model",
+            *_pair(quality.mse[row], quality.mse_se[row], ".6g"),
+            f"+ {_number(quality.optimism[row], '.3g')} for having been fitted" if quality.optimism[row] else "",
+            unit,
+        ),
+        (
+            f"mean squared error, {constant}",
+            *_pair(quality.constant_mse[row], quality.constant_mse_se[row], ".6g"),
+            "",
+            unit,
+        ),
+    ]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return [*table, f"the model is {result.verdicts[row]}"]
+
+
+def _compact(result: FitResult) -> list[str]:
+    found, quality = result.inference, result.quality
+    lines: list[tuple[str, ...]] = [
+        (
+            "target",
+            "explained",
+            "std err",
+            "constant",
+            "noise sd",
+            "strongest",
+            "unshrunken",
+            "std err",
+            _ratio(found),
+            "model is",
+        )
+    ]
+    z, share, share_se = found.z, quality.explained, quality.explained_se
+    for row, (target, verdict) in enumerate(zip(result.targets, result.verdicts, strict=True)):
+        strongest: tuple[str, ...] = ("-", "-", "-", "-")
+        if found.known[row]:
+            best = int(np.abs(z[row]).argmax())
+            numbers = (found.estimate[row, best], found.standard_error[row, best], z[row, best])
+            cells = (_number(each, form) for each, form in zip(numbers, (".6g", ".3g", ".2f"), strict=True))
+            strongest = (result.features[best], *cells)
+        explained = (_number(share[row], ".3f"), _number(share_se[row], ".3f"))
+        constant = (f"{result.constant[row]:.6g}", f"{result.constant_noise_sd[row]:.3g}")
+        lines.append((target, *explained, *constant, *strongest, verdict))
+    table = _aligned(lines, left=(0, 5, 9))
+    rule = "-" * len(max(table, key=len))
+    return [f"{len(result.targets)} targets on {len(result.features)} features", rule, table[0], rule, *table[1:], rule]
+
+
+def _aligned(lines: Sequence[Sequence[str]], left: Sequence[int] = (0, 8)) -> list[str]:
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    rows = (
+        (
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
+    return ["  ".join(row).rstrip() for row in rows]
+
+
+def _pair(value: float, standard_error: float, form: str) -> tuple[str, str]:
+    return _number(value, form), f"(standard error {_number(standard_error, '.3g')})"
+
+
+def _per(unit: str, of_feature: str) -> str:
+    return f"{unit or '1'} per {of_feature}" if of_feature else unit or "1"
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if np.isfinite(value) else "-"
+
+
+def _one_line(text: str) -> str:
+    # Units are any text that a hospital declared: none of it may look like a line of the table.
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _indented(sentences: Sequence[str]) -> list[str]:
+    return [f"  {sentence}" for sentence in sentences]

@@ -1,0 +1,46 @@
+"""What a release costs, as text: every plan, card, ledger line and report prints a price through here.
+
+A ledger adds exact rationals, so whoever states a price states the one that is charged, to the last digit that is shown;
+JSON carries the rational itself, ``"p/q"``.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+
+from dprelease.gaussian import epsilon_of
+
+DIGITS = 15
+"""Significant digits of mu^2 for people."""
+
+_CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
+
+
+def mu2_text(mu2: Fraction) -> str:
+    """An exact mu^2 as a decimal: correctly rounded to 15 significant digits, shorter where that is exact."""
+    return f"{_CONTEXT.divide(Decimal(mu2.numerator), Decimal(mu2.denominator)):g}"
+
+
+def epsilon_at(mu2: Fraction, delta: float) -> float:
+    """epsilon at delta of what costs mu^2.
+
+    Raises:
+        InvalidInput: delta is not in (0, 1).
+    """
+    return epsilon_of(math.sqrt(mu2), delta)
+
+
+def epsilon_text(mu2: Fraction, delta: float) -> str:
+    """The same with 6 significant digits."""
+    return f"{epsilon_at(mu2, delta):.6g}"
+
+
+def price_text(mu2: Fraction, delta: float) -> str:
+    """A price in words: ``mu^2 = 0.0123, epsilon = 0.5 at delta = 1e-06``, both from the same mu^2.
+
+    Raises:
+        InvalidInput: delta is not in (0, 1).
+    """
+    return f"mu^2 = {mu2_text(mu2)}, epsilon = {epsilon_text(mu2, delta)} at delta = {delta:g}"

@@ -1,0 +1,199 @@
+"""A release rehearsed on made-up rows: every step between an accepted spec and a fit, by the code that a real one runs.
+
+    made-up rows -> bounded rows -> noise (and, for joint moments, the whole session) -> sealed, signed blocks
+      -> signed manifest -> files -> verified from the files as any learner does -> reloaded
+
+Keys, certificates and noise come from the caller; nothing here talks to anybody. What is made says FAKE wherever it says
+anything (`dprelease.fake`), and chains to a root that nobody has pinned.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dprelease.accounting import check_spec
+from dprelease.approval import approve, check_all_approved, commit, new_salt
+from dprelease.block import Block, SealedBlock, block_size
+from dprelease.bounding import BoundedRows
+from dprelease.canonical import sha256
+from dprelease.durable import write_durably
+from dprelease.fake import fake_rows
+from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
+from dprelease.moments.in_process import compute
+from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.noise import NoiseSource
+from dprelease.privatize import privatize
+from dprelease.release import Release
+from dprelease.release_folder import ReleaseFolder
+from dprelease.signing import PrivateKey
+from dprelease.spec import ReleaseSpec
+from dprelease.version import __version__
+
+
+@dataclass(frozen=True, repr=False)
+class Signer:
+    """A throw-away key and its certificate, PEM."""
+
+    key: PrivateKey
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Signers:
+    """A throw-away consortium.
+
+    Attributes:
+        root: its root certificate, PEM.
+        hub: whoever signs the manifest.
+        parties: party of the made-up spec to whoever signs for it.
+    """
+
+    root: str
+    hub: Signer
+    parties: Mapping[str, Signer]
+
+
+@dataclass
+class Stopwatch:
+    """How long steps take.
+
+    Attributes:
+        seconds: step to seconds, in the order in which they were begun.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Measure a step; one that is done in several parts adds up."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a rehearsal leaves.
+
+    Attributes:
+        spec: the made-up one.
+        rows: party to its made-up rows, as they were before any noise.
+        folder: the release as files.
+        release: read back from the files, verified.
+    """
+
+    spec: ReleaseSpec
+    rows: Mapping[str, BoundedRows]
+    folder: ReleaseFolder
+    release: Release
+
+
+def rehearse(
+    spec: ReleaseSpec,
+    outcome: str,
+    signers: Signers,
+    noise: NoiseSource,
+    folder: ReleaseFolder,
+    now: datetime,
+    watch: Stopwatch,
+) -> Rehearsed:
+    """Go the whole way with made-up rows.
+
+    Args:
+        spec: from `fake.fake_spec`.
+        outcome: name of the column that depends on the others.
+        signers: whose keys the spec names.
+        noise: secret noise.
+        folder: where the release is written.
+        now: the present.
+        watch: told about every step.
+
+    Raises:
+        SpecRefused, InvalidInput: the spec does not work out.
+        IntegrityError: what was written does not verify; that would be an error of this software.
+    """
+    with watch.step("check the spec"):
+        check_spec(spec)
+    with watch.step("make up rows"):
+        rows = fake_rows(spec, outcome)
+    commitments = {party: commit(new_salt(), table.digest()) for party, table in rows.items()}
+    with watch.step("sign and check approvals"):
+        approvals = {
+            party: approve(spec, party, commitments[party], signer.key, signer.certificate, now)
+            for party, signer in signers.parties.items()
+        }
+        check_all_approved(approvals.values(), spec, signers.root, {part.party: part.key for part in spec.parties})
+    blocks = _blocks(spec, rows, signers, commitments, noise, watch)
+    with watch.step("seal, sign and write blocks"):
+        entries = {party: _sealed(block, signers.parties[party], folder) for party, block in blocks.items()}
+    with watch.step("assemble and sign the manifest"):
+        data = assemble(spec, entries, approvals, signers.hub.certificate, __version__, now).to_bytes()
+        folder.write_manifest(data, sign_manifest(signers.hub.key, data))
+    with watch.step("read back and verify"):
+        release = folder.verify(signers.root)
+    return Rehearsed(spec, rows, folder, release)
+
+
+def _blocks(
+    spec: ReleaseSpec,
+    rows: Mapping[str, BoundedRows],
+    signers: Signers,
+    commitments: Mapping[str, str],
+    noise: NoiseSource,
+    watch: Stopwatch,
+) -> dict[str, Block]:
+    if spec.moments is not None:
+        identities = {party: signer.key for party, signer in signers.parties.items()}
+        return compute(spec, rows, identities, commitments, noise, watch.step)
+    with watch.step("query and draw noise"):
+        return {party: privatize(table, spec, party, noise) for party, table in rows.items()}
+
+
+def _sealed(block: Block, signer: Signer, folder: ReleaseFolder) -> BlockEntry:
+    data, party, release = block.to_bytes(), block.header.party, block.header.spec
+    digest = sha256(data)
+    signature = sign_block(signer.key, release, digest)
+    sealed = SealedBlock(party=party, spec=release, sha256=digest, size=len(data), signature=signature)
+    write_durably(folder.block(party), data)
+    return BlockEntry(sealed=sealed, certificate=signer.certificate)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a party sends, from the spec alone; small signed messages not counted.
+
+    Attributes:
+        block: its sealed block, to the hub and from there to every learner.
+        columns: its masked columns, to the relay and from there to each of its partners; 0 without joint moments.
+        dealt: what is dealt to it and what it deals, keys included.
+    """
+
+    block: int
+    columns: int = 0
+    dealt: int = 0
+
+
+def traffic(spec: ReleaseSpec) -> dict[str, Traffic]:
+    """What would travel: party to bytes."""
+    names = [part.party for part in spec.parties]
+    if spec.moments is None:
+        return {name: Traffic(block_size(spec, name)) for name in names}
+    plan = Plan(spec)
+    return {name: Traffic(block_size(spec, name), _columns(plan, name), _dealt(plan, name)) for name in names}
+
+
+def _columns(plan: Plan, party: str) -> int:
+    return plan.columns_size(party) * len(plan.dealers_of(party))
+
+
+def _dealt(plan: Plan, party: str) -> int:
+    received = [(party, dealer) for dealer in plan.dealers_of(party)]
+    sent = [(receiver, party) for receiver in plan.receivers(party)]
+    keys = sum(len(plan.partners(party, dealer)) for dealer in plan.dealers_of(party)) * (SEED_BYTES + SEAL_BYTES)
+    return keys + sum(plan.deal_size(receiver, dealer) + SEAL_BYTES for receiver, dealer in (*received, *sent))

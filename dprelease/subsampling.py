@@ -1,0 +1,106 @@
+"""Privacy of a statistic of a secret random part of the patients: PRIMO's Algorithm 4, with the amplification that is true.
+
+A part of fixed size s = gamma n is drawn without replacement, secret, uniform and fresh for every release. What is
+(eps_0, delta_0) private for the part is (ln(1 + gamma (e^eps_0 - 1)), gamma delta_0) private for all (replace-one). For a
+Gaussian release that is mu_0-GDP on the part,
+
+    delta(eps) = gamma delta_GDP(ln(1 + (e^eps - 1)/gamma); mu_0).
+
+X_S^T X_S moves by sqrt(2) R^2, whatever n is. The paper's eps_0 = eps/gamma holds for no eps, and its noise has 1/n for 1/s.
+
+It is no Gaussian mechanism of the whole: it never enters a sum of mu^2, and goes with an association of all rows only by
+adding epsilons and deltas. So little is gained that it is left to experts, who have to say that they are.
+
+Source: Balle, Barthe and Gaboardi 2018; privacy.md 2.4 and B 10.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dprelease.errors import InvalidInput
+from dprelease.gaussian import check_target, delta_of, mu_of
+
+_ROUNDING = 1e-13
+"""Relative margin that keeps the rounding of exponentials and logarithms on the safe side."""
+_MOST_EPSILON = 600
+
+
+def amplified(epsilon: float, delta: float, part: float) -> tuple[float, float]:
+    """What is (epsilon, delta) private on the drawn part, for all patients; rounded up.
+
+    Args:
+        epsilon: eps_0 on the part, at most 600.
+        delta: delta_0 on the part.
+        part: gamma in (0, 1].
+
+    Raises:
+        InvalidInput: a target or part out of range.
+    """
+    check_target(epsilon, delta)
+    _check(epsilon, part)
+    return math.log1p(part * math.expm1(epsilon)) * (1 + _ROUNDING), part * delta * (1 + _ROUNDING)
+
+
+def base_epsilon(epsilon: float, part: float) -> float:
+    """eps_0 = ln(1 + (e^epsilon - 1)/gamma), what the part may take for epsilon over all; rounded down.
+
+    Args:
+        epsilon: over all patients, at most 600.
+        part: gamma in (0, 1].
+
+    Raises:
+        InvalidInput: epsilon or part out of range.
+    """
+    _check(epsilon, part)
+    return math.log1p(math.expm1(epsilon) / part) * (1 - _ROUNDING)
+
+
+def delta_of_part(epsilon: float, mu: float, part: float) -> float:
+    """delta(epsilon) over all patients of what is mu-GDP on the part.
+
+    Args:
+        epsilon: over all patients.
+        mu: mu_0 on the part.
+        part: gamma in (0, 1].
+
+    Raises:
+        InvalidInput: epsilon or part out of range.
+    """
+    return part * delta_of(base_epsilon(epsilon, part), mu)
+
+
+def mu_of_part(epsilon: float, delta: float, part: float, *, expert: bool = False) -> float:
+    """The largest mu_0 that a Gaussian release of the part may have for (epsilon, delta) over all; rounded down.
+
+    Args:
+        epsilon: over all patients.
+        delta: over all patients.
+        part: gamma in (0, 1].
+        expert: that the caller knows the three conditions: the part is secret, uniform and fresh; nothing else about it
+            is released; the result is not put into a sum of mu^2.
+
+    Raises:
+        InvalidInput: not said to be an expert, or a target or part out of range.
+    """
+    if not expert:
+        raise InvalidInput(
+            "a covariance of a random part of the patients is for experts: its privacy is no mu, and is lost when the part "
+            "becomes known; release the covariance of all patients, or say expert"
+        )
+    check_target(epsilon, delta)
+    base = base_epsilon(epsilon, part)
+    if delta >= part:
+        raise InvalidInput(
+            f"a delta of {delta} allows to publish the drawn patients as they are; it must be below {part}"
+        )
+    return mu_of(base, delta / part * (1 - _ROUNDING))
+
+
+def _check(epsilon: float, part: float) -> None:
+    if not 0 < part <= 1:
+        raise InvalidInput(f"the part of the patients that is drawn lies between 0 and 1, not {part}")
+    if not 0 < epsilon <= _MOST_EPSILON:
+        raise InvalidInput(
+            f"epsilon lies between 0 and {_MOST_EPSILON} where a part of the patients is drawn, not {epsilon}"
+        )

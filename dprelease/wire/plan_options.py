@@ -1,0 +1,57 @@
+"""What `plan` asks for and does in every role that has it: guesses as options, mechanisms side by side, a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dprelease.assumptions import Mechanism, Setting
+from dprelease.comparison import MECHANISMS, SIGNALS, Comparison, compare
+from dprelease.comparison_plot import draw
+from dprelease.expected_error import EVEN_SPREAD
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_GUESSES = (
+    click.option(
+        "--mechanism", "mechanisms", multiple=True, type=click.Choice(MECHANISMS), help="May be repeated; or all."
+    ),
+    click.option("--signal", "signals", multiple=True, type=float, help="R^2 that you expect; may be repeated."),
+    click.option(
+        "--spread",
+        type=float,
+        default=EVEN_SPREAD,
+        show_default="1/3, evenly over the range",
+        help="Variance that you expect of a number scaled to [-1, 1].",
+    ),
+    click.option(
+        "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw R^2 to this file, e.g. plan.png."
+    ),
+)
+
+
+def with_guesses(command: Command) -> Command:
+    """Give a command `--mechanism`, `--signal`, `--spread` and `--plot`.
+
+    It receives them as `mechanisms`, `signals`, `spread` and `plot`.
+    """
+    for option in reversed(_GUESSES):
+        command = option(command)
+    return command
+
+
+def compared(
+    setting: Setting, mechanisms: Sequence[Mechanism], signals: Sequence[float], plot: Path | None
+) -> Comparison:
+    """Mechanisms side by side; all of them, and the usual R^2, where nothing was asked for. Draws the plot if asked to.
+
+    Raises:
+        InvalidInput: a signal is not in (0, 1], or the plot cannot be written.
+    """
+    found = compare(setting, mechanisms or MECHANISMS, signals or SIGNALS)
+    if plot is not None:
+        draw(found, plot)
+    return found

@@ -1,0 +1,88 @@
+"""What is believed of numbers seen through gains and noise: the posterior mean, worked out again by loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprelease.estimators import _evidence
+from dprelease.estimators._evidence import EXPLAINED, believed, within
+from dprelease.estimators.projection import PublicSide
+
+SINGULAR = np.array([30.0, 10.0, 3.0, 0.5])
+SPREAD = np.array([[0.02, 0.1, 0.3], [0.03, 0.1, 0.5]])
+NOISE = np.array([5.0, 20.0, 300.0])
+ROWS = 1000
+
+
+def seen(seed: int = 0) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    return SINGULAR[:, None] * generator.normal(size=(4, 3)) * 3 + NOISE * generator.normal(size=(4, 3))
+
+
+def test_it_is_the_average_over_all_cases() -> None:
+    g = seen()
+    mean, variance = believed(SINGULAR, g, NOISE, SPREAD, ROWS)
+    for column in range(3):
+        evidence, means, squares = [], [], []
+        for v in SPREAD[:, column]:
+            for part in EXPLAINED:
+                prior = v * ((1 - part) + part * ROWS * SINGULAR**2 / (SINGULAR**2).sum())
+                law = SINGULAR**2 * prior + NOISE[column] ** 2
+                evidence.append(np.prod(np.exp(-(g[:, column] ** 2) / law / 2) / np.sqrt(law)))
+                means.append(prior * SINGULAR * g[:, column] / law)
+                squares.append(prior - prior**2 * SINGULAR**2 / law + means[-1] ** 2)
+        share = np.array(evidence) / sum(evidence)
+        np.testing.assert_allclose(mean[:, column], share @ means, rtol=1e-9)
+        np.testing.assert_allclose(variance[:, column], share @ squares - mean[:, column] ** 2, rtol=1e-7)
+
+
+def test_without_noise_it_is_what_was_seen() -> None:
+    g = seen()
+    mean, variance = believed(SINGULAR, g, np.zeros(3), SPREAD, ROWS)
+    np.testing.assert_allclose(mean, g / SINGULAR[:, None], rtol=1e-12)
+    assert variance.max() <= 1e-12 * (mean**2).max()
+    nothing, _ = believed(
+        SINGULAR, np.zeros((4, 3)), np.zeros(3), np.zeros((2, 3)), ROWS
+    )  # a column that does not vary
+    np.testing.assert_array_equal(nothing, 0)
+
+
+def test_in_much_noise_nothing_is_believed() -> None:
+    mean, variance = believed(SINGULAR, 1e9 * seen(), np.full(3, 1e12), SPREAD, ROWS)
+    assert np.abs(mean).max() < 1e-3
+    assert (variance > SPREAD.min()).all()
+
+
+def test_columns_together_are_columns_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = seen()
+    together = believed(SINGULAR, g, NOISE, SPREAD, ROWS)
+    monkeypatch.setattr(_evidence, "_CELLS", 4)
+    for one, other in zip(together, believed(SINGULAR, g, NOISE, SPREAD, ROWS), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_variances_are_those_of_the_errors() -> None:
+    """Drawn from the prior itself, with as many columns; the mean square of errors over their deviation is 1."""
+    generator, count = np.random.default_rng(3), 3000
+    spread = generator.choice([0.05, 0.2], size=count)
+    part = generator.choice(EXPLAINED, size=count)
+    prior = spread * ((1 - part) + part * ROWS * SINGULAR[:, None] ** 2 / (SINGULAR**2).sum())
+    t, noise = np.sqrt(prior) * generator.normal(size=(4, count)), np.full(count, 10.0)
+    g = SINGULAR[:, None] * t + noise * generator.normal(size=(4, count))
+    mean, variance = believed(SINGULAR, g, noise, np.repeat([[0.05], [0.2]], count, axis=1), ROWS)
+    ratios = ((t - mean) ** 2).sum(axis=0) / variance.sum(axis=0)
+    assert abs(((t - mean) ** 2).sum() / variance.sum() - 1) < 0.06
+    assert abs(np.mean(ratios) - 1) < 5 * ratios.std() / np.sqrt(count) + 0.03
+    assert ((t - mean) ** 2).sum() < ((t - g / SINGULAR[:, None]) ** 2).sum() / 2
+
+
+def test_nothing_goes_further_than_the_projection() -> None:
+    side, g = PublicSide(SINGULAR, np.eye(4)), seen()
+    mean, _ = believed(SINGULAR, g, NOISE, SPREAD, ROWS)
+    np.testing.assert_array_equal(within(side, g, mean, np.full(3, 1e9)), mean)
+    for radius in (0.0, 0.3, 1.0):
+        kept = within(side, g, mean, np.full(3, radius))
+        assert (np.linalg.norm(kept, axis=0) <= radius * (1 + 1e-12)).all()
+        assert (np.abs(kept) <= np.abs(mean)).all()
+        assert (kept * mean >= 0).all()

@@ -1,0 +1,154 @@
+"""What a fit says about the population, in original units, and what it refuses to say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators import fit
+from dprelease.estimators._learned import LIMIT
+from dprelease.estimators._row_inference import learned_from_rows
+from dprelease.estimators._rows import Rows
+from dprelease.estimators.inference import Inference
+from dprelease.release import Release
+from tests.dprelease.estimators.conftest import FEATURES, exact_codes, released
+from tests.support.noise import SeededNoise
+
+
+@pytest.fixture(scope="module")
+def clear() -> Release:
+    """Enough signal for every coefficient."""
+    return released(exact_codes(3000), outputs=400, noise=SeededNoise(21), noise_sd=0.3)
+
+
+@pytest.fixture(scope="module")
+def drowned() -> Release:
+    """Noise of five half-ranges."""
+    return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
+
+
+def plain_inference(**changed: object) -> Inference:
+    given = {
+        "estimate": np.array([[2.0, -1.0]]),
+        "standard_error": np.array([[1.0, 4.0]]),
+        "intercept": np.array([3.0]),
+        "intercept_se": np.array([1.5]),
+        "known": np.array([True]),
+        "degrees": np.inf,
+        "doubt": 0.1,
+        "hidden": (),
+    }
+    return Inference(**(given | changed))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool):
+    """Scaled numbers mapped by hand: score is 50 + 50 y; age 60 + 60 x, glucose 16 + 14 x."""
+    scaled = clear.scaled()
+    rows = Rows.of(scaled, scaled.index(("age", "sex=male", "glucose")), scaled.index(("score",)), mixed=True)
+    origin = np.array([-1.0, 0.0, -16 / 14])
+    expected = learned_from_rows(rows, 3000, origin, intercept=fit_intercept)
+    found = fit(clear, ["score"], FEATURES, fit_intercept=fit_intercept).inference
+    per_unit = 50 / np.array([60, 1, 14])
+    np.testing.assert_allclose(found.estimate[0], expected.weights[:, 0] * per_unit, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_error[0], np.sqrt(expected.weight_variance[:, 0]) * per_unit, rtol=1e-9)
+    np.testing.assert_allclose(found.intercept, 50 + 50 * expected.offsets, rtol=1e-9)
+    np.testing.assert_allclose(found.intercept_se, 50 * np.sqrt(expected.offset_variance), rtol=1e-9)
+    assert found.degrees == expected.degrees
+    assert found.known.tolist() == [True]
+    assert found.statement == ""
+
+
+def test_known_coefficients_are_within_their_intervals(clear: Release):
+    """One seed; six intervals at a level at which a miss has a chance of 6e-5."""
+    result = fit(clear, ["score", "dose"], FEATURES)
+    lower, upper = result.inference.interval(1 - 1e-5)
+    true = np.array([[50 * 0.5 / 60, 50 * 0.125, -50 * 0.25 / 14], [4 * 0.25 / 60, 0, 4 * 0.5 / 14]])
+    assert ((lower < true) & (true < upper)).all()
+    assert (result.inference.standard_error < 0.25 * np.abs(true))[:, [0, 2]].all()
+
+
+def test_other_methods_have_the_same_inference(clear: Release):
+    default, plain = (fit(clear, ["score"], FEATURES, method).inference for method in (None, "ols"))
+    np.testing.assert_array_equal(default.estimate, plain.estimate)
+    np.testing.assert_array_equal(default.standard_error, plain.standard_error)
+
+
+def test_below_the_threshold_nothing_is_said_but_that(drowned: Release):
+    result = fit(drowned, ["score", "dose"], FEATURES)
+    found = result.inference
+    assert found.doubt > LIMIT
+    assert found.known.tolist() == [False, False]
+    for numbers in (found.estimate, found.standard_error, found.intercept, found.z, found.p_value, *found.interval()):
+        assert np.isnan(numbers).all()
+    assert set(found.hidden) == set(FEATURES)
+    assert found.statement.startswith("Nothing was learned about any coefficient")
+    saved = result.to_json()["inference"]
+    assert saved["known"] == [False, False]
+    assert saved["coef"]["lower"] == [[None] * 3] * 2
+    assert saved["statement"] == found.statement
+
+
+def test_what_would_have_to_be_left_out_is_named_and_is_enough():
+    """A column of one value beside three that vary: fitted without it, the others are known."""
+    codes = exact_codes(3000)
+    codes["south"][:, 0] = 700
+    release = released(codes, outputs=400, noise=SeededNoise(22), noise_sd=0.3)
+    found = fit(release, ["score"], FEATURES).inference
+    assert found.hidden == ("glucose",)
+    assert "Without glucose the coefficients of the remaining features can be estimated" in found.statement
+    assert "no longer held fixed" in found.statement
+    others = fit(release, ["score"], ["age", "sex=male"]).inference
+    assert others.known.all()
+    many = plain_inference(
+        known=np.array([False]), hidden=tuple(f"x{place}" for place in range(12)), estimate=np.full((1, 13), np.nan)
+    )
+    assert "x9 and 2 more" in many.statement
+    assert "x10" not in many.statement
+
+
+def test_it_is_worked_out_once_and_only_when_asked_for(clear: Release, monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    monkeypatch.setattr(
+        "dprelease.estimators.inference.learned_from_rows",
+        lambda *given, **named: calls.append(1) or learned_from_rows(*given, **named),
+    )
+    result = fit(clear, ["score"], FEATURES)
+    assert calls == []
+    assert result.inference is result.inference
+    assert calls == [1]
+
+
+def test_intervals_and_p_values_are_the_normal_laws_or_students():
+    found = plain_inference()
+    np.testing.assert_allclose(found.interval()[0], [[2 - 1.959963984540054, -1 - 4 * 1.959963984540054]])
+    np.testing.assert_allclose(found.interval(0.5)[1], [[2 + stats.norm.ppf(0.75), -1 + 4 * stats.norm.ppf(0.75)]])
+    np.testing.assert_allclose(found.p_value, 2 * stats.norm.sf([[2.0, 0.25]]))
+    few = plain_inference(degrees=7.0)
+    np.testing.assert_allclose(few.intercept_interval()[1], [3 + 1.5 * stats.t.ppf(0.975, 7)])
+    np.testing.assert_allclose(few.intercept_p_value, 2 * stats.t.sf([2.0], 7))
+    np.testing.assert_allclose(few.intercept_z, [2.0])
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
+def test_a_level_is_a_probability(level: float):
+    with pytest.raises(InvalidInput, match="between 0 and 1"):
+        plain_inference().interval(level)
+
+
+def test_without_any_error_left_a_coefficient_is_certain():
+    found = plain_inference(standard_error=np.array([[0.0, 0.0]]), estimate=np.array([[2.0, 0.0]]))
+    assert found.p_value[0, 0] == 0
+    assert np.isnan(found.p_value[0, 1])
+
+
+def test_plain_data_is_json_and_says_all(clear: Release):
+    saved = fit(clear, ["score"], FEATURES).to_json()["inference"]
+    assert json.loads(json.dumps(saved)) == saved
+    assert set(saved["coef"]) == {"estimate", "standard_error", "p_value", "lower", "upper"}
+    assert saved["level"] == 0.95
+    assert saved["doubt"] < saved["doubt_limit"] == LIMIT

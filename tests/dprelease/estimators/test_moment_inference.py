@@ -1,0 +1,116 @@
+"""Standard errors of coefficients out of moments: the textbook's without noise, and every noisy entry's part with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprelease.estimators._learned import LIMIT
+from dprelease.estimators._moment_inference import _Noise, _Solvable, learned_from_moments
+from dprelease.moments.released import NoisyMoments
+from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+
+ROWS = mixed_rows(3000)
+X = [1, 2, 3, 5, 6, 7]  # all but the first level of the ward
+OUTCOME = 8
+ORIGIN = np.array([0.5, -1.0, 1.0, 0.0, 1.0, 0.0])
+
+
+def patterns(moments: NoisyMoments) -> list[np.ndarray]:
+    """For every noisy entry, what one standard deviation of its noise does to the matrix, per patient."""
+    layout = moments.layout
+    sd = moments.noise_sd[layout.rows, layout.cols] / moments.rows
+    return [layout.matrix(sd[entry] * np.eye(layout.entries)[entry], 0.0) for entry in range(layout.entries)]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_without_noise_it_is_least_squares_with_the_textbooks_standard_errors(intercept: bool):
+    moments = noisy_moments(MIXED, ROWS, 0.0)
+    found = learned_from_moments(moments, X, [OUTCOME, 4], ORIGIN, intercept=intercept)
+    features, outcomes = ROWS[:, [index - 1 for index in X]], ROWS[:, [OUTCOME - 1, 3]]
+    full = np.column_stack([np.ones(3000), features]) if intercept else features
+    expected = np.linalg.lstsq(full, outcomes, rcond=None)[0]
+    sigma2 = ((outcomes - full @ expected) ** 2).sum(axis=0) / (3000 - full.shape[1])
+    inverse = np.linalg.inv(full.T @ full)
+    point = np.append(1.0, ORIGIN) if intercept else ORIGIN
+    np.testing.assert_allclose(found.weights, expected[-6:], atol=1e-8)
+    np.testing.assert_allclose(found.weight_variance, np.outer(np.diag(inverse)[-6:], sigma2), rtol=1e-6, atol=1e-15)
+    np.testing.assert_allclose(found.offsets, point @ expected, atol=1e-8)
+    np.testing.assert_allclose(found.offset_variance, point @ inverse @ point * sigma2, rtol=1e-6, atol=1e-15)
+    assert found.doubt == 0
+    assert found.hidden == ()
+
+
+@pytest.mark.parametrize("chosen", [[0, 1, 3, 5, 6], [1, 2, 5, 8]])
+def test_the_second_moment_is_the_sum_over_all_noisy_entries(chosen: list[int]):
+    """E[N K N] = sum of sd^2 E K E over the entries' patterns E, which draws no conclusions from the layout."""
+    moments = noisy_moments(MIXED, ROWS, 0.3)
+    inner = np.cov(np.random.default_rng(0).normal(size=(len(chosen), 9)))
+    expected = np.zeros_like(inner)
+    for pattern in patterns(moments):
+        own = pattern[np.ix_(chosen, chosen)]
+        expected += own @ inner @ own
+    np.testing.assert_allclose(_Noise.of(moments, chosen).second_moment(inner), expected, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("target", [OUTCOME, 4])
+def test_the_variance_is_the_sum_of_what_every_entry_does_to_the_estimate(intercept: bool, target: int):
+    """Each entry moves the weights by M^-1 E u; with so many patients and so little noise nothing else counts."""
+    x = [1, 3] if target == 4 else X
+    origin = ORIGIN[: len(x)]
+    few, many = noisy_moments(MIXED, ROWS, 1e-8), 10**15
+    moments = NoisyMoments(few.layout, few.gram * many, few.noise_sd * many, few.rows * many)
+    found = learned_from_moments(moments, x, [target], origin, intercept=intercept)
+    z = [0, *x] if intercept else x
+    matrix = moments.gram / moments.rows
+    inverse = np.linalg.inv(matrix[np.ix_(z, z)])
+    u = np.zeros(len(matrix))
+    u[z], u[target] = -inverse @ matrix[z, target], 1.0
+    moved = np.array([inverse @ (pattern @ u)[z] for pattern in patterns(moments)])
+    point = np.append(1.0, origin) if intercept else origin
+    np.testing.assert_allclose(found.weight_variance[:, 0], (moved[:, -len(x) :] ** 2).sum(axis=0), rtol=5e-3)
+    np.testing.assert_allclose(found.offset_variance[0], ((moved @ point) ** 2).sum(), rtol=5e-3)
+
+
+def test_targets_together_are_targets_one_by_one():
+    moments = noisy_moments(MIXED, ROWS, 0.003, np.random.default_rng(1))
+    together = learned_from_moments(moments, [1, 3], [OUTCOME, 5, 2], np.zeros(2), intercept=True)
+    for index, target in enumerate([OUTCOME, 5, 2]):
+        alone = learned_from_moments(moments, [1, 3], [target], np.zeros(2), intercept=True)
+        for name in ("weights", "weight_variance", "offsets", "offset_variance"):
+            np.testing.assert_allclose(getattr(together, name)[..., index], getattr(alone, name)[..., 0], rtol=1e-9)
+
+
+def test_a_feature_that_noise_hides_makes_all_unknown_and_is_named():
+    """`tight` has a standard deviation of 0.03 in scaled units, so noise of 0.001 in its square and in its mean hides it."""
+    seen = [
+        learned_from_moments(noisy_moments(MIXED, ROWS, sd), [1, 2, 3], [OUTCOME], np.zeros(3), intercept=True)
+        for sd in (1e-5, 1e-4, 1e-3)
+    ]
+    doubts = [found.doubt for found in seen]
+    assert doubts == sorted(doubts)
+    assert doubts[0] < LIMIT < doubts[-1]
+    assert [found.hidden for found in (seen[0], seen[-1])] == [(), (1,)]
+    without = learned_from_moments(noisy_moments(MIXED, ROWS, 1e-3), [1, 3], [OUTCOME], np.zeros(2), intercept=True)
+    assert without.doubt < LIMIT
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_matrix_that_is_not_definite_tells_nothing(intercept: bool):
+    generator = np.random.default_rng(2)
+    moments = noisy_moments(MIXED, ROWS, 3.0, generator)
+    found = learned_from_moments(moments, X, [OUTCOME], ORIGIN, intercept=intercept)
+    assert found.doubt == np.inf
+    assert sorted(found.hidden) == list(range(6))
+    assert np.isnan(found.weight_variance).all()
+    exact = noisy_moments(MIXED, np.zeros_like(ROWS), 0.0)
+    assert learned_from_moments(exact, [1], [OUTCOME], np.zeros(1), intercept=intercept).hidden == (0,)
+
+
+def test_features_are_looked_at_once_where_all_are_known(monkeypatch: pytest.MonkeyPatch):
+    calls, whole = [], _Solvable.of
+    monkeypatch.setattr(_Solvable, "of", lambda *given: calls.append(1) or whole(*given))
+    found = learned_from_moments(noisy_moments(MIXED, ROWS, 1e-5), [1, 3], [OUTCOME], np.zeros(2), intercept=True)
+    assert found.hidden == ()
+    assert len(calls) == 1

@@ -1,0 +1,216 @@
+"""Fits beside public columns: exact where nothing is noisy, better for what is public, and never worse than the constant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprelease.accounting import guarantee
+from dprelease.bounding import BoundedRows
+from dprelease.errors import InvalidInput
+from dprelease.estimators import _public_side, fit
+from dprelease.estimators._marginals import Marginals
+from dprelease.estimators._noisy_matrix import inverted
+from dprelease.estimators._public_side import _Whitened, associated, beside_public
+from dprelease.estimators.projection import PublicSide
+from dprelease.release import Release
+from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
+from tests.support.joint import compute
+from tests.support.noise import SeededNoise
+from tests.support.specs import build_spec, categorical, numeric
+
+# Label privacy.
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool) -> None:
+    rows = table(5, 3)
+    found = beside_public(moments_of(rows, declared(5, 3), 0.0), [1, 3, 5], [6, 7, 8], intercept=intercept)
+    expected = least_squares(rows, [1, 3, 5], [6, 7, 8], intercept=intercept)
+    np.testing.assert_allclose(found.weights, expected[-3:], atol=1e-8)
+    np.testing.assert_allclose(found.offsets, expected[0] if intercept else 0.0, atol=1e-8)
+    np.testing.assert_allclose(found.constant, rows[:, 5:].mean(axis=0), atol=1e-8)
+    full = np.column_stack([np.ones(ROWS), rows])[:, [0, 1, 3, 5] if intercept else [1, 3, 5]]
+    errors = ((rows[:, 5:] - full @ expected) ** 2).mean(axis=0)
+    np.testing.assert_allclose(found.quality.mse, errors, rtol=1e-6)
+    np.testing.assert_allclose(found.quality.constant_mse, rows[:, 5:].var(axis=0), rtol=1e-6)
+    assert found.quality.gain_se.max() < 1e-8
+    assert not found.diagnostics.warnings
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_public_target_is_fitted_exactly_beside_a_private_one(intercept: bool) -> None:
+    rows = table(5, 3)
+    noisy = moments_of(rows, declared(6, 2), 0.01, np.random.default_rng(1))
+    found = beside_public(noisy, [1, 2], [6, 7], intercept=intercept)
+    expected = least_squares(rows, [1, 2], [6], intercept=intercept)
+    np.testing.assert_allclose(found.weights[:, :1], expected[-2:], atol=1e-8)
+
+
+@pytest.mark.parametrize("sd", [0.003, 0.03, 0.3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_targets_together_are_targets_one_by_one(sd: float, intercept: bool) -> None:
+    noisy = moments_of(table(4, 6), declared(4, 6), sd, np.random.default_rng(1))
+    together = beside_public(noisy, [1, 2, 4], list(range(5, 11)), intercept=intercept)
+    for place, target in enumerate(range(5, 11)):
+        alone = beside_public(noisy, [1, 2, 4], [target], intercept=intercept)
+        np.testing.assert_allclose(together.weights[:, [place]], alone.weights, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(together.offsets[[place]], alone.offsets, rtol=1e-9)
+        for name, values in vars(together.quality).items():
+            np.testing.assert_allclose(values[[place]], getattr(alone.quality, name), rtol=1e-7, atol=1e-12)
+
+
+def test_it_tends_to_least_squares_as_the_noise_falls() -> None:
+    rows = table(5, 3)
+    exact = least_squares(rows, [1, 2, 3, 4, 5], [6, 7, 8], intercept=True)[1:]
+    for sd in (1e-3, 1e-5, 1e-7):
+        noisy = moments_of(rows, declared(5, 3), sd, np.random.default_rng(2))
+        found = beside_public(noisy, [1, 2, 3, 4, 5], [6, 7, 8], intercept=True)
+        assert np.abs(found.weights - exact).max() < 200 * sd
+
+
+def test_noise_never_makes_it_worse_than_the_constant_predictor_by_much() -> None:
+    """240 outcomes at noise from little to far too much: never 4 % of the variance worse, and better while anything shows."""
+    x, y = list(range(1, 9)), list(range(9, 49))
+    for explained in (0.5, 0.05):
+        rows = table(8, 40, explained)
+        best = np.median(r_squared(rows, x, y, *np.split(least_squares(rows, x, y, intercept=True), [1])))
+        for sd, part in ((0.002, 0.9), (0.02, 0.0), (0.3, 0.0)):
+            noisy = moments_of(rows, declared(8, 40), sd, np.random.default_rng(3))
+            found = beside_public(noisy, x, y, intercept=True)
+            model = r_squared(rows, x, y, found.offsets, found.weights)
+            flat = r_squared(rows, [], y, found.constant, np.zeros((0, 40)))
+            plain = inverted(noisy, x, y, np.full(40, -1.0), intercept=True)
+            inverse = r_squared(rows, x, y, plain.offsets, plain.weights)
+            assert (model - flat).min() > -0.04
+            assert np.median(model) > part * best * (explained > 0.1) - 0.01 * (sd < 0.1) - 3 * (sd > 0.1)
+            assert np.median(model) >= np.median(inverse) - 1e-3
+
+
+def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_says_so() -> None:
+    noisy = moments_of(table(4, 6), declared(4, 6), 3.0, np.random.default_rng(4))
+    found = beside_public(noisy, [1, 2, 3, 4], list(range(5, 11)), intercept=True)
+    assert not found.weights.any()
+    np.testing.assert_array_equal(found.offsets, found.constant)
+    assert found.diagnostics.warnings[0].startswith("For 6 of 6 targets noise hides")
+
+
+def test_errors_and_gains_are_what_is_claimed() -> None:
+    """Over 200 outcomes: true errors and gains lie about the stated ones as far as the standard errors say."""
+    x, y = list(range(1, 7)), list(range(7, 207))
+    rows = table(6, 200)
+    noisy = moments_of(rows, declared(6, 200), 0.006, np.random.default_rng(5))
+    found = beside_public(noisy, x, y, intercept=True)
+    variance = rows[:, 6:].var(axis=0)
+    error = (1 - r_squared(rows, x, y, found.offsets, found.weights)) * variance
+    gain = (1 - r_squared(rows, [], y, found.constant, np.zeros((0, 200)))) * variance - error
+    for true, stated, deviation in (
+        (error, found.quality.mse, found.quality.mse_se),
+        (gain, found.quality.gain, found.quality.gain_se),
+    ):
+        ratios = (true - stated) / deviation
+        assert np.abs(ratios).max() < 5
+        assert abs(ratios.mean()) < 0.5
+        assert 0.6 < np.sqrt(np.mean(ratios**2)) < 1.4
+
+
+def test_features_that_determine_each_other_are_refused() -> None:
+    rows = table(4, 2)
+    repeated = np.column_stack([rows[:, 0], rows])
+    noisy = moments_of(repeated, declared(5, 2), 0.01, np.random.default_rng(6))
+    with pytest.raises(InvalidInput, match="determine each other"):
+        beside_public(noisy, [1, 2, 3], [6], intercept=True)
+    assert np.isfinite(beside_public(noisy, [2, 3, 4], [6], intercept=True).weights).all()
+
+
+def test_what_rounding_leaves_of_a_constant_feature_is_refused() -> None:
+    rows = table(2, 1)
+    for constant in (0.1, -0.7, 0.3):
+        rows[:, :2] = constant
+        noisy = moments_of(rows, declared(2, 1), 0.01, np.random.default_rng(18))
+        with pytest.raises(InvalidInput, match="determine each other"):
+            beside_public(noisy, [1], [3], intercept=True)
+
+
+def test_levels_of_public_and_private_categories() -> None:
+    """A private category as outcomes, a public one as features: exact without noise, sums of levels kept in noise."""
+    generator = np.random.default_rng(7)
+    ward = np.eye(3)[generator.choice(3, ROWS, p=[0.5, 0.3, 0.2])]
+    drug = np.eye(3)[(generator.uniform(size=ROWS) * 1.5 + ward[:, 1]).astype(int).clip(0, 2)]
+    smoker = np.where(generator.uniform(size=ROWS) < 0.3 + 0.3 * ward[:, 2], 1.0, -1.0)
+    columns = (
+        categorical("ward", "a", "b", public=True),
+        categorical("drug", "c", "d"),
+        categorical("smoker", "yes"),
+    )
+    rows = np.column_stack([ward, drug, smoker])
+    exact = beside_public(moments_of(rows, columns, 0.0), [2, 3], [4, 5, 6, 7], intercept=True)
+    np.testing.assert_allclose(exact.weights, least_squares(rows, [2, 3], [4, 5, 6, 7], intercept=True)[1:], atol=1e-8)
+    noisy = beside_public(moments_of(rows, columns, 0.005, generator), [2, 3], [4, 5, 6, 7], intercept=True)
+    np.testing.assert_allclose(noisy.weights, exact.weights, atol=0.1)
+    with pytest.raises(InvalidInput, match="determine each other"):
+        beside_public(moments_of(rows, columns, 0.005, generator), [1, 2, 3], [7], intercept=True)
+
+
+def test_noise_is_white_where_it_is_judged() -> None:
+    """Features with a mean near an end of their range: taking the constant off them makes the noise of their sums alike."""
+    generator = np.random.default_rng(14)
+    rows = np.hstack([0.85 + 0.1 * table(3, 0), np.zeros((ROWS, 400))])
+    columns = declared(3, 400)
+    x, y = [1, 2, 3], list(range(4, 404))
+    exact, noisy = moments_of(rows, columns, 0.01), moments_of(rows, columns, 0.01, generator)
+    noise = (_Whitened.of(each, x, y, intercept=True).seen for each in (noisy, exact))
+    covariance = np.cov(np.subtract(*noise)) / (0.01 * ROWS) ** 2
+    assert np.abs(covariance - np.eye(3)).max() < 5 * np.sqrt(2 / 400)
+
+
+def test_the_radius_is_that_of_the_range() -> None:
+    columns = (numeric("a", public=True), numeric("b"), categorical("c", "d", "e"), categorical("f", "g"))
+    rows = np.column_stack([table(2, 0, rows=100), np.eye(3)[np.arange(100) % 3], np.ones(100)])
+    found = _Whitened.of(moments_of(rows, columns, 0.1), [1], [2, 3, 4, 5, 6], intercept=True)
+    np.testing.assert_array_equal(found.radius, [10, 5, 5, 5, 10])  # sqrt n times half a width
+    without = _Whitened.of(moments_of(rows, columns, 0.1), [1], [2, 3, 4, 5, 6], intercept=False)
+    np.testing.assert_array_equal(without.radius, 10)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_whatever_is_believed_the_model_stays_feasible(monkeypatch: pytest.MonkeyPatch, intercept: bool) -> None:
+    """Were all that is seen believed, predictions would lie where no column within its bounds can be explained by them."""
+
+    def credulous(singular: np.ndarray, seen: np.ndarray, *_: object) -> tuple[np.ndarray, np.ndarray]:
+        return seen / singular[:, None], np.zeros_like(seen)
+
+    monkeypatch.setattr(_public_side, "believed", credulous)
+    rows = table(4, 30)
+    x, y = [1, 2, 3, 4], list(range(5, 35))
+    noisy = moments_of(rows, declared(4, 30), 0.3, np.random.default_rng(15))
+    found = beside_public(noisy, x, y, intercept=intercept)
+    slopes = (rows[:, :4] - intercept * rows[:, :4].mean(axis=0)) @ found.weights
+    assert (np.linalg.norm(slopes, axis=0) <= np.sqrt(ROWS) * (1 + 1e-9)).all()
+    back = moments_of(np.roll(rows, -4, axis=1), declared(30, 4), 0.3, np.random.default_rng(16))
+    helped = associated(back, intercept=True).gram[1:31, 31:]
+    means = Marginals.of(back, np.arange(31, 35)).mean
+    side = PublicSide.of_gram(np.cov(rows[:, 4:].T, bias=True) * ROWS)
+    helped -= ROWS * np.outer(rows[:, 4:].mean(axis=0), means)
+    np.testing.assert_allclose(side.project(helped, np.sqrt(ROWS) * 1.0001), helped, rtol=1e-6)
+
+
+# Through a release.
+
+
+def test_the_default_on_a_release_uses_its_public_side() -> None:
+    unit = 1 << 10
+    codes = np.rint(table(4, 2) * unit).astype(np.int32)
+    columns = declared(4, 2)
+    parties = {"north": columns[:4], "south": columns[4:]}
+    held = {"north": codes[:, :4], "south": codes[:, 4:]}
+    spec = build_spec(parties, mechanism="moments", rows=ROWS, epsilon=8.0, grid_bits=10, guarantee="label-DP")
+    bounded = {name: BoundedRows(held[name], parties[name], 10) for name in parties}
+    blocks = compute(spec, bounded, {name: SeededNoise(index) for index, name in enumerate(parties)}).blocks
+    release = Release(spec, blocks, guarantee(spec).words())
+    result = fit(release, ["column4", "column5"])
+    direct = beside_public(release.moments(), [1, 2, 3, 4], [5, 6], intercept=True)
+    np.testing.assert_allclose(result.coef, direct.weights.T, rtol=1e-12)
+    assert result.method == "shrinkage"
+    scaled = codes / unit
+    assert (r_squared(scaled, [1, 2, 3, 4], [5, 6], result.intercept, result.coef.T) > 0.3).all()

@@ -1,0 +1,172 @@
+"""Standard errors of coefficients out of rows: the textbook's without noise, Fuller's with it, none where noise hides them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dprelease.estimators._learned import LIMIT
+from dprelease.estimators._row_inference import _Directions, learned_from_rows
+from dprelease.estimators._rows import Rows
+
+
+def rows_of(generator: np.random.Generator, count: int = 400, sd: float = 0.5, *, mixed: bool = False) -> Rows:
+    """Three correlated features that explain two outcomes; as mixing rows, of ten patients each, behind an anchor."""
+    x = generator.normal(size=(count, 3)) @ np.array([[1.0, 0.4, 0.0], [0.0, 0.8, 0.3], [0.0, 0.0, 0.6]])
+    y = x @ np.array([[0.4, 0.0], [-0.2, 0.3], [0.1, 0.5]]) + 0.3 * generator.normal(size=(count, 2))
+    ones = generator.normal(size=count) if mixed else np.ones(count)
+    if mixed:
+        weight = math.sqrt(10 * 0.8)  # rho = 0.2; the columns' means are 0.3 and -0.1
+        x, y, ones = weight * (x + 0.3 * ones[:, None]), weight * (y - 0.1 * ones[:, None]), weight * ones
+        anchor = math.sqrt(0.2) * 10 * count
+        ones = np.append(anchor, ones)
+        x, y = np.vstack([np.full(3, 0.3 * anchor), x]), np.vstack([np.full(2, -0.1 * anchor), y])
+    return Rows(
+        ones=ones,
+        x=x + sd * generator.normal(size=x.shape),
+        y=y + sd * generator.normal(size=y.shape),
+        x_variance=np.full(3, sd**2),
+        y_variance=np.full(2, sd**2),
+        patients=float(10 * count if mixed else count),
+        anchor=mixed,
+        mixed=mixed,
+    )
+
+
+def scaled(rows: Rows, factors: np.ndarray) -> Rows:
+    return replace(rows, x=rows.x * factors, x_variance=rows.x_variance * factors**2)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_without_noise_patients_rows_give_the_textbooks_standard_errors(intercept: bool):
+    rows, origin = rows_of(np.random.default_rng(0), sd=0.0), np.array([0.5, -2.0, 1.0])
+    found = learned_from_rows(rows, 400, origin, intercept=intercept)
+    full = np.column_stack([np.ones(400), rows.x]) if intercept else rows.x
+    expected = np.linalg.lstsq(full, rows.y, rcond=None)[0]
+    sigma2 = ((rows.y - full @ expected) ** 2).sum(axis=0) / (400 - full.shape[1])
+    inverse = np.linalg.inv(full.T @ full)
+    point = np.append(1.0, origin) if intercept else origin
+    np.testing.assert_allclose(found.weights, expected[-3:], rtol=1e-9)
+    np.testing.assert_allclose(found.weight_variance, np.outer(np.diag(inverse)[-3:], sigma2), rtol=1e-9)
+    np.testing.assert_allclose(found.offsets, point @ expected, rtol=1e-9)
+    np.testing.assert_allclose(found.offset_variance, point @ inverse @ point * sigma2, rtol=1e-9)
+    assert found.degrees == 400 - full.shape[1]
+    assert found.doubt == 0
+    assert found.doubt < LIMIT
+
+
+def test_mixing_rows_without_noise_add_the_sampling_of_their_patients():
+    """Least squares on k rows is off by sigma^2 W^-1 from the patients' own, which is off by sigma^2 Cov^-1 / n."""
+    rows = rows_of(np.random.default_rng(1), sd=0.0, mixed=True)
+    found = learned_from_rows(rows, 4000, np.zeros(3), intercept=True)
+    full = np.column_stack([rows.ones, rows.x])
+    expected = np.linalg.lstsq(full, rows.y, rcond=None)[0]
+    residual = ((rows.y - full @ expected) ** 2).sum(axis=0) / (401 - 4)
+    gram = np.linalg.inv(np.linalg.inv(full.T @ full)[1:, 1:])  # the constant regressed out
+    per_row = 4000 * 0.8 / 400
+    covariance = gram / 400 / per_row
+    expected_variance = np.outer(np.diag(np.linalg.inv(gram)), residual)
+    expected_variance += np.outer(np.diag(np.linalg.inv(covariance)), residual / per_row) / 4000
+    np.testing.assert_allclose(found.weights, expected[1:], rtol=1e-8)
+    np.testing.assert_allclose(found.weight_variance, expected_variance, rtol=1e-8)
+
+
+def test_one_feature_by_hand():
+    """Formulas (1) to (3) with every matrix a number; no intercept, no mixing."""
+    generator = np.random.default_rng(2)
+    count, noise, outcome_noise = 300, 0.6, 0.2
+    x, y = generator.normal(1.0, 1.5, count), generator.normal(0.3, 1.0, count)
+    rows = Rows(
+        np.ones(count), x[:, None], y[:, None], np.array([noise]), np.array([outcome_noise]), count, False, False
+    )
+    found = learned_from_rows(rows, count, np.array([2.0]), intercept=False)
+    mu = x @ x / count / noise
+    factor = mu / (mu - 1)
+    solved = x @ x - count * noise + 2 * factor * noise
+    weight = x @ y / solved
+    tau2 = ((y - weight * x) ** 2).sum() / (count - 1)
+    variance = (tau2 * x @ x + count * (noise * weight) ** 2) / solved**2
+    assert found.weights[0, 0] == pytest.approx(weight)
+    assert found.weight_variance[0, 0] == pytest.approx(variance)
+    assert found.offsets[0] == pytest.approx(2 * weight)
+    assert found.offset_variance[0] == pytest.approx(4 * variance)
+    assert found.doubt == pytest.approx(math.sqrt((2 * factor**2 - 2) / count))
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+def test_units_and_the_order_of_features_do_not_matter(mixed: bool):
+    rows, origin = rows_of(np.random.default_rng(3), mixed=mixed), np.array([0.2, -0.5, 0.7])
+    straight = learned_from_rows(rows, 4000, origin, intercept=True)
+    factors, order = np.array([10.0, 0.01, 3.0]), [2, 0, 1]
+    found = learned_from_rows(scaled(rows, factors), 4000, origin * factors, intercept=True)
+    np.testing.assert_allclose(found.weights * factors[:, None], straight.weights, rtol=1e-8)
+    np.testing.assert_allclose(found.weight_variance * factors[:, None] ** 2, straight.weight_variance, rtol=1e-8)
+    np.testing.assert_allclose(found.offset_variance, straight.offset_variance, rtol=1e-8)
+    assert found.doubt == pytest.approx(straight.doubt)
+    turned = replace(rows, x=rows.x[:, order], x_variance=rows.x_variance[order])
+    found = learned_from_rows(turned, 4000, origin[order], intercept=True)
+    np.testing.assert_allclose(found.weight_variance, straight.weight_variance[order], rtol=1e-8)
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+def test_targets_together_are_targets_one_by_one(mixed: bool):
+    rows = rows_of(np.random.default_rng(4), mixed=mixed)
+    together = learned_from_rows(rows, 4000, np.zeros(3), intercept=True)
+    for index in range(2):
+        one = replace(rows, y=rows.y[:, [index]], y_variance=rows.y_variance[[index]])
+        alone = learned_from_rows(one, 4000, np.zeros(3), intercept=True)
+        for name in ("weights", "weight_variance", "offsets", "offset_variance"):
+            np.testing.assert_allclose(getattr(together, name)[..., index], getattr(alone, name)[..., 0], rtol=1e-9)
+
+
+def test_features_drowned_in_noise_are_unknown_and_the_worst_is_named():
+    generator = np.random.default_rng(5)
+    rows = rows_of(generator, sd=0.05)
+    drowned = replace(rows, x=rows.x.copy(), x_variance=rows.x_variance.copy())
+    drowned.x[:, 1], drowned.x_variance[1] = generator.normal(0, 3.0, 400), 9.1
+    found = learned_from_rows(drowned, 400, np.zeros(3), intercept=True)
+    assert found.doubt > LIMIT
+    assert found.hidden == (1,)
+    noisier = [rows_of(generator, sd=sd) for sd in (0.1, 0.5, 1.2)]
+    seen = [learned_from_rows(rows, 400, np.zeros(3), intercept=True).doubt for rows in noisier]
+    assert seen == sorted(seen)
+    assert seen[0] < LIMIT < seen[-1]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_where_nothing_can_be_solved_nothing_is_known(intercept: bool):
+    rows = rows_of(np.random.default_rng(6), sd=0.1)
+    for bad in (
+        replace(rows, ones=rows.ones[:4], x=rows.x[:4], y=rows.y[:4]),
+        replace(rows, x=rows.x[:, [0, 0, 1]]),
+        replace(rows, x=rows.x * [1.0, 0.0, 1.0]),
+    ):
+        found = learned_from_rows(bad, 400, np.zeros(3), intercept=intercept)
+        assert found.doubt == np.inf
+        assert np.isnan(found.weights).all()
+    cancelled = replace(rows, ones=np.zeros(400))
+    cancelled = learned_from_rows(cancelled, 400, np.zeros(3), intercept=intercept)
+    assert (cancelled.doubt < LIMIT) is not intercept
+
+
+@pytest.mark.parametrize("constant", [0.3, -0.7, 1e-3])
+def test_what_rounding_leaves_of_a_public_constant_is_no_signal(constant: float):
+    """A public column of one value is a multiple of v, without noise: all of it goes with the constant."""
+    rows = rows_of(np.random.default_rng(7), sd=0.1, mixed=True)
+    x, variance = rows.x.copy(), rows.x_variance.copy()
+    x[:, 1], variance[1] = constant * rows.ones, 0.0
+    left = x[:, 1] - rows.ones * (rows.ones @ x[:, 1] / (rows.ones @ rows.ones))
+    assert np.linalg.norm(left) > 0
+    found = learned_from_rows(replace(rows, x=x, x_variance=variance), 4000, np.zeros(3), intercept=True)
+    assert found.doubt == np.inf
+    assert found.hidden == (1,)
+
+
+def test_features_are_looked_at_once_where_all_are_known(monkeypatch: pytest.MonkeyPatch):
+    calls, whole = [], _Directions.of
+    monkeypatch.setattr(_Directions, "of", lambda *given: calls.append(1) or whole(*given))
+    assert learned_from_rows(rows_of(np.random.default_rng(8)), 400, np.zeros(3), intercept=True).hidden == ()
+    assert len(calls) == 1

@@ -1,0 +1,65 @@
+"""A release out of a folder in one line: verified, or not there at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dprelease
+from dprelease.errors import IntegrityError, InvalidInput, NotFound
+from dprelease.estimators import Calibrated, fit
+from dprelease.release_folder import ReleaseFolder
+from tests.support.noise import SeededNoise
+from tests.support.specs import Consortium, build_spec, new_consortium, publish
+
+
+@pytest.fixture(scope="module")
+def consortium() -> Consortium:
+    return new_consortium("north", "south")
+
+
+@pytest.fixture
+def folder(consortium: Consortium, tmp_path: Path) -> Path:
+    """A published release as files, and the root certificate beside it."""
+    published = publish(consortium, build_spec(keys=consortium.keys, rows=60, outputs=20), SeededNoise(3))
+    made = ReleaseFolder(tmp_path / "release")
+    made.write_manifest(published.manifest, published.signature)
+    for party, block in published.blocks.items():
+        made.block(party).parent.mkdir(exist_ok=True)
+        made.block(party).write_bytes(block)
+    (tmp_path / "root.pem").write_text(published.root)
+    (tmp_path / "other.pem").write_text(new_consortium("north").root.certificate)
+    return tmp_path
+
+
+def test_one_line_gives_a_verified_release_that_can_be_fitted(folder: Path):
+    release = dprelease.load(folder / "release", root=folder / "root.pem")
+    assert release.digest == dprelease.load(str(folder / "release"), str(folder / "root.pem")).digest
+    assert release.guarantee
+    made = Calibrated().fit(release, ["glucose"], ["age"])
+    np.testing.assert_array_equal(made.coef_, fit(release, ["glucose"], ["age"]).coef)
+
+
+def test_nothing_is_loaded_unverified(folder: Path):
+    with pytest.raises(InvalidInput, match=r"root='root\.pem'"):
+        dprelease.load(folder / "release")
+    with pytest.raises(IntegrityError):
+        dprelease.load(folder / "release", root=folder / "other.pem")
+    block = ReleaseFolder(folder / "release").block("south")
+    data = bytearray(block.read_bytes())
+    data[-1] ^= 1
+    block.write_bytes(bytes(data))
+    with pytest.raises(IntegrityError, match="block of south differs"):
+        dprelease.load(folder / "release", root=folder / "root.pem")
+
+
+def test_files_that_are_not_there_are_named(folder: Path):
+    with pytest.raises(NotFound, match="nowhere holds no release"):
+        dprelease.load(folder / "nowhere", root=folder / "root.pem")
+    with pytest.raises(InvalidInput, match=r"absent\.pem is not a root certificate"):
+        dprelease.load(folder / "release", root=folder / "absent.pem")
+    (folder / "empty.pem").write_text("")
+    with pytest.raises(IntegrityError):
+        dprelease.load(folder / "release", root=folder / "empty.pem")

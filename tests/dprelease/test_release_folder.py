@@ -1,0 +1,58 @@
+"""A release as files: written, read back, verified, and what is said when something is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dprelease.errors import IntegrityError, NotFound
+from dprelease.release_folder import MANIFEST, SIGNATURE, ReleaseFolder
+from tests.support.noise import SeededNoise
+from tests.support.specs import Published, build_spec, new_consortium, publish
+
+
+@pytest.fixture(scope="module")
+def published() -> Published:
+    consortium = new_consortium("north", "south")
+    return publish(consortium, build_spec(keys=consortium.keys), SeededNoise(3))
+
+
+@pytest.fixture
+def folder(published: Published, tmp_path: Path) -> ReleaseFolder:
+    made = ReleaseFolder(tmp_path / "release")
+    made.write_manifest(published.manifest, published.signature)
+    for party, block in published.blocks.items():
+        made.block(party).parent.mkdir(exist_ok=True)
+        made.block(party).write_bytes(block)
+    return made
+
+
+def test_what_was_written_is_read_back_and_verifies(folder: ReleaseFolder, published: Published) -> None:
+    assert folder.signed_manifest() == (published.manifest, published.signature)
+    assert folder.manifest().to_bytes() == published.manifest
+    release = folder.verify(published.root)
+    assert {party: block.to_bytes() for party, block in release.blocks.items()} == dict(published.blocks)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, SIGNATURE])
+def test_a_folder_without_a_manifest_holds_no_release(folder: ReleaseFolder, published: Published, name: str) -> None:
+    (folder.path / name).unlink()
+    with pytest.raises(NotFound, match=name):
+        folder.verify(published.root)
+
+
+def test_a_block_that_is_gone_or_altered_is_named(folder: ReleaseFolder, published: Published) -> None:
+    block = folder.block("south")
+    block.write_bytes(published.blocks["north"])
+    with pytest.raises(IntegrityError, match="south"):
+        folder.verify(published.root)
+    block.unlink()
+    with pytest.raises(IntegrityError, match="block of south is missing"):
+        folder.verify(published.root)
+
+
+def test_a_manifest_that_cannot_be_read_is_no_manifest(folder: ReleaseFolder) -> None:
+    (folder.path / MANIFEST).write_bytes(b"{}")
+    with pytest.raises(IntegrityError):
+        folder.manifest()

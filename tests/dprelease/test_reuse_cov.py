@@ -1,0 +1,270 @@
+"""PRIMO's calibration: every published number, searches that never find more, and scales that give what they say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dprelease.calibration import GRID_VARIANCE
+from dprelease.errors import InvalidInput
+from dprelease.estimators.projection import leverages, orthonormal
+from dprelease.gaussian import mu_of
+from dprelease.reuse_cov import (
+    UNBOUNDED,
+    Scales,
+    association,
+    covariance_ball,
+    covariance_box,
+    covariance_intercept,
+    joint,
+    scales,
+    spent,
+    split,
+)
+
+MU = mu_of(1.0, 1e-5)
+ONE = Fraction(1)
+positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)
+large, small = positive.map(lambda value: value + 1), positive.map(lambda value: value / (value + 1))
+shares = st.fractions(min_value=Fraction(1, 1000), max_value=1, max_denominator=1000)
+bodies = st.sampled_from(["ball", "box"])
+
+
+def root(value: Fraction) -> float:
+    return math.sqrt(value)
+
+
+def both(radius: float, outcome: float, first: float, second: float) -> float:
+    """mu for |x| <= R, |y| <= S with noise s1 and s2."""
+    r2, s2 = Fraction(radius) ** 2, Fraction(str(outcome)) ** 2
+    return root(joint(covariance_ball(r2, 2) / Fraction(first) ** 2, association(r2, s2) / Fraction(second) ** 2))
+
+
+# Numbers of privacy.md B 7, 8 and of its section 2.2.
+
+
+def test_numbers_of_the_gram_matrix() -> None:
+    assert root(covariance_ball(ONE, 2)) == pytest.approx(1.41421356, abs=1e-8)
+    assert covariance_ball(ONE, 1) == 1
+    for columns, expected in ((2, 2), (3, 2.8284271), (4, 4)):  # what a search finds; the bound is exact for even d
+        bound = root(covariance_box((ONE,) * columns))
+        assert bound >= expected - 1e-7
+        assert expected == pytest.approx(largest_in_a_box(columns), abs=1e-7)
+        assert columns == 3 or bound == expected
+    for radius2, expected in ((Fraction(9, 100), 0.84852814), (ONE, 2.82842712), (Fraction(9), 14.14213562)):
+        assert root(covariance_intercept(radius2)) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("radius", "outcome", "first", "second", "expected"),
+    [
+        (1, 1, 1, 1, 2.12132034),
+        (1, 1, 1, 0.5, 4),
+        (1, 1, 1, 2, 1.59099026),
+        (2, 1, 1, 1, 6.36396103),
+        (1, 0.3, 1, 1, 1.47785317),
+    ],
+)
+def test_numbers_of_both_at_once(radius: float, outcome: float, first: float, second: float, expected: float) -> None:
+    assert both(radius, outcome, first, second) == pytest.approx(expected, abs=1e-8)
+
+
+def test_numbers_of_the_noise_at_epsilon_1() -> None:
+    gram = root(covariance_ball(ONE, 2)) / MU
+    assert gram == pytest.approx(5.275909854, abs=1e-8)
+    assert gram / math.sqrt(2) == pytest.approx(3.730631635, abs=1e-8)
+    assert root(association(ONE, ONE)) / MU == pytest.approx(7.46126327, abs=1e-7)
+    assert both(1, 1, 1, 1) / MU == pytest.approx(7.913864781, abs=1e-8)
+    assert root(covariance_ball(ONE, 2) + association(ONE, ONE)) == pytest.approx(2.449490, abs=1e-6)
+
+
+def test_one_calibration_takes_1_3_times_less_noise_than_halved_budgets() -> None:
+    half = mu_of(0.5, 5e-6)
+    halved = root(covariance_ball(ONE, 2)) / half, root(association(ONE, ONE)) / half
+    assert halved == pytest.approx((10.396, 14.702), abs=5e-4)
+    assert min(halved) >= 1.3 * both(1, 1, 1, 1) / MU
+
+
+def test_with_the_outcomes_own_square_the_row_is_one_vector() -> None:
+    """Delta = sqrt 2 (R^2 + S^2), z = (x, y) in a ball of radius^2 R^2 + S^2."""
+    assert covariance_ball(Fraction(4) + 9, 5) == 2 * 13**2
+
+
+# Nobody finds more.
+
+
+def largest_in_a_box(columns: int) -> float:
+    """The largest move of the upper triangle over all pairs of vertices of {-1, 0, 1}^d."""
+    upper = np.triu_indices(columns)
+    points = np.array([np.outer(x, x)[upper] for x in itertools.product((-1.0, 0.0, 1.0), repeat=columns)])
+    return float(np.linalg.norm(points[:, None] - points, axis=2).max())
+
+
+def move(x: np.ndarray, y: np.ndarray, x2: np.ndarray, y2: np.ndarray, s1: float, s2: float, body: str) -> np.ndarray:
+    """mu^2 between rows (x, y) and (x2, y2), batches of them, straight from the definition."""
+    gram = x[:, :, None] * x[:, None, :] - x2[:, :, None] * x2[:, None, :]
+    columns = x.shape[1]
+    weight = np.triu(np.full((columns, columns), 2.0 if body == "ball" else 1.0), 1) + np.eye(columns)
+    cross = x[:, :, None] * y[:, None, :] - x2[:, :, None] * y2[:, None, :]
+    first = (gram**2 * weight).sum(axis=(1, 2)) / s1**2
+    return first + (cross**2).sum(axis=(1, 2)) / s2**2
+
+
+def climbed(columns: int, outcomes: int, s1: float, s2: float, body: str, public: str) -> float:
+    """The largest mu^2 found from random and vertex pairs, each improved by steps that keep what is better."""
+    generator = np.random.default_rng(columns * 10 + outcomes)
+    count, sizes = 400, (columns, outcomes, columns, outcomes)
+    pairs = [generator.normal(size=(count, size)) for size in sizes]
+    vertices = (
+        generator.choice([-1.0, 0.0, 1.0], size=(count // 2, columns)),
+        generator.choice([-1.0, 1.0], (count // 2, columns)),
+    )
+    pairs[0][::2], pairs[2][::2] = vertices
+
+    def inside(candidate: list[np.ndarray]) -> list[np.ndarray]:
+        x, y, x2, y2 = candidate
+        y2 = y if public == "outcomes" else y2
+        x2 = x if public == "features" else x2
+        x, x2 = (np.clip(z, -1, 1) if body == "box" else unit(z) for z in (x, x2))
+        return [x, unit(y), x2, unit(y2)]
+
+    pairs = inside(pairs)
+    best = move(*pairs, s1, s2, body)
+    for size in np.geomspace(1, 1e-4, 300):
+        tried = inside([part + size * generator.normal(size=part.shape) for part in pairs])
+        found = move(*tried, s1, s2, body)
+        better = found > best
+        for part, other in zip(pairs, tried, strict=True):
+            part[better] = other[better]
+        best = np.where(better, found, best)
+    return float(best.max())
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+
+
+@pytest.mark.parametrize("noise", [(1.0, 1.0), (1.0, 0.5), (1.0, 3.0), (2.0, 1.0)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (2, 2), (3, 2), (4, 1)])
+@pytest.mark.parametrize("body", ["ball", "box"])
+@pytest.mark.parametrize("public", ["nothing", "outcomes"])
+def test_no_pair_of_rows_moves_both_further(
+    noise: tuple[float, float], shape: tuple[int, int], body: str, public: str
+) -> None:
+    columns, outcomes = shape
+    radius2 = Fraction(columns if body == "box" else 1)
+    first = covariance_box((ONE,) * columns) if body == "box" else covariance_ball(radius2, columns)
+    bound = float(joint(first / Fraction(noise[0]) ** 2, association(radius2, ONE) / Fraction(noise[1]) ** 2))
+    found = climbed(columns, outcomes, *noise, body, public)
+    assert found <= bound * (1 + 1e-12)
+    if columns > 1 and body == "ball":
+        assert found > 0.97 * bound
+    assert found > 0.6 * bound
+
+
+def test_label_privacy_moves_by_the_longest_row_or_the_largest_leverage() -> None:
+    """X public: one patient's outcomes from y to y'; the worst patient is the longest row, or the largest leverage."""
+    generator = np.random.default_rng(4)
+    features = generator.uniform(-1, 1, (30, 4)) * np.array([1.0, 1.0, 0.1, 0.01])
+    change = np.array([2.0, 0.0])  # y = (1, 0), y' = (-1, 0), |y| <= 1
+    for rows, squares in ((features, (features**2).sum(axis=1)), (orthonormal(features), leverages(features))):
+        moved = max(float(np.linalg.norm(np.outer(row, change))) for row in rows)
+        assert moved == pytest.approx(root(association(Fraction(float(squares.max())), ONE)), rel=1e-12)
+
+
+# The split and the scales.
+
+
+@pytest.mark.parametrize(
+    ("features", "outcomes", "explained"), [(1, 1, "1/2"), (100, 1, "1"), (10, 1000, "1/3"), (5, 5, "0")]
+)
+def test_the_split_has_the_least_predicted_error(features: int, outcomes: int, explained: str) -> None:
+    part = Fraction(explained)
+    kappa = float(part * (features + 1) / outcomes)
+    chosen = float(split(features, outcomes, part))
+    tried = np.linspace(1e-3, 1, 100_000)
+    errors = (1 + tried) ** 2 * (kappa + 1 / tried)
+    assert (1 + chosen) ** 2 * (kappa + 1 / chosen) <= errors.min() * (1 + 1e-8)
+    assert 0 < chosen <= 1
+
+
+def test_the_predicted_error_is_what_simulation_gives() -> None:
+    """|E_2 - E_1 w|^2 on average: s2^2 d + s1^2 |w|^2 (d + 1)/2, the s2^2 + omega s1^2 of the derivation times d."""
+    generator = np.random.default_rng(1)
+    d, s1, s2 = 6, 1.5, 0.7
+    w = generator.normal(size=d)
+    square = generator.normal(size=(40_000, d, d)) * s1 / math.sqrt(2)
+    noise = np.triu(square, 1) + np.triu(square, 1).transpose(0, 2, 1) + np.eye(d) * square * math.sqrt(2)
+    errors = ((s2 * generator.normal(size=(40_000, d)) - noise @ w) ** 2).sum(axis=1)
+    expected = d * (s2**2 + s1**2 * float(w @ w) * (d + 1) / (2 * d))
+    assert abs(errors.mean() - expected) < 5 * errors.std() / 200
+
+
+def test_more_outcomes_take_more_of_the_noise_off_the_association() -> None:
+    found = [split(50, outcomes) for outcomes in (1, 10, 100, 10_000)]
+    assert found == sorted(found)
+    assert found[0] < Fraction(1, 5)
+    assert found[-1] > Fraction(99, 100)
+
+
+@given(positive, positive, positive, shares, bodies)
+def test_scales_give_mu_and_no_less(
+    first: Fraction, second: Fraction, mu2: Fraction, share: Fraction, body: str
+) -> None:
+    found = scales(first, second, mu2, share, body)
+    given_ = spent(found, first, second, body)
+    assert given_ <= mu2
+    # What rounding up of a double's square, of which the grid takes 4, may lose.
+    least = min(Fraction(scale) ** 2 - GRID_VARIANCE for scale in vars(found).values())
+    assert given_ >= mu2 * (1 - Fraction(64, 2**52) * (1 + GRID_VARIANCE / least))
+
+
+@given(large, large, small, shares, bodies)
+def test_less_noise_anywhere_gives_more_than_mu(
+    first: Fraction, second: Fraction, mu2: Fraction, share: Fraction, body: str
+) -> None:
+    found = scales(first, second, mu2, share, body)
+    for name, scale in vars(found).items():
+        quieter = Scales(**{**vars(found), name: math.sqrt(max(scale**2 - 1e-3 * (scale**2 - GRID_VARIANCE), 4.0))})
+        assert spent(quieter, first, second, body) > mu2
+
+
+@given(positive, positive)
+def test_the_joint_number_lies_between_either_and_the_sum(first: Fraction, second: Fraction) -> None:
+    assert max(first, second) <= joint(first, second) <= first + second
+    assert joint(first, Fraction(0)) == first
+    assert joint(first, 4 * first) == 4 * first  # where its two branches meet
+
+
+def test_scales_without_noise_beyond_the_grid_give_no_guarantee() -> None:
+    for name in ("diagonal", "off_diagonal", "association"):
+        declared = Scales(**{**dict.fromkeys(("diagonal", "off_diagonal", "association"), 100.0), name: 2.0})
+        assert spent(declared, ONE, ONE, "ball") == UNBOUNDED
+
+
+def test_bad_input_is_refused() -> None:
+    zero = Fraction(0)
+    for refused in (
+        lambda: covariance_ball(zero, 2),
+        lambda: covariance_ball(ONE, 0),
+        lambda: covariance_box(()),
+        lambda: covariance_box((ONE, zero)),
+        lambda: covariance_intercept(zero),
+        lambda: association(zero, ONE),
+        lambda: association(ONE, zero),
+        lambda: split(0, 1),
+        lambda: split(1, 0),
+        lambda: split(1, 1, Fraction(2)),
+        lambda: scales(ONE, ONE, zero, ONE, "ball"),
+        lambda: scales(zero, ONE, ONE, ONE, "ball"),
+        lambda: scales(ONE, ONE, ONE, zero, "ball"),
+        lambda: scales(ONE, ONE, ONE, Fraction(3, 2), "ball"),
+    ):
+        with pytest.raises(InvalidInput):
+            refused()

@@ -1,0 +1,31 @@
+"""Pages to look into, and a release whose title, units and levels are what an attacker would write into one, or a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import Element, fromstring
+
+from learner.library import Opened
+from tests.learner.moments import opened
+from tests.learner.world import World
+from tests.support.specs import categorical, numeric
+
+TITLE = "</style></title><script>alert('title')</script> & \x1b[31mred\N{RIGHT-TO-LEFT OVERRIDE}"
+UNIT = "<img src=x onerror=alert(1)>"
+LEVELS = ("<script>alert(1)</script>", "a\"b' & c,d", "$(touch /nowhere); `x` \\", "]]>&lt;-->")
+TARGETS = ("glucose", "arm=<b>")
+FEATURES = ("age", f"stage={LEVELS[1]}", f"stage={LEVELS[2]}")
+
+
+def hostile(folder: Path) -> Opened:
+    """Published and verified. Age and glucose go together in it."""
+    columns = {
+        "north": (numeric("age", 0.0, 120.0, unit=UNIT), categorical("stage", *LEVELS)),
+        "south": (numeric("glucose", 2.0, 30.0, unit="//evil.example/x"), categorical("arm", "<b>", "c")),
+    }
+    return opened(World(folder, columns), folder, title=TITLE)
+
+
+def parsed(markup: str) -> Element:
+    """The root of a page or of a part of one; raises if it is not well-formed."""
+    return fromstring(markup.removeprefix("<!DOCTYPE html>\n"))  # noqa: S314 - our own output

@@ -1,0 +1,291 @@
+"""What the page of a report says, that everybody can read it, and that strangers' names are only ever text in it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import numpy as np
+import pytest
+
+from dprelease.release_folder import ReleaseFolder
+from dprelease.wire.console import plain
+from learner import show
+from learner.library import Opened, open_verified
+from learner.report import CAVEATS, Report, report
+from learner.report_models import MOST_LINES, MOST_TARGETS
+from learner.report_page import page
+from learner.trust import TrustStore
+from tests.learner.moments import ROWS, opened
+from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile, parsed
+from tests.learner.world import CONSORTIUM, World
+from tests.support.specs import numeric
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "footer", "div", "span"),
+    *("h1", "h2", "h3", "p", "a", "ul", "li", "pre", "code", "data", "details", "summary", "figure", "figcaption"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td"),
+    *("svg", "desc", "text", "line", "rect", "circle"),
+}
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """Joint moments with names that attack; age and glucose go together in it."""
+    return hostile(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="module")
+def made(release: Opened) -> Report:
+    return report(release, TARGETS, FEATURES)
+
+
+@pytest.fixture(scope="module")
+def text(made: Report) -> str:
+    return page(made)
+
+
+@pytest.fixture(scope="module")
+def tree(text: str) -> Element:
+    return parsed(text)
+
+
+@pytest.fixture(scope="module")
+def rows(world: World, folder: ReleaseFolder, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """Eight mixing rows, from which nothing can be learned."""
+    trust = TrustStore(tmp_path_factory.mktemp("home"))
+    trust.add(CONSORTIUM, world.root.certificate, "h:1")
+    return open_verified(folder, trust)
+
+
+def words(node: Element) -> str:
+    return "".join(node.itertext())
+
+
+def numbers(tree: Element, caption: str) -> dict[str, list[float]]:
+    """Numbers of a table, line by line, with all their digits."""
+    table = next(table for table in tree.iter("table") if words(table[0]) == caption)
+    return {words(line[0]): [float(cell.get("value", "")) for cell in line.iter("data")] for line in table[2]}
+
+
+def part(tree: Element, name: str) -> Element:
+    return next(node for node in tree.iter("section") if node.get("id") == name)
+
+
+def test_strangers_names_are_text_and_nothing_else(text: str, tree: Element) -> None:
+    assert {node.tag for node in tree.iter()} <= TAGS
+    assert {attribute for node in tree.iter() for attribute in node.attrib if attribute.startswith("on")} == set()
+    assert text.count("<script") == text.count("<img") == 0
+    whole = words(tree)
+    assert words(next(tree.iter("h1"))) == plain(TITLE)
+    assert plain(UNIT) in whole
+    for level in LEVELS:
+        assert level in whole
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+
+
+def test_the_page_needs_nothing_but_itself(text: str, tree: Element) -> None:
+    ids = [node.get("id") for node in tree.iter() if node.get("id")]
+    for node in tree.iter():
+        assert not {"src", "srcset", "style", "xlink:href", "action"} & node.attrib.keys()
+        assert node.get("href", "#")[0] == "#"
+        assert node.get("href", "#")[1:] in {"", *ids}
+    style = words(next(tree.iter("style")))
+    assert not re.search(r"url\(|@import|http|[<&]", style)
+    policy = next(node for node in tree.iter("meta") if node.get("http-equiv") == "Content-Security-Policy")
+    assert policy.get("content") == "default-src 'none'; style-src 'unsafe-inline'"
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_everybody_can_find_their_way(tree: Element) -> None:
+    ids = [node.get("id") for node in tree.iter() if node.get("id")]
+    assert len(ids) == len(set(ids))
+    assert tree.get("lang") == "en"
+    for node in tree.iter():
+        assert set(node.get("aria-labelledby", "").split()) <= set(ids)
+    levels = [int(node.tag[1]) for node in tree.iter() if node.tag in {"h1", "h2", "h3"}]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert max(after - before for before, after in pairwise(levels)) == 1
+    for table in tree.iter("table"):
+        assert [child.tag for child in table] == ["caption", "thead", "tbody"]
+        assert words(table[0])
+        widths = {len(line) for line in table.iter("tr")}
+        assert len(widths) == 1
+        assert {cell.get("scope") for cell in table[1].iter("th")} == {"col"}
+        assert all([cell.tag for cell in line].count("th") == 1 for line in table[2])
+    pictures = list(tree.iter("svg"))
+    assert len(pictures) == 5  # fits, two targets, eigenvalues, correlations
+    for picture in pictures:
+        assert picture.get("role") == "img"
+        assert [child.tag for child in picture][:2] == ["title", "desc"]
+        assert all(words(child) for child in picture[:2])
+
+
+def test_guarantee_and_trust_come_first_and_whole(tree: Element, release: Opened) -> None:
+    main = next(tree.iter("main"))
+    assert main[0].get("id") == "promises"
+    said = [words(item) for item in main[0].iter("li")]
+    assert said == [*release.release.guarantee, *release.manifest.trust]
+
+
+def test_the_release_is_described_as_verify_does(tree: Element, release: Opened) -> None:
+    said, spec = words(part(tree, "release")), release.release.spec
+    for fact in (
+        spec.digest(),
+        release.consortium.fingerprint,
+        f"{ROWS:,}",
+        release.manifest.published,
+        "north, south",
+    ):
+        assert fact in said
+    checks = [words(item) for item in part(tree, "release").iter("li")]
+    assert checks == [f"ok: {sentence}" for sentence in show.checks(spec)]
+    declared = {words(line[0]): words(line) for line in part(tree, "release").findall(".//tbody")[1]}
+    assert "2 to 30" in declared["glucose"]
+    assert declared["glucose"].endswith("with noisetarget")
+    assert ", ".join(LEVELS) in declared["stage"]
+    assert declared["stage"].endswith("with noisefeature")
+
+
+def test_the_numbers_are_those_of_the_fit(tree: Element, made: Report) -> None:
+    fit = made.fit
+    lower, upper = fit.inference.interval(0.95)
+    for row, target in enumerate(fit.targets):
+        shown = numbers(tree, f"Coefficients for {target}")
+        assert [line[0] for line in shown.values()] == [fit.intercept[row], *fit.coef[row]]
+        for column, feature in enumerate(fit.features):
+            known = (fit.inference.estimate, fit.inference.standard_error, lower, upper)
+            assert shown[feature][1:] == [each[row, column] for each in known]
+        assert shown["intercept"][1:3] == [fit.inference.intercept[row], fit.inference.intercept_se[row]]
+    quality = numbers(tree, "Mean squared errors against the constant predictor")
+    assert [line[0] for line in quality.values()] == fit.quality.explained.tolist()
+    assert [line[2] for line in quality.values()] == (fit.quality.mse + fit.quality.optimism).tolist()
+    assert [line[2] + made.fit.quality.gain[row] for row, line in enumerate(quality.values())] == pytest.approx(
+        [line[3] for line in quality.values()]
+    )
+    means = numbers(tree, "Means, and what privacy noise leaves open about them")
+    assert [line[0] for line in means.values()] == made.described.mean.tolist()
+    assert [line[2] for line in means.values()] == made.described.deviation.tolist()
+    assert made.spectrum is not None
+    assert [line[0] for line in numbers(tree, "Eigenvalues").values()] == made.spectrum.values.tolist()
+    pairs = numbers(tree, "Correlations, the strongest first")
+    assert made.described.correlation is not None
+    assert pairs["age and glucose"][0] == made.described.correlation[2, 0]
+
+
+def test_plotted_coefficients_stand_where_their_numbers_are(tree: Element, made: Report) -> None:
+    """In the target's units, across the range of each feature: 120 years, or from 0 to 1."""
+    picture = next(node for node in tree.iter("svg") if "coefficients-1" in node.get("aria-labelledby", ""))
+    marks = [node for node in picture.iter("text") if node.get("class") == "tick middle"]
+    values = [float(words(mark).replace("\N{MINUS SIGN}", "-")) for mark in marks]
+    scale = np.polyfit([float(mark.get("x", "")) for mark in marks], values, 1)
+    shown = np.polyval(scale, [float(node.get("cx", "")) for node in picture.iter("circle")])
+    reach = np.array([120.0, 1.0, 1.0])
+    assert shown == pytest.approx(reach * made.fit.inference.estimate[0], abs=0.01 * (values[-1] - values[0]))
+
+
+def test_what_was_learned_is_said_in_words(tree: Element, made: Report) -> None:
+    assert made.better(0)
+    said = [words(item) for item in part(tree, "findings").iter("li")]
+    assert said[:2] == [plain(made.finding(row)) for row in range(2)]
+    assert f"explains an estimated {made.fit.quality.explained[0]:.1%} of the variance of glucose" in said[0]
+    cautions = [words(item) for item in part(tree, "caveats").iter("li")]
+    assert cautions[-len(CAVEATS) :] == list(CAVEATS)
+
+
+def test_where_nothing_was_learned_nothing_is_claimed(rows: Opened) -> None:
+    found = report(rows, ["glucose"])
+    assert not found.known(0)
+    assert not found.better(0)
+    tree = parsed(page(found))
+    said = [words(item) for item in part(tree, "findings").iter("li")]
+    assert said[0].startswith("Nothing was learned about glucose: the best guess from this release is the constant ")
+    assert said[0].endswith(" mmol/l.")
+    assert f"Warning: {found.fit.inference.statement}" in said
+    assert found.fit.inference.statement in found.caveats
+    assert "Correlations need a release of joint moments" in words(part(tree, "columns"))
+    shown = numbers(tree, "Coefficients for glucose")
+    assert list(shown.values()) == [[found.fit.intercept[0]], *([value] for value in found.fit.coef[0])]
+    assert len(part(tree, "coefficients").findall(".//svg")) == 0
+    assert len(part(tree, "coefficients").findall(".//details")) == 1
+    weak = replace(found, fit=replace(found.fit, infer=lambda: replace(found.fit.inference, known=np.array([True]))))
+    assert weak.finding(0).startswith("No prediction of glucose was learned")
+
+
+def test_public_columns_are_called_so(tmp_path: Path) -> None:
+    columns = {"north": (numeric("age", 0.0, 120.0, public=True),), "south": (numeric("weight"), numeric("glucose"))}
+    release = opened(World(tmp_path, columns), tmp_path, mechanism="mixed", rows=500, outputs=50)
+    tree = parsed(page(report(release, ["glucose"])))
+    assert words(next(tree.iter("header"))[0]) == "Report on a release under feature-DP: some columns are public"
+    declared = {words(line[0]): words(line) for line in part(tree, "release").findall(".//tbody")[1]}
+    assert declared["age"].endswith("exactly: publicfeature")
+    assert declared["weight"].endswith("with noisefeature")
+    assert "of 1 directions" in words(part(tree, "noise"))
+    bare = parsed(page(report(release, ["glucose"], ["age"])))
+    assert "carry no noise" in words(part(bare, "noise"))
+
+
+def test_without_an_intercept_the_page_says_where_the_model_passes(rows: Opened) -> None:
+    tree = parsed(page(report(rows, ["glucose"], ["age"], "rmgm")))
+    said = words(part(tree, "coefficients"))
+    assert "No intercept: through the midpoints of the public ranges" in said
+    assert "intercept" not in numbers(tree, "Coefficients for glucose")
+    assert "Linear models of glucose on age by method rmgm" in words(next(tree.iter("header")))
+
+
+def test_many_targets_and_features(tmp_path: Path) -> None:
+    count = MOST_TARGETS + 3
+    features = tuple(f"x{place}" for place in range(MOST_LINES + 2))
+    columns = {
+        "north": tuple(numeric(f"y{place}") for place in range(count)),
+        "south": tuple(map(numeric, features)),
+    }
+    release = opened(World(tmp_path, columns), tmp_path, mechanism="rows", rows=2000, epsilon=2000.0)
+    found = report(release, [f"y{place}" for place in range(count)], features)
+    tree = parsed(page(found))
+    headings = [words(node) for node in part(tree, "coefficients").iter("h3")]
+    assert headings == [*(f"y{place}" for place in range(MOST_TARGETS)), "Other targets"]
+    others = numbers(tree, "Other targets in a line each")
+    assert list(others) == [f"y{place}" for place in range(MOST_TARGETS, count)]
+    assert [line[0] for line in others.values()] == found.fit.intercept[MOST_TARGETS:].tolist()
+    better = sum(verdict.startswith("better") for verdict in found.fit.verdicts)
+    assert words(part(tree, "findings")).count(f"{better} of {count} targets have a model better than a constant.") == 1
+    assert len(numbers(tree, "Mean squared errors against the constant predictor")) == count
+    assert "y0, y1, y2 and 8 more on 42 features" in words(next(tree.iter("header")))
+    assert found.known(0)
+    assert f"{MOST_LINES} of {len(features)} features are shown" in words(part(tree, "coefficients"))
+
+
+class Tags(HTMLParser):
+    """Tags in the order in which a document opens them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.found.append(tag)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install it to see the page as a browser does")
+def test_a_browser_sees_the_same_page(text: str, tree: Element, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(text, encoding="utf-8")
+    assert CHROMIUM is not None
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    seen = subprocess.run(
+        [CHROMIUM, *options, "--dump-dom", file.as_uri()], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    assert Counter(Tags(seen).found) == Counter(node.tag for node in tree.iter())
+    assert Tags(seen).found == [node.tag for node in tree.iter()]

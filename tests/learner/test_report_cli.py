@@ -1,0 +1,177 @@
+"""`learner report` and `learner card`, and what a model card holds."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dprelease.version import __version__
+from dprelease.wire.status import TABLE
+from learner import show
+from learner.cli import main
+from learner.library import Opened
+from learner.model_card import SCHEMA, VERSION, model_card
+from learner.report import CAVEATS, report
+from learner.report_page import page
+from tests.learner.pages import FEATURES, LEVELS, TARGETS, hostile
+
+Run = Callable[..., Result]
+
+EXIT = {row.error.__name__: row.exit_code for row in TABLE}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cards")
+
+
+@pytest.fixture(scope="module")
+def release(place: Path) -> Opened:
+    return hostile(place)
+
+
+@pytest.fixture
+def run(release: Opened, place: Path) -> Run:
+    return lambda *arguments: CliRunner().invoke(main, ["--home", str(place / "home"), *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def card(release: Opened) -> dict[str, Any]:
+    return model_card(report(release, TARGETS, FEATURES))
+
+
+def asked(release: Opened) -> list[str]:
+    targets = [word for name in TARGETS for word in ("--target", name)]
+    return [str(release.folder.path), *targets, *(word for name in FEATURES for word in ("--features", name))]
+
+
+def test_the_page_and_the_card_are_written(run: Run, release: Opened, tmp_path: Path, card: dict[str, Any]) -> None:
+    out = tmp_path / "report.html"
+    shown = run("report", *asked(release), "--out", out)
+    assert shown.exit_code == 0, shown.output
+    assert shown.output == f"{out}: shrinkage of 2 targets on 3 features\n"
+    assert out.read_text(encoding="utf-8") == page(report(release, TARGETS, FEATURES))
+    assert json.loads(run("report", *asked(release), "--out", out, "--json").output) == card
+    assert json.loads(run("card", *asked(release)).output) == card
+    saved = run("card", *asked(release), "--output", tmp_path / "card.json")
+    assert saved.exit_code == 0
+    assert json.loads((tmp_path / "card.json").read_text()) == card
+
+
+def test_the_printed_command_makes_the_same_page_again(run: Run, release: Opened, tmp_path: Path) -> None:
+    for options in ((), ("--method", "ols", "--no-intercept")):
+        first = tmp_path / "first.html"
+        assert run("report", *asked(release), *options, "--out", first).exit_code == 0
+        words = shlex.split(report(release, TARGETS, FEATURES, *(["ols", False] if options else [])).command)
+        assert words[:3] == ["learner", "report", release.release.digest]
+        again = run("report", release.folder.path, *words[3:-1], tmp_path / "again.html")
+        assert again.exit_code == 0, again.output
+        assert (tmp_path / "again.html").read_bytes() == first.read_bytes()
+
+
+def test_what_cannot_be_done_is_said(run: Run, release: Opened, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for command, option in (("report", "--out"), ("card", "--output")):
+        refused = run(command, *asked(release), option, tmp_path / "file" / "output")
+        assert refused.exit_code == EXIT["InvalidInput"], refused.output
+        assert "cannot write" in refused.stderr
+        unknown = run(command, release.folder.path, "--target", "weight", option, tmp_path / "output")
+        assert unknown.exit_code == EXIT["InvalidInput"]
+        assert "weight" in unknown.stderr
+        assert not (tmp_path / "output").exists()
+        stranger = run(command, tmp_path, "--target", "glucose", option, tmp_path / "output")
+        assert stranger.exit_code == EXIT["NotFound"]
+    assert run("report", *asked(release)).exit_code == 2
+
+
+def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
+    """Whoever changes this test raises `VERSION`, unless a field was only added."""
+    assert (card["schema"], card["version"]) == (SCHEMA, VERSION) == ("dprelease.model-card", 1)
+    assert {key: sorted(value) if isinstance(value, dict) else type(value).__name__ for key, value in card.items()} == {
+        "schema": "str",
+        "version": "int",
+        "software": "str",
+        "command": "str",
+        "release": [
+            "consortium",
+            "created",
+            "digest",
+            "mechanism",
+            "patients",
+            "published",
+            "rows_per_subject",
+            "software",
+            "title",
+        ],
+        "verification": ["checked", "root_sha256"],
+        "privacy": ["guarantee", "kind", "neighbours", "target", "trust"],
+        "data": "list",
+        "intended_use": ["out_of_scope", "purposes"],
+        "model": ["diagnostics", "features", "fit_intercept", "method", "targets"],
+        "level": "float",
+        "outcomes": "list",
+        "caveats": "list",
+    }
+    common = ["fill", "kind", "name", "party", "public", "unit", "used_as"]
+    assert [sorted(column) for column in card["data"]] == [
+        sorted([*common, "lower", "upper"]),
+        sorted([*common, "levels"]),
+        sorted([*common, "lower", "upper"]),
+        sorted([*common, "levels"]),
+    ]
+    outcome = card["outcomes"][0]
+    assert sorted(outcome) == [
+        "better_than_constant",
+        "coefficients",
+        "coefficients_known",
+        "constant",
+        "constant_noise_sd",
+        "finding",
+        "intercept",
+        "quality",
+        "range",
+        "target",
+        "unit",
+        "variance_explained",
+        "variance_explained_se",
+        "verdict",
+    ]
+    numbers = ["estimate", "lower", "standard_error", "unit", "upper", "value"]
+    assert sorted(outcome["intercept"]) == numbers
+    assert [sorted(each) for each in outcome["coefficients"]] == [sorted([*numbers, "feature"])] * 3
+
+
+def test_a_card_says_what_the_fit_and_the_release_say(card: dict[str, Any], release: Opened) -> None:
+    spec, fit = release.release.spec, report(release, TARGETS, FEATURES).fit
+    assert card["software"] == __version__
+    assert card["release"]["digest"] == fit.release == spec.digest()
+    assert card["release"]["title"] == spec.title
+    assert card["release"]["patients"] == spec.rows
+    assert card["verification"] == {
+        "root_sha256": release.consortium.fingerprint,
+        "checked": list(show.checks(spec)),
+    }
+    assert (card["privacy"]["guarantee"], card["privacy"]["trust"]) == (list(fit.guarantee), list(fit.trust))
+    assert card["privacy"]["target"] == {"scope": "joint", "epsilon": 1.0, "delta": 1e-5}
+    assert card["data"][1]["levels"] == list(LEVELS)
+    assert [column["used_as"] for column in card["data"]] == [["feature"], ["feature"], ["target"], ["target"]]
+    lower, upper = fit.inference.interval(card["level"])
+    for row, outcome in enumerate(card["outcomes"]):
+        assert outcome["target"] == fit.targets[row]
+        assert outcome["verdict"] == fit.verdicts[row]
+        assert outcome["intercept"]["value"] == fit.intercept[row]
+        assert outcome["intercept"]["estimate"] == fit.inference.intercept[row]
+        assert outcome["variance_explained"] == fit.quality.explained[row]
+        assert outcome["quality"]["gain"] == fit.quality.gain[row]
+        for column, each in enumerate(outcome["coefficients"]):
+            assert each["feature"] == fit.features[column]
+            assert (each["value"], each["estimate"]) == (fit.coef[row, column], fit.inference.estimate[row, column])
+            assert (each["lower"], each["upper"]) == (lower[row, column], upper[row, column])
+            assert each["standard_error"] == fit.inference.standard_error[row, column]
+    assert card["caveats"][-len(CAVEATS) :] == list(CAVEATS)

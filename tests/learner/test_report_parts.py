@@ -1,0 +1,162 @@
+"""The parts of a report: markup, axes, plots and eigenvalues."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learner.report_axis import Axis
+from learner.report_markup import Markup, element, number, short, table, text
+from learner.report_plots import Interval, forest, heat_map, scree
+from learner.report_spectrum import spectrum
+from tests.learner.moments import opened
+from tests.learner.pages import parsed
+from tests.learner.world import World
+from tests.support.specs import numeric
+
+
+@given(st.text())
+def test_any_text_reads_back_as_what_can_be_printed_of_it(value: str) -> None:
+    made = parsed(element("p", value, title=value))
+    printable = "".join(letter if letter.isprintable() else " " for letter in value)
+    assert (made.text or "") == made.get("title") == printable
+
+
+def test_only_markup_is_left_as_it_is() -> None:
+    inner = element("b", "x < y & z")
+    assert inner == "<b>x &lt; y &amp; z</b>"
+    assert element("p", inner, "<b>") == "<p><b>x &lt; y &amp; z</b>&lt;b&gt;</p>"
+    assert text(Markup("<i/>")) == "<i/>"
+    assert element("meta", charset="utf-8", http_equiv='"', class_="a") == (
+        '<meta charset="utf-8" http-equiv="&quot;" class="a"/>'
+    )
+
+
+def test_numbers_are_short_for_people_and_whole_for_machines() -> None:
+    assert short(-1234.5678) == "\N{MINUS SIGN}1235"
+    assert short(float("nan")) == number(float("inf")) == "n/a"
+    shown = parsed(number(-0.1 - 0.2))
+    assert float(shown.get("value", "")) == -0.1 - 0.2
+    assert shown.text == "\N{MINUS SIGN}0.3"
+
+
+def test_a_table_of_nothing_has_its_heads() -> None:
+    made = parsed(table("nothing", ("a", "b"), []))
+    assert [cell.text for cell in made.iter("th")] == ["a", "b"]
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=5))
+def test_a_straight_axis_has_room_for_all(values: list[float]) -> None:
+    axis = Axis.covering(values, 10, 110)
+    assert axis.ticks[0] <= min(values)
+    assert axis.ticks[-1] >= max(values)
+    assert 2 <= len(axis.ticks) <= 10
+    places = [axis.at(value) for value in sorted(values)]
+    assert places == sorted(places)
+    assert (axis.at(axis.ticks[0]), axis.at(axis.ticks[-1])) == (10, 110)
+    steps = np.diff(axis.ticks)
+    assert steps == pytest.approx(np.full(len(steps), steps[0]), rel=1e-6)
+
+
+@given(st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=5))
+def test_a_logarithmic_axis_has_room_for_all(values: list[float]) -> None:
+    axis = Axis.covering(values, 110, 10, log=True)
+    assert axis.ticks[0] <= min(values) * (1 + 1e-9)
+    assert axis.ticks[-1] >= max(values) * (1 - 1e-9)
+    assert 2 <= len(axis.ticks) <= 10
+    places = [axis.at(value) for value in sorted(values)]
+    assert places == sorted(places, reverse=True)
+    assert axis.at(-1) == axis.at(0) == 110
+
+
+def test_ratios_are_lengths_on_a_logarithmic_axis() -> None:
+    axis = Axis.covering([1, 100], 0, 100, log=True)
+    assert axis.at(10) == pytest.approx(50)
+    assert axis.ticks == pytest.approx((1, 2, 5, 10, 20, 50, 100))
+
+
+def test_intervals_are_drawn_where_they_are() -> None:
+    lines = [Interval("a", 2, 1, 3), Interval("b", 1, -1, 3), Interval("c" * 99, -2, -3, -1)]
+    made = parsed(forest("plot", "title", "description", lines, "x"))
+    zero = next(float(node.get("x1", "")) for node in made.iter("line") if node.get("class") == "zero")
+    points = list(made.iter("circle"))
+    assert [node.get("class") for node in points] == ["point clear", "point open", "point clear"]
+    assert [np.sign(float(node.get("cx", "")) - zero) for node in points] == [1, 1, -1]
+    bars = [node for node in made.iter("line") if "interval" in node.get("class", "")]
+    assert float(bars[0].get("x1", "")) == pytest.approx(2 * zero - float(bars[2].get("x2", "")), abs=0.02)
+    assert float(bars[1].get("x1", "")) < zero < float(bars[1].get("x2", ""))
+    assert max(len(node.text or "") for node in made.iter("text")) < 50
+
+
+@pytest.mark.parametrize("noise", [(0.5, 1.5), (-1.5, 1.5), (0.0, 1.5)])
+@pytest.mark.parametrize("smallest", [1.0, -0.5])
+def test_eigenvalues_are_drawn_against_the_noise(noise: tuple[float, float], smallest: float) -> None:
+    made = parsed(scree("plot", "title", "description", np.array([40.0, 3.0, smallest]), noise, "unit"))
+    assert [node.get("class") for node in made.iter("circle")] == ["point clear", "point clear", "point open"]
+    heights = [float(node.get("cy", "")) for node in made.iter("circle")]
+    assert heights == sorted(heights)
+    band = next(made.iter("rect"))
+    top = float(band.get("y", ""))
+    assert heights[1] < top < heights[2]
+    assert float(band.get("height", "")) > 0
+
+
+def test_correlations_are_coloured_by_sign_and_strength() -> None:
+    values = np.array([[1.0, -0.5], [-0.5, 1.0]])
+    made = parsed(heat_map("plot", "title", "description", ["a", "b"], values))
+    squares = [(node.get("class"), float(node.get("fill-opacity", ""))) for node in made.iter("rect")]
+    assert squares == [("positive", 0.6), ("negative", 0.3), ("negative", 0.3), ("positive", 0.6)]
+    shown = [node.text for node in made.iter("text") if "value" in node.get("class", "")]
+    assert shown == ["1.00", "\N{MINUS SIGN}0.50", "\N{MINUS SIGN}0.50", "1.00"]
+    many = heat_map("plot", "title", "description", [f"x{place}" for place in range(20)], np.eye(20))
+    assert "value" not in many
+
+
+@pytest.mark.parametrize("mechanism", ["rows", "mixed", "moments"])
+def test_noise_alone_stays_within_its_band_and_signal_does_not(tmp_path: Path, mechanism: str) -> None:
+    """Eight columns of one hospital that are all but hidden at a small epsilon, and stand clear at a large one."""
+    names = tuple(f"x{place}" for place in range(8))
+    world = World(tmp_path, {"north": tuple(map(numeric, names))})
+    found = {}
+    for epsilon in (1e-3, 300.0):
+        release = opened(world, tmp_path / f"{epsilon}", mechanism=mechanism, rows=400, outputs=200, epsilon=epsilon)
+        made = spectrum(release.release, names)
+        assert made is not None
+        assert made.values.tolist() == sorted(made.values, reverse=True)
+        found[epsilon] = made
+    hidden, clear = found[1e-3], found[300.0]
+    width = hidden.noise[1] - hidden.noise[0]
+    assert hidden.noise[0] - 0.3 * width < hidden.values.min()
+    assert hidden.values.max() < hidden.noise[1] + 0.3 * width
+    assert hidden.values.max() - hidden.values.min() > 0.4 * width
+    assert clear.clear == len(names)
+    assert hidden.clear < len(names) / 2
+
+
+def test_eigenvalues_are_those_of_the_released_numbers(tmp_path: Path) -> None:
+    names = ("age", "height", "weight")
+    world = World(tmp_path, {"north": (numeric("age", 0.0, 100.0),), "south": tuple(map(numeric, names[1:]))})
+    release = opened(world, tmp_path / "moments", rows=500).release
+    made = spectrum(release, names)
+    moments = release.moments()
+    mean = moments.gram[0, 1:] / 500
+    assert made is not None
+    assert made.values.sum() == pytest.approx(np.trace(moments.gram[1:, 1:] / 500 - np.outer(mean, mean)))
+    edges = [
+        2
+        * np.sqrt(sum(sd[i, j] ** 2 + (sd[0, i] * mean[j - 1]) ** 2 + (sd[0, j] * mean[i - 1]) ** 2 for j in (1, 2, 3)))
+        for sd in [moments.noise_sd / 500]
+        for i in (1, 2, 3)
+    ]
+    assert -made.noise[0] == made.noise[1] == pytest.approx(max(edges))
+    mixed = opened(world, tmp_path / "mixed", mechanism="mixed", rows=500, outputs=100, anchor_weight="0").release
+    made, scaled = spectrum(mixed, names[:2]), mixed.scaled()
+    x = scaled.values[:, :2] / scaled.noise_sd[:2]
+    left = x - np.outer(scaled.ones, np.linalg.lstsq(scaled.ones[:, None], x, rcond=None)[0])
+    assert made is not None
+    assert made.values.sum() == pytest.approx((left**2).sum() / 99)
+    assert made.noise == pytest.approx(((1 - np.sqrt(2 / 99)) ** 2, (1 + np.sqrt(2 / 99)) ** 2))

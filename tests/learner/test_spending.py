@@ -1,0 +1,170 @@
+"""What signed manifests say was spent: by date, added up exactly, roster by roster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dprelease.accounting import guarantee
+from dprelease.calibration import budget
+from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
+from dprelease.manifest import Manifest
+from dprelease.price import mu2_text, price_text
+from dprelease.spec import Target
+from learner.catalogue import Listed
+from learner.cli import main
+from learner.download import Patience
+from learner.hub.server import Hub
+from learner.hub.storage import Storage
+from learner.spending import Account, accounts, signed_manifests, summary
+from learner.trust import Trusted
+from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+
+DELTA = 1e-6
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def releases(world: World) -> tuple[Sealed, Sealed, Sealed]:
+    """In the order in which they are published."""
+    return (
+        world.sealed("the second title"),
+        world.sealed("rows that were noised", mechanism="rows", delta=1e-3),
+        world.sealed("moments", mechanism="moments", epsilon=0.5),
+    )
+
+
+@pytest.fixture(scope="module")
+def published(
+    world: World, releases: tuple[Sealed, ...], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[tuple[bytes, str], ...]:
+    """Manifest and signature of each, an hour apart."""
+    storage = Storage(tmp_path_factory.mktemp("published"), 1 << 30)
+    hours = [NOW - timedelta(hours=3 - at) for at in range(len(releases))]
+    folders = [publish_to(storage, world, sealed, at) for sealed, at in zip(releases, hours, strict=True)]
+    storage.close()
+    return tuple(folder.signed_manifest() for folder in folders)
+
+
+@pytest.fixture
+def account(published: tuple[tuple[bytes, str], ...]) -> Account:
+    (found,) = accounts(Manifest.from_bytes(data) for data, _ in reversed(published))
+    return found
+
+
+def test_spending_adds_up_by_date(account: Account, releases: tuple[Sealed, ...]) -> None:
+    given = [guarantee(sealed.spec) for sealed in releases]
+    assert [each.manifest.spec.digest() for each in account.releases] == [sealed.digest for sealed in releases]
+    assert [each.mu2 for each in account.releases] == [one.joint_mu2 for one in given]
+    assert [each.total for each in account.releases] == [
+        sum((one.joint_mu2 for one in given[: at + 1]), Fraction(0)) for at in range(3)
+    ]
+    assert account.hospitals == {
+        party: sum((one.party(party).mu2 for one in given), Fraction(0)) for party in ("north", "south")
+    }
+    # Joint moments are charged in full to both, so the ledgers hold more than a patient loses.
+    assert sum(account.hospitals.values()) == account.total + given[2].joint_mu2
+
+
+def test_what_is_left_follows_from_a_budget_that_somebody_announced(account: Account) -> None:
+    left = budget(Target(scope="joint", epsilon=3.0, delta=DELTA)) - account.total
+    assert account.remaining(3.0, DELTA) == left
+    assert summary(account, DELTA, 3.0)[-1] == f"remaining of a budget of epsilon = 3: {price_text(left, DELTA)}"
+    assert "do not state the consortium's budget" in summary(account, DELTA, None)[-1]
+    over = summary(account, DELTA, 0.1)[-1]
+    assert over.startswith("remaining: nothing")
+    assert mu2_text(-account.remaining(0.1, DELTA)) in over
+
+
+def test_rosters_are_kept_apart(account: Account) -> None:
+    first, *others = [each.manifest for each in account.releases]
+    spec = first.spec.model_copy(update={"roster": "another"})
+    found = accounts([first.model_copy(update={"spec": spec}), *others])
+    assert [each.roster for each in found] == ["another", "roster-1"]
+    assert [len(each.releases) for each in found] == [1, 2]
+    assert found[0].total == account.releases[0].mu2
+
+
+class _Hub:
+    """Answers from a list; away as often as it is told."""
+
+    def __init__(self, published: tuple[tuple[bytes, str], ...], away: int = 0) -> None:
+        self._by_digest = {Manifest.from_bytes(data).spec.digest(): (data, signature) for data, signature in published}
+        self.away = away
+        self.names: dict[str, str] = {}
+
+    def releases(self) -> Iterator[Listed]:
+        return iter([Listed(digest, "a lie", "never", 1, 1, 1) for digest in self._by_digest])
+
+    def manifest(self, prefix: str) -> tuple[bytes, str]:
+        if self.away:
+            self.away -= 1
+            raise TooManyRequests("later")
+        return self._by_digest[self.names.get(prefix, prefix)]
+
+
+def read(hub: Any, trusted: Trusted) -> list[Manifest]:
+    return list(signed_manifests(hub, trusted, Patience(attempts=3, sleep=lambda _: None)))
+
+
+def test_only_what_is_signed_counts(published: tuple[tuple[bytes, str], ...], trusted: Trusted) -> None:
+    hub = _Hub(published)
+    assert [manifest.to_bytes() for manifest in read(hub, trusted)] == [data for data, _ in published]
+    one, other, _ = [line.digest for line in hub.releases()]
+    hub.names = {one: other}
+    with pytest.raises(IntegrityError, match="another release"):
+        read(hub, trusted)
+    data, signature = published[0]
+    with pytest.raises(IntegrityError):
+        read(_Hub(((data.replace(b"the second title", b"the second lie!!"), signature),)), trusted)
+
+
+def test_a_hub_that_asks_for_patience_gets_some(published: tuple[tuple[bytes, str], ...], trusted: Trusted) -> None:
+    assert len(read(_Hub(published, away=2), trusted)) == 3
+    with pytest.raises(PeerUnavailable):
+        read(_Hub(published, away=3), trusted)
+
+
+def test_the_command(
+    world: World,
+    releases: tuple[Sealed, ...],
+    account: Account,
+    tmp_path: Path,
+    start_hub: Callable[..., Hub],
+) -> None:
+    def run(*arguments: str) -> Result:
+        result = CliRunner().invoke(main, ["--home", str(tmp_path / "home"), *arguments])
+        assert result.exit_code == 0, result.output
+        return result
+
+    storage = Storage(tmp_path / "storage", 1 << 30)
+    for at, sealed in enumerate(releases):
+        publish_to(storage, world, sealed, NOW - timedelta(hours=3 - at))
+    storage.close()
+    port = start_hub().public_port
+    run("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes", "--hub", f"localhost:{port}")
+    text = run("catalogue", "--budget", "3").stdout
+    for each in account.releases:
+        assert mu2_text(each.total) in text
+        assert each.manifest.spec.digest()[:16] in text
+    assert text.endswith("\n".join(summary(account, DELTA, 3.0)) + "\n")
+    found = json.loads(run("catalogue", "--json").stdout)
+    assert found["consortium"] == CONSORTIUM
+    (roster,) = found["rosters"]
+    assert [Fraction(each["spent_mu2"]) for each in roster["releases"]] == [each.total for each in account.releases]
+    assert roster["remaining_mu2"] is None
+
+
+def test_nothing_published_is_said(world: World, tmp_path: Path, start_hub: Callable[..., Hub]) -> None:
+    home = ("--home", str(tmp_path / "home"))
+    port = start_hub().public_port
+    add = ("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes", "--hub", f"localhost:{port}")
+    assert CliRunner().invoke(main, [*home, *add]).exit_code == 0
+    assert CliRunner().invoke(main, [*home, "catalogue"]).stdout == f"{CONSORTIUM} has published nothing yet\n"

@@ -1,0 +1,42 @@
+"""Paying twice for the same private columns is noticed, whatever else a release shows."""
+
+from __future__ import annotations
+
+from dprelease.columns import Column
+from dprelease.spec import ReleaseSpec
+from party_node.journal import Record, Status
+from party_node.repetition import repetitions
+from tests.party_node.known import KEYS
+from tests.support.specs import TWO_PARTIES, build_spec
+
+
+def spec(title: str, *exact: str, **changed: tuple[Column, ...]) -> ReleaseSpec:
+    """A release over both hospitals in which some of the north's columns are public."""
+    north = tuple(
+        column.model_copy(update={"public": column.name in exact})
+        for column in changed.get("north", TWO_PARTIES["north"])
+    )
+    return build_spec({**TWO_PARTIES, "north": north}, keys=KEYS, title=title)
+
+
+def found(before: ReleaseSpec, now: ReleaseSpec) -> bool:
+    """Whether the second would have the north pay for what it was charged for in the first."""
+    record = Record(before.digest(), before, Status.DELIVERED, "", "", "", None, None, None)
+    return bool(repetitions(now, "north", [record], {before.digest(): "send"}))
+
+
+def test_the_same_private_columns_are_the_same_content() -> None:
+    assert found(spec("one"), spec("two"))
+    assert not found(spec("one"), spec("two", north=TWO_PARTIES["north"][:1]))
+
+
+def test_a_column_that_became_public_hides_no_second_payment_for_the_others() -> None:
+    assert found(spec("one"), spec("two", "sex"))
+    assert found(spec("one", "sex"), spec("two", "sex"))
+    assert found(spec("one", north=TWO_PARTIES["north"][:1]), spec("two", "sex"))
+
+
+def test_what_is_public_is_not_paid_for() -> None:
+    everything = ("age", "sex")
+    assert not found(spec("one"), spec("two", *everything))
+    assert not found(spec("one", *everything), spec("two", *everything))

@@ -1,0 +1,35 @@
+"""A throw-away consortium for rehearsals, and rehearsals of small specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dprelease.fake import fake_spec, marked
+from dprelease.noise import NoiseSource
+from dprelease.rehearsal import Rehearsed, Signer, Signers, Stopwatch, rehearse
+from dprelease.release_folder import ReleaseFolder
+from dprelease.spec import ReleaseSpec
+from tests.support.specs import NOW, Member, new_consortium
+
+
+def _signer(member: Member) -> Signer:
+    return Signer(member.key, member.certificate)
+
+
+def made_up(spec: ReleaseSpec, rows: int | None = None) -> tuple[ReleaseSpec, Signers]:
+    """The made-up spec, and those who sign for it."""
+    consortium = new_consortium(*(marked(part.party) for part in spec.parties))
+    signers = Signers(
+        consortium.root.certificate,
+        _signer(consortium.hub),
+        {name: _signer(member) for name, member in consortium.parties.items()},
+    )
+    return fake_spec(spec, consortium.keys, spec.rows if rows is None else rows), signers
+
+
+def rehearsed(
+    spec: ReleaseSpec, outcome: str, folder: Path, noise: NoiseSource, watch: Stopwatch | None = None
+) -> Rehearsed:
+    """A rehearsal of the spec."""
+    fake, signers = made_up(spec)
+    return rehearse(fake, outcome, signers, noise, ReleaseFolder(folder), NOW, watch or Stopwatch())
