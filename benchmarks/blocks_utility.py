@@ -21,15 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks._block_releases import Blocks, least_squares, mixed, squared_error
 from benchmarks.report import Results, main
-from dprelease.columns import Column, NumericColumn, squared_sensitivity
-from dprelease.estimators._calibrated import calibrated
-from dprelease.estimators._rows import Rows
+from dprelease.columns import Column, NumericColumn
 from dprelease.estimators.methods import mixed_least_squares
-from dprelease.gaussian import mu_of
-from dprelease.planning import plan_mixing
 from dprelease.release import Floats
-from dprelease.spec import Target
 
 FEATURES = 10
 PARTIES: dict[str, tuple[Column, ...]] = {
@@ -40,10 +36,10 @@ PARTIES: dict[str, tuple[Column, ...]] = {
     for number in range(6)
 }
 """Columns 0 to 9 are features, two at each party; the outcome is alone."""
-DELTA = 1e-5
-WIDEST = 2
 PER_TABLE = 25
 """Vectors of weights for each table of features drawn."""
+MOST_DRAWN = 3_000_000
+"""Rows of the largest table that is drawn row by row."""
 
 
 @dataclass(frozen=True)
@@ -113,19 +109,12 @@ def run(quick: bool) -> Results:
 def measure(setting: Setting, n: int, epsilon: float, draws: int, seed: int = 20260101) -> Errors:
     """Errors of `draws` releases of n patients."""
     random = np.random.default_rng([seed, n, round(epsilon * 1000), round(setting.residual * 1000)])
-    target = Target(scope="per-party", epsilon=epsilon, delta=DELTA)
-    plan = plan_mixing(n, PARTIES, target)
-    mu = mu_of(epsilon, DELTA)
-    variance = np.array([squared_sensitivity(columns) / mu**2 for columns in PARTIES.values() for _ in columns])
-    sigma = math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
-    published = np.full(FEATURES + 1, 4 * WIDEST * sigma**2)
+    blocks = Blocks(n, PARTIES, epsilon)
     found = []
     for moments, true in tables(setting, n, draws, random):
-        rows = mixed(moments, n, plan.outputs, float(plan.anchor_weight), variance, random)
-        model = calibrated(rows, np.full(FEATURES, -1.0), np.full(1, -1.0), intercept=True)
-        rmgm_rows = mixed(moments, n, max(1, round(math.sqrt(n) / sigma)), 0.0, published, random)
-        equations = rmgm_rows.normal_equations(intercept=False)
-        rmgm = mixed_least_squares(equations).weights[:, 0]
+        model = blocks.default(moments, random)
+        rmgm_rows = mixed(moments, n, blocks.published_outputs, 0.0, blocks.published_variance, random)
+        rmgm = mixed_least_squares(rmgm_rows.normal_equations(intercept=False)).weights[:, 0]
         own = model.weights[:, 0]
         best = squared_error(moments, *least_squares(moments))
         found.append(
@@ -144,9 +133,7 @@ def tables(setting: Setting, n: int, draws: int, random: np.random.Generator) ->
     """Private moments (1/n) [1 X y]^T [1 X y] and least squares on them, for one table and vector of weights after another."""
     for draw in range(draws):
         if draw % PER_TABLE == 0:
-            features, residuals = random.uniform(-1, 1, (n, FEATURES)), random.normal(size=(n, 1))
-            raw = np.hstack([np.ones((n, 1)), features, residuals])
-            gram = raw.T @ raw / n
+            gram = raw_moments(n, random)
         weights = random.uniform(-setting.weight, setting.weight, FEATURES)
         turn = np.eye(FEATURES + 2)
         turn[1:-1, -1], turn[-1, -1] = weights, setting.residual
@@ -154,45 +141,21 @@ def tables(setting: Setting, n: int, draws: int, random: np.random.Generator) ->
         yield moments, least_squares(moments)[1]
 
 
-def least_squares(moments: Floats) -> tuple[float, Floats]:
-    """(intercept, weights) of the last column on the others."""
-    found = np.linalg.solve(moments[:-1, :-1], moments[:-1, -1]).astype(np.float64)
-    return float(found[0]), found[1:]
+def raw_moments(n: int, random: np.random.Generator) -> Floats:
+    """(1/n) [1 X r]^T [1 X r] of n rows, r standard normal; above `MOST_DRAWN` rows by the central limit theorem.
 
-
-def squared_error(moments: Floats, offset: float, weights: Floats) -> float:
-    """Mean squared error of a model on the rows behind the moments."""
-    model = np.concatenate([[-offset], -weights, [1.0]])
-    return float(model @ moments @ model)
-
-
-def mixed(moments: Floats, n: int, outputs: int, anchor: float, variance: Floats, random: np.random.Generator) -> Rows:
-    """A release of mechanism ``mixed``, the last column being the outcome.
-
-    Args:
-        moments: (1/n) [1 D]^T [1 D].
-        n: patients.
-        outputs: k.
-        anchor: rho, 0 for none.
-        variance: (p,) of the noise of each column's entries.
-        random: the draw.
+    Sums of products of two different columns, and of a square, are uncorrelated with one another here.
     """
-    values, vectors = np.linalg.eigh(moments)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    rows = math.sqrt(n * (1 - anchor) / outputs) * random.normal(size=(outputs, len(moments))) @ root.T
-    if anchor:
-        rows = np.vstack([math.sqrt(anchor) * n * moments[0], rows])
-    rows[:, 1:] += random.normal(size=(len(rows), len(variance))) * np.sqrt(variance)
-    return Rows(
-        ones=rows[:, 0],
-        x=rows[:, 1:-1],
-        y=rows[:, -1:],
-        x_variance=variance[:-1],
-        y_variance=variance[-1:],
-        patients=float(n),
-        anchor=bool(anchor),
-        mixed=True,
-    )
+    if n > MOST_DRAWN:
+        expected = np.diag([1.0, *[1 / 3] * FEATURES, 1.0])
+        variance = np.outer(np.diag(expected), np.diag(expected))
+        variance[np.diag_indices(FEATURES + 2)] = [0.0, *[1 / 5 - 1 / 9] * FEATURES, 2.0]
+        noise = np.triu(random.normal(size=variance.shape))
+        limit: Floats = expected + np.sqrt(variance / n) * (noise + np.triu(noise, 1).T)
+        return limit
+    features, residuals = random.uniform(-1, 1, (n, FEATURES)), random.normal(size=(n, 1))
+    raw = np.hstack([np.ones((n, 1)), features, residuals])
+    return raw.T @ raw / n
 
 
 if __name__ == "__main__":

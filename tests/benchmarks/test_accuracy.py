@@ -1,0 +1,189 @@
+"""The baselines of benchmark `accuracy` keep the privacy they are compared at, and all methods see the same table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import _accuracy_tables, _adassp, _descent, accuracy
+from benchmarks._accuracy_ours import by_blocks, noisy_moments
+from benchmarks._accuracy_problem import Problem
+from benchmarks._accuracy_tables import TABLES, Table
+from dprelease.columns import CategoricalColumn, NumericColumn
+from dprelease.gaussian import mu_of
+from dprelease.release import Floats
+
+NO_NOISE = 1e9
+CSV = """age,sex,region,cost
+20,male,north,10
+70,female,south,
+45,male,west,90
+30,female,north,130
+55,female,elsewhere,60
+61,male,south,75
+"""
+
+
+@pytest.fixture
+def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
+    (tmp_path / "bills.csv").write_text(CSV)
+    monkeypatch.setattr(_accuracy_tables, "FOLDER", tmp_path)
+    registry = (
+        NumericColumn(name="age", lower=20, upper=60, fill=40),
+        CategoricalColumn(name="sex", levels=("male",)),
+        CategoricalColumn(name="region", levels=("north", "south", "west")),
+    )
+    insurer = (NumericColumn(name="cost", lower=0, upper=100, fill=50),)
+    return Problem.of(Table("bills", "bills.csv", {"registry": registry, "insurer": insurer}, ("cost",)))
+
+
+@pytest.fixture(scope="module")
+def redbook() -> Problem:
+    (table,) = (table for table in TABLES if table.name == "redbook")
+    return Problem.of(table)
+
+
+def test_cells_are_bounded_and_categories_coded_in_both_ways(problem: Problem) -> None:
+    assert problem.variables.names == (
+        "age",
+        "sex=male",
+        "region=north",
+        "region=south",
+        "region=west",
+        "region=other",
+        "cost",
+    )
+    assert problem.variables.rows[0].tolist() == [-1, 1, 1, 0, 0, 0, -0.8]
+    assert problem.variables.rows[1].tolist() == [1, -1, 0, 1, 0, 0, 0]
+    assert problem.released.rows[4].tolist() == [0.75, 0, 1, 0, 0, 0, 1, pytest.approx(0.2)]
+    assert problem.variables.redundant == {"region=north"}
+    assert problem.released.redundant == {"sex=male", "region=north"}
+    assert problem.outcomes["cost"].max() == pytest.approx(1.6)
+    assert problem.clipped == 3 / 12
+
+
+def test_r_squared_is_counted_on_outcomes_that_are_not_clipped(problem: Problem) -> None:
+    regression = problem.regression("age", problem.variables)
+    model = np.arange(1.0, 7.0) / 10
+    x = np.column_stack([np.ones(6), problem.variables.rows[:, [index - 1 for index in regression.features]]])
+    y = problem.outcomes["age"]
+    expected = 1 - ((y - x @ model) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert regression.score(model[None])[0] == pytest.approx(expected)
+
+
+def test_both_codings_explain_the_same(problem: Problem) -> None:
+    fits = [problem.regression("age", coding).best() for coding in (problem.variables, problem.released)]
+    assert fits[0] == pytest.approx(fits[1])
+
+
+def test_the_mu_of_adassp_as_published_is_what_replaced_rows_reach() -> None:
+    rows = np.array([(1.0, *signs) for signs in itertools.product((-1.0, 1.0), repeat=4)])
+    norm2 = 4
+    moved = [_published_distance2(a, b, norm2) for a, b in itertools.product(rows, rows)]
+    unit = math.sqrt(math.log(6 / 1e-6)) * 3
+    assert _adassp.published_mu(1, 1e-6) ** 2 == pytest.approx((max(moved) + 1) / unit**2)
+
+
+def _published_distance2(a: Floats, b: Floats, norm2: int) -> float:
+    """Of X^T X (upper triangle) and X^T y, in units of their noises; the last entry is the outcome."""
+    change = np.outer(a, a) - np.outer(b, b)
+    gram, cross = np.triu(change[:-1, :-1]), change[:-1, -1]
+    return float((gram**2).sum() / norm2**2 + (cross**2).sum() / norm2)
+
+
+def test_adassp_as_published_keeps_less_than_it_is_asked_for() -> None:
+    for budget in accuracy.BUDGETS:
+        assert 0.5 * budget.epsilon < _adassp.published_epsilon(budget.epsilon, budget.delta) < budget.epsilon
+
+
+def test_adassp_spends_its_budget_on_the_noise_of_the_gram_matrix_and_the_eigenvalue(redbook: Problem) -> None:
+    """Differences of models are linear in small noise: their variances follow from its scale."""
+    mu, ridge = 1e6, _adassp.Ridge(0.36, intercept=True)
+    models = _adassp.adassp(redbook, "age", mu, 1e-6, ridge, 4000, np.random.default_rng(1))
+    regression = redbook.regression("age", redbook.variables)
+    gram = regression.gram * redbook.rows
+    sd = 10 / (mu * 0.8)  # nine unit boxes and the constant; a part of 0.36 of mu^2 is the eigenvalue's
+    model = models.mean(axis=0)
+    expected = _covariance(model, sd)
+    inverse = np.linalg.inv(gram)
+    found = np.var(models, axis=0)
+    assert found == pytest.approx(np.diag(inverse @ expected @ inverse), rel=5 * math.sqrt(2 / 4000), abs=0)
+
+
+def _covariance(model: Floats, sd: float) -> Floats:
+    """Of N_xy - N_xx w for nine columns, eight of them features beside the constant."""
+    size = len(model)
+    total = np.eye(size)  # noise of X^T y
+    for i, j in itertools.combinations_with_replacement(range(size), 2):
+        if i == j == 0:
+            continue
+        effect = np.zeros(size)
+        effect[i] += model[j]
+        if i != j:
+            effect[j] += model[i]
+        total += np.outer(effect, effect) * (1 / 6 if i == j else 1.0)
+    return total * sd**2
+
+
+@pytest.mark.parametrize("ridge", _adassp.RIDGES)
+def test_adassp_without_noise_is_least_squares(redbook: Problem, ridge: _adassp.Ridge) -> None:
+    models = _adassp.adassp(redbook, "children", NO_NOISE, 1e-6, ridge, 2, np.random.default_rng(1))
+    regression = redbook.regression("children", redbook.variables)
+    assert regression.score(models) == pytest.approx(regression.best(), abs=1e-6)
+
+
+def test_gradients_are_clipped_row_by_row() -> None:
+    random = np.random.default_rng(2)
+    x, y = random.normal(size=(5, 3)).astype(np.float32), random.normal(size=5).astype(np.float32)
+    models, clips = random.normal(size=(2, 3)), np.array([0.2, 100.0])
+    expected = np.zeros((2, 3))
+    for place, (model, clip) in enumerate(zip(models, clips, strict=True)):
+        for row, outcome in zip(x, y, strict=True):
+            gradient = (outcome - row @ model) * row
+            expected[place] += gradient * min(1, clip / np.linalg.norm(gradient))
+    found = _descent._clipped_gradient(x, y, np.linalg.norm(x, axis=1), models, clips)
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("steps", [2, 4])
+def test_descent_adds_noise_for_all_its_steps(redbook: Problem, steps: int) -> None:
+    """Each of T steps moves by rate / (lambda_max n) times a gradient that hardly changes and noise of 2 c sqrt(T) / mu."""
+    draws, clip, mu = 400, 0.001, 50.0
+    regression = redbook.regression("age", redbook.variables)
+    unit = 2 * clip / mu / np.linalg.eigvalsh(regression.gram)[-1] / redbook.rows
+    ones = np.ones(draws)
+    last, _ = _descent.descend(redbook, "age", mu, steps, clip * ones, ones, np.random.default_rng(3))
+    error = 5 / math.sqrt(2 * draws * last.shape[1])
+    assert (last - last.mean(axis=0)).std() == pytest.approx(steps * unit, rel=error, abs=0)
+
+
+def test_descent_without_noise_reaches_least_squares(redbook: Problem) -> None:
+    last, average = _descent.descend(
+        redbook, "yrs_married", NO_NOISE, 300, np.array([9.0]), np.array([1.9]), np.random.default_rng(4)
+    )
+    regression = redbook.regression("yrs_married", redbook.variables)
+    assert regression.score(last)[0] == pytest.approx(regression.best(), abs=0.01)
+    assert regression.score(average)[0] == pytest.approx(regression.best(), abs=0.02)
+
+
+def test_joint_moments_have_the_noise_of_three_institutions(redbook: Problem) -> None:
+    mu = mu_of(1, 1e-6)
+    moments = noisy_moments(redbook, mu, np.random.default_rng(5))
+    assert moments.noise_sd[0, 1] == pytest.approx(10 / mu * math.sqrt(3 / 2), rel=1e-6)
+    assert moments.noise_sd[1, 1] == pytest.approx(10 / mu * math.sqrt(3 / 2) / math.sqrt(6), rel=1e-6)
+
+
+def test_blocks_of_a_generous_budget_find_the_relation(redbook: Problem) -> None:
+    scores = by_blocks(redbook, "yrs_married", 1e4, 1e-6, 3, np.random.default_rng(6))
+    assert scores.min() > 0.8
+
+
+def test_a_summary_has_the_median_and_its_standard_error() -> None:
+    found = accuracy.summary(np.random.default_rng(7).normal(2, 1, 20_000))
+    assert found["median"] == pytest.approx(2, abs=0.05)
+    assert found["q05"] == pytest.approx(2 - 1.645, abs=0.1)
+    assert found["se"] == pytest.approx(math.sqrt(math.pi / 2 / 20_000), rel=0.2)
