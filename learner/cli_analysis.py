@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,14 +22,29 @@ from learner.library import Library, Opened, open_verified
 from learner.trust import TrustStore
 
 
+def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument and the options that say what to fit, and from whom the release is."""
+    for option in (
+        from_option,
+        click.option("--intercept/--no-intercept", default=None, help="Fit an intercept; by the method if left out."),
+        click.option(
+            "--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out."
+        ),
+        click.option(
+            "--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out."
+        ),
+        click.option(
+            "--target", "targets", multiple=True, required=True, metavar="COLUMN", help="Outcome; may be repeated."
+        ),
+        click.argument("release", metavar="ID|DIR"),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command("fit")
-@click.argument("release", metavar="ID|DIR")
-@click.option("--target", "targets", multiple=True, required=True, metavar="COLUMN", help="Outcome; may be repeated.")
-@click.option("--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out.")
-@click.option("--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out.")
-@click.option("--intercept/--no-intercept", default=None, help="Fit an intercept; by the method if left out.")
+@of_a_fit
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the fit as JSON to this file.")
-@from_option
 @json_option
 @click.pass_obj
 def fit_release(

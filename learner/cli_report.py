@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import click
 
 from dprelease.durable import write_durably
 from dprelease.errors import InvalidInput
-from dprelease.estimators import METHODS
-from learner.cli_analysis import names_of
-from learner.cli_releases import from_option, json_option
+from learner.cli_analysis import names_of, of_a_fit
+from learner.cli_releases import json_option
 from learner.library import Library, open_verified
 from learner.model_card import model_card
 from learner.report import Report, report
@@ -21,28 +19,8 @@ from learner.report_page import page
 from learner.trust import TrustStore
 
 
-def _of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
-    """The argument and the options that say what to fit, as of `learner fit`."""
-    for option in (
-        from_option,
-        click.option("--intercept/--no-intercept", default=None, help="Fit an intercept; by the method if left out."),
-        click.option(
-            "--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out."
-        ),
-        click.option(
-            "--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out."
-        ),
-        click.option(
-            "--target", "targets", multiple=True, required=True, metavar="COLUMN", help="Outcome; may be repeated."
-        ),
-        click.argument("release", metavar="ID|DIR"),
-    ):
-        command = option(command)
-    return command
-
-
 @click.command("report")
-@_of_a_fit
+@of_a_fit
 @click.option(
     "--out", "output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="HTML file to write."
 )
@@ -71,7 +49,7 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
 
 
 @click.command("card")
-@_of_a_fit
+@of_a_fit
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead.")
 @click.pass_obj
 def release_card(home: Path, /, output: Path | None, **asked: Any) -> None:

@@ -30,7 +30,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest, warnings
+from dprelease.estimators._beside_constant import beside_constant
+from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators._evidence import believed, within
 from dprelease.estimators._found import Found
 from dprelease.estimators._marginals import Marginals
@@ -39,8 +40,6 @@ from dprelease.estimators._rows import NormalEquations
 from dprelease.estimators._shared_block import determined
 from dprelease.estimators._shrinkage import shrunken
 from dprelease.estimators.projection import PublicSide
-from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
 
@@ -79,32 +78,9 @@ def on_public_features(moments: NoisyMoments, features: list[int], targets: list
     alpha = np.where(square > 0, furthest(quantile), 0.0)
     weights = whitened.weights(alpha * t)
     gain, gain_sd = (2 * alpha * along - alpha**2 * square) / rows, 2 * alpha * np.sqrt(unsure) / rows
-    if intercept:
-        error, error_sd, apart = outcomes.error, outcomes.error_sd, np.zeros(len(alpha))
-    else:
-        error, error_sd, apart = outcomes.square, outcomes.square_sd, 2 * np.abs(outcomes.constant) * outcomes.mean_sd
     curved = np.linalg.eigvalsh(whitened.moments)
-    return Found(
-        weights=weights,
-        offsets=outcomes.constant - whitened.centre @ weights if intercept else np.zeros(len(alpha)),
-        constant=outcomes.constant,
-        constant_noise_sd=outcomes.mean_sd,
-        quality=Quality(
-            mse=error - gain,
-            mse_se=np.hypot(error_sd, gain_sd),
-            optimism=np.zeros(len(alpha)),
-            constant_mse=outcomes.error,
-            constant_mse_se=outcomes.error_sd,
-            gain=outcomes.error - error + gain,
-            gain_se=np.hypot(apart, gain_sd),
-        ),
-        diagnostics=Diagnostics(
-            smallest_eigenvalue=float(curved[0]),
-            condition_number=float(curved[-1] / curved[0]),
-            indefinite=False,
-            warnings=warnings(alpha, outcomes.excess),
-        ),
-    )
+    found = alpha, gain, gain_sd, (curved[0], curved[-1])
+    return beside_constant(outcomes, weights, whitened.centre, *found, intercept=intercept)
 
 
 def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:

@@ -37,11 +37,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest, warnings
+from dprelease.estimators._beside_constant import beside_constant
+from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators._found import Found
 from dprelease.estimators._marginals import Marginals
-from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics
 from dprelease.moments.layout import Layout
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
@@ -90,31 +89,7 @@ def shared_block(moments: NoisyMoments, features: Sequence[int], targets: Sequen
     alpha = np.where(square > 0, furthest(cautious), 0.0)
     weights = whiten @ vectors @ (alpha * turned)
     gain, gain_sd = (2 * alpha - alpha**2) * square, np.sqrt(alpha**2 * of_g + alpha**4 * of_s)
-    if intercept:
-        error, error_sd, apart = y.error, y.error_sd, np.zeros(len(alpha))
-    else:
-        error, error_sd, apart = y.square, y.square_sd, 2 * np.abs(y.constant) * y.mean_sd
-    return Found(
-        weights=weights,
-        offsets=y.constant - x.mean @ weights if intercept else np.zeros(len(alpha)),
-        constant=y.constant,
-        constant_noise_sd=y.mean_sd,
-        quality=Quality(
-            mse=error - gain,
-            mse_se=np.hypot(error_sd, gain_sd),
-            optimism=np.zeros(len(alpha)),
-            constant_mse=y.error,
-            constant_mse_se=y.error_sd,
-            gain=y.error - error + gain,
-            gain_se=np.hypot(apart, gain_sd),
-        ),
-        diagnostics=Diagnostics(
-            smallest_eigenvalue=float(xi.min()),
-            condition_number=float(xi.max() / xi.min()) if xi.min() > 0 else math.inf,
-            indefinite=False,
-            warnings=warnings(alpha, y.excess),
-        ),
-    )
+    return beside_constant(y, weights, x.mean, alpha, gain, gain_sd, (xi.min(), xi.max()), intercept=intercept)
 
 
 def _whitener(centre: Floats) -> Floats:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -20,11 +21,11 @@ from dprelease.bounding import BoundedRows, Codes
 from dprelease.canonical import sha256
 from dprelease.moments import envelope
 from dprelease.moments.dealing import Dealt, deal, read_deal
-from dprelease.moments.envelope import ColumnCipher, Context
+from dprelease.moments.envelope import ColumnCipher
 from dprelease.moments.layout import code
 from dprelease.moments.parcels import Kind, Parcel, ParcelHeader, check_parcel, sign_parcel
 from dprelease.moments.plan import COORDINATOR, Pair, Plan
-from dprelease.moments.products import first_half, masked, second_half
+from dprelease.moments.products import half, masked
 from dprelease.moments.ring import Words
 from dprelease.moments.session import Round
 from dprelease.noise import NoiseSource
@@ -86,8 +87,12 @@ class _Session:
     columns: dict[tuple[str, str], list[bytes]] = field(default_factory=dict)
     wrapped: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
 
-    @property
-    def _round(self) -> Round:
+    @cached_property
+    def _at(self) -> Round:
+        """The session, once every party has made its offer."""
+        return self._seen()
+
+    def _seen(self) -> Round:
         return Round.of(self.plan, 1, self.parcels)
 
     def _put(self, kind: Kind, sender: str, body: bytes = b"", session: str = "", **fields: object) -> None:
@@ -101,19 +106,16 @@ class _Session:
         check_parcel(parcel, self.plan, {name: key.public_key() for name, key in self.identities.items()})
         self.parcels.append(parcel)
 
-    def _context(self, purpose: str, sender: str, receiver: str = "", topic: str = "") -> Context:
-        return Context(purpose, self.plan.release, self._round.session, sender, receiver, topic)
-
     def offer(self) -> None:
         for party in self.plan.parties:
             self.keys[party] = envelope.new_session_key()
             self._put("offer", party, statement=envelope.public_bytes(self.keys[party]).hex())
 
     def deal(self) -> None:
-        at = self._round
+        at = self._at
         for dealer in dict.fromkeys(pair.dealer for pair in self.plan.pairs):
             for receiver, message in deal(self.plan, dealer).items():
-                context = self._context("deal", dealer, receiver)
+                context = at.context("deal", dealer, receiver)
                 sealed = envelope.seal(at.session_key(receiver), message, context)
                 if dealer != COORDINATOR:  # which answers whoever asks, without a parcel
                     self._put("deal", dealer, sealed, at.session, receivers=(receiver,))
@@ -121,13 +123,13 @@ class _Session:
                 self.dealt[receiver, dealer] = read_deal(opened, self.plan, receiver, dealer)
 
     def mask(self) -> None:
-        at = self._round
+        at = self._at
         for (party, dealer), dealt in self.dealt.items():
             key = envelope.new_content_key()
-            cipher = ColumnCipher(key, self._context("columns", party, "", dealer))
+            cipher = ColumnCipher(key, at.context("columns", party, "", dealer))
             self.columns[party, dealer] = chunks = [
                 cipher.encrypt(number, chunk.astype("<u8", copy=False).tobytes())
-                for number, chunk in enumerate(masked(self._variables(party), dealt.mask, self.plan))
+                for number, chunk in enumerate(masked(self._variables[party], dealt.mask, self.plan))
             ]
             receivers = self.plan.partners(party, dealer)
             statement = envelope.commitment(key)
@@ -135,46 +137,38 @@ class _Session:
                 "columns", party, b"".join(chunks), at.session, receivers=receivers, topic=dealer, statement=statement
             )
             for receiver in receivers:
-                context = self._context("key", party, receiver, dealer)
+                context = at.context("key", party, receiver, dealer)
                 sealed = self.wrapped[party, receiver, dealer] = envelope.seal(at.session_key(receiver), key, context)
                 self._put("key", party, sealed, at.session, receivers=(receiver,), topic=dealer)
 
     def confirm(self, commitments: list[str]) -> None:
-        at = self._round
+        at = self._seen()
         transcript = at.transcript(commitments)
         for party in self.plan.parties if self.plan.pairs else ():
             self._put("transcript", party, session=at.session, statement=transcript)
-        self._round.check_transcripts(transcript)
+        self._seen().check_transcripts(transcript)
 
     def multiply(self, party: str) -> dict[Pair, Words]:
         halves = {}
         for pair in self.plan.pairs:
             if pair.has(party):
-                dealt, peer = self.dealt[party, pair.dealer], self._opened(pair.other(party), party, pair.dealer)
-                if party == pair.first:
-                    halves[pair] = first_half(self.plan.widths[party], dealt.mask, dealt.pads[pair], peer, self.plan)
-                else:
-                    halves[pair] = second_half(self._variables(party), dealt.corrections[pair], peer, self.plan)
+                peer = self._opened(pair.other(party), party, pair.dealer)
+                own = self.dealt[party, pair.dealer]
+                halves[pair] = half(pair, party, self._variables[party], own, peer, self.plan)
         return halves
 
-    def shared(self, party: str) -> dict[str, bytes]:
+    def shared(self, party: str) -> Mapping[str, bytes]:
         """The seed that the party shares with each peer, by which the masks of blocks cancel."""
-        order, at, seeds = self.plan.parties, self._round, {}
-        for peer in order:
-            if peer != party:
-                first, second = sorted((party, peer), key=order.index)
-                context = self._context("block-mask", first, second)
-                seeds[peer] = envelope.shared_seed(self.keys[party], at.session_key(peer), context)
-        return seeds
+        return self._at.shared_seeds(party, self.keys[party])
 
     def _opened(self, sender: str, receiver: str, dealer: str) -> Iterator[Words]:
-        context = self._context("key", sender, receiver, dealer)
+        context = self._at.context("key", sender, receiver, dealer)
         key = envelope.unseal(self.keys[receiver], self.wrapped[sender, receiver, dealer], context)
-        cipher = ColumnCipher(key, self._context("columns", sender, "", dealer))
+        cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         for number, chunk in enumerate(self.columns[sender, dealer]):
             plain = np.frombuffer(cipher.decrypt(number, chunk), "<u8")
             yield plain.reshape(-1, self.plan.widths[sender])
 
-    def _variables(self, party: str) -> Codes:
-        table = self.tables[party]
-        return code(table.codes, table.columns)
+    @cached_property
+    def _variables(self) -> dict[str, Codes]:
+        return {party: code(table.codes, table.columns) for party, table in self.tables.items()}

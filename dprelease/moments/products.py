@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import IntegrityError
-from dprelease.moments.plan import Plan
+from dprelease.moments.dealing import Dealt
+from dprelease.moments.plan import Pair, Plan
 from dprelease.moments.ring import SecretStream, Words, product
 
 Codes = npt.NDArray[np.int32]
@@ -36,6 +37,25 @@ def masked(codes: Codes, mask: bytes, plan: Plan) -> Iterator[Words]:
     for start in range(0, len(codes), plan.chunk_rows):
         chunk = codes[start : start + plan.chunk_rows]
         yield words(chunk) + stream.read_words(start, len(chunk), chunk.shape[1])
+
+
+def half(pair: Pair, party: str, codes: Codes, dealt: Dealt, partner: Iterable[Words], plan: Plan) -> Words:
+    """A party's half of a pair's product: the first or the second, by its place in the pair.
+
+    Args:
+        pair: one of the party's.
+        party: whose half.
+        codes: (n, d) its variables.
+        dealt: what the pair's dealer dealt to it.
+        partner: chunks of the other's masked columns.
+        plan: of the spec.
+
+    Raises:
+        IntegrityError: the partner's columns have another number of rows.
+    """
+    if party == pair.first:
+        return first_half(codes.shape[1], dealt.mask, dealt.pads[pair], partner, plan)
+    return second_half(codes, dealt.corrections[pair], partner, plan)
 
 
 def first_half(width: int, mask: bytes, pad: Words, partner: Iterable[Words], plan: Plan) -> Words:

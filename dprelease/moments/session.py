@@ -8,11 +8,14 @@ Source: joint_moments.md "Protocol", steps 2, 5 and 8; second_reading.md 5, item
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from dprelease.errors import IntegrityError
+from dprelease.moments.envelope import Context, shared_seed
 from dprelease.moments.parcels import (
     Kind,
     Parcel,
@@ -91,6 +94,30 @@ class Round:
     def session_key(self, party: str) -> bytes:
         """Public bytes of a party's session key; its offer must be there."""
         return next(bytes.fromhex(header.statement) for header in self.offers if header.sender == party)
+
+    def context(self, purpose: str, sender: str, receiver: str = "", topic: str = "") -> Context:
+        """What a ciphertext of this session is bound to."""
+        return Context(purpose, self.plan.release, self.session, sender, receiver, topic)
+
+    def shared_seeds(self, party: str, key: X25519PrivateKey) -> Mapping[str, bytes]:
+        """The seed that a party shares with each peer, by which the masks of their blocks cancel.
+
+        Args:
+            party: whose seeds.
+            key: its session key.
+
+        Raises:
+            IntegrityError: a peer's session key is not one; it is named.
+        """
+        order, seeds = self.plan.parties, {}
+        for peer in order:
+            if peer != party:
+                first, second = sorted((party, peer), key=order.index)
+                try:
+                    seeds[peer] = shared_seed(key, self.session_key(peer), self.context("block-mask", first, second))
+                except IntegrityError as error:
+                    raise IntegrityError(f"{peer} offered something that is not a session key") from error
+        return seeds
 
     def columns(self) -> tuple[ParcelHeader, ...]:
         """Headers of all masked columns that are there."""

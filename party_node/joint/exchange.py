@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dprelease.errors import IntegrityError
 from dprelease.moments import envelope
 from dprelease.moments.dealing import Dealt, deal, read_deal
-from dprelease.moments.envelope import ColumnCipher, Context
+from dprelease.moments.envelope import ColumnCipher
 from dprelease.moments.parcels import NOTHING, Kind, Parcel, ParcelHeader, sign_parcel
 from dprelease.moments.plan import TAG_BYTES, WORD_BYTES, Pair, Plan
-from dprelease.moments.products import first_half, masked, second_half
+from dprelease.moments.products import half, masked
 from dprelease.moments.ring import Words
 from dprelease.moments.session import Round
 from dprelease.signing import PrivateKey
@@ -100,7 +100,7 @@ class Exchange:
         Raises:
             IntegrityError: it was not sealed to us for this session, or has another shape.
         """
-        message = envelope.unseal(self._session_key, sealed, self._context("deal", dealer, self._party, ""))
+        message = envelope.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
         return read_deal(message, self._plan, self._party, dealer)
 
     def mask(self, codes: Codes, dealt: Dealt) -> None:
@@ -111,7 +111,7 @@ class Exchange:
             dealt: what that dealer dealt to us.
         """
         key, dealer = envelope.new_content_key(), dealt.dealer
-        cipher = ColumnCipher(key, self._context("columns", self._party, "", dealer))
+        cipher = ColumnCipher(key, self._at.context("columns", self._party, "", dealer))
         path, digest, size = self._folder.body(parcel_name("columns", dealer)), hashlib.sha256(), 0
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             for number, chunk in enumerate(masked(codes, dealt.mask, self._plan)):
@@ -136,10 +136,8 @@ class Exchange:
         Raises:
             IntegrityError: the peer's columns or their key are not what it signed, or are under a mask that we dealt.
         """
-        chunks = self._columns(pair.other(self._party), pair.dealer)
-        if self._party == pair.first:
-            return first_half(codes.shape[1], dealt.mask, dealt.pads[pair], chunks, self._plan)
-        return second_half(codes, dealt.corrections[pair], chunks, self._plan)
+        peer = self._columns(pair.other(self._party), pair.dealer)
+        return half(pair, self._party, codes, dealt, peer, self._plan)
 
     def shared_masks(self) -> Mapping[str, bytes]:
         """The seed that we share with each peer, by which our blocks' masks cancel.
@@ -147,17 +145,7 @@ class Exchange:
         Raises:
             IntegrityError: a peer's session key is not one; it is named.
         """
-        order = self._plan.parties
-        seeds = {}
-        for peer in order:
-            if peer != self._party:
-                first, second = sorted((self._party, peer), key=order.index)
-                context = self._context("block-mask", first, second, "")
-                try:
-                    seeds[peer] = envelope.shared_seed(self._session_key, self._at.session_key(peer), context)
-                except IntegrityError as error:
-                    raise IntegrityError(f"{peer} offered something that is not a session key") from error
-        return seeds
+        return self._at.shared_seeds(self._party, self._session_key)
 
     def _columns(self, sender: str, dealer: str) -> Iterator[Words]:
         if dealer == self._party:  # the plan has no such pair; the last door if a plan were ever wrong
@@ -167,11 +155,13 @@ class Exchange:
         if columns is None or wrapped is None:
             raise IntegrityError(f"the masked columns of {sender} or their key are gone from the relay")
         key = envelope.unseal(
-            self._session_key, b"".join(self._relay.fetch(wrapped)), self._context("key", sender, self._party, dealer)
+            self._session_key,
+            b"".join(self._relay.fetch(wrapped)),
+            self._at.context("key", sender, self._party, dealer),
         )
         if envelope.commitment(key) != columns.statement:
             raise IntegrityError(f"{sender} sent another key for its columns than it signed")
-        cipher = ColumnCipher(key, self._context("columns", sender, "", dealer))
+        cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         width, rows = self._plan.widths[sender], self._plan.spec.rows
         counts = [min(self._plan.chunk_rows, rows - start) for start in range(0, rows, self._plan.chunk_rows)]
         pieces = self._relay.fetch(columns)
@@ -186,13 +176,10 @@ class Exchange:
         _read_on(pieces)
 
     def _sealed(self, kind: Kind, receiver: str, topic: str, message: bytes) -> Parcel:
-        context = self._context(kind, self._party, receiver, topic)
+        context = self._at.context(kind, self._party, receiver, topic)
         body = envelope.seal(self._at.session_key(receiver), message, context)
         self._folder.keep_body(parcel_name(kind, topic, receiver), body)
         return self.parcel(kind, (receiver,), topic, "", len(body), hashlib.sha256(body).hexdigest())
-
-    def _context(self, purpose: str, sender: str, receiver: str, topic: str) -> Context:
-        return Context(purpose, self._plan.release, self._at.session, sender, receiver, topic)
 
 
 def _read_on(pieces: Iterator[bytes]) -> None:

@@ -15,6 +15,7 @@ import pytest
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.moments import products as products_module
 from dprelease.moments.plan import Plan
 from dprelease.moments.products import masked, second_half, words
 from dprelease.moments.released import add_up, limits
@@ -105,7 +106,7 @@ def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch
         return correction + product(np.vstack(list(partner)), fed(codes))
 
     patch.setattr(exchange_module, "masked", masking)
-    patch.setattr(exchange_module, "second_half", half)
+    patch.setattr(products_module, "second_half", half)
     world.run(order=world.plan.parties)
 
 

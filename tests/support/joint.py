@@ -13,7 +13,7 @@ from dprelease.bounding import BoundedRows
 from dprelease.moments.dealing import Dealt, deal, read_deal
 from dprelease.moments.layout import code
 from dprelease.moments.plan import Pair, Plan
-from dprelease.moments.products import first_half, masked, second_half
+from dprelease.moments.products import half, masked
 from dprelease.moments.ring import Words
 from dprelease.noise import NoiseSource
 from dprelease.privatize import privatize_moments
@@ -74,10 +74,7 @@ def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
             if pair.has(party):
                 peer = session.columns[pair.other(party), pair.dealer]
                 own = session.dealt[party, pair.dealer]
-                if party == pair.first:
-                    halves[pair] = first_half(plan.widths[party], own.mask, own.pads[pair], peer, plan)
-                else:
-                    halves[pair] = second_half(variables[party], own.corrections[pair], peer, plan)
+                halves[pair] = half(pair, party, variables[party], own, peer, plan)
     return session
 
 
