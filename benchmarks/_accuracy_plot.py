@@ -11,7 +11,8 @@ LEAST = -0.3
 STYLES = {
     "moments": ("tab:blue", "o", "joint moments (three institutions, all outcomes)"),
     "blocks": ("tab:green", "s", "mixed blocks (three institutions, all outcomes)"),
-    "adassp": ("tab:orange", "^", "AdaSSP, recalibrated, oracle's choices (curator, one outcome)"),
+    "adassp": ("tab:orange", "^", "AdaSSP, recalibrated (curator, one outcome)"),
+    "adassp oracle": ("tab:brown", "P", "joint AdaSSP, oracle's choices (curator, one outcome)"),
     "published": ("tab:red", "v", "AdaSSP as published (curator, one outcome)"),
     "descent": ("tab:purple", "D", "DP gradient descent, oracle's choices (curator, one outcome)"),
 }
@@ -42,7 +43,7 @@ def plot(cells: Sequence[dict[str, Any]], path: Path) -> None:
             axis.plot(cell["not private"], place, "k|", ms=16, mew=2)
             for shift, (method, (colour, marker, _)) in enumerate(STYLES.items()):
                 found = cell["methods"][method]
-                height = place + 0.13 * (2 - shift)
+                height = place + 0.12 * (2.5 - shift)
                 median, worst = max(found["median"], LEAST), max(found["q05"], LEAST)
                 axis.plot([worst, median], [height, height], color=colour, lw=1)
                 beyond = found["median"] < LEAST

@@ -5,9 +5,13 @@ It spends a part of its budget on the least eigenvalue of X^T X and adds a ridge
     lambda = max(0, sqrt(d log(2 d^2 / rho)) s - l),   l = max(0, lambda_min + s_l (Z - sqrt(log(6/delta))))
 
 with s the noise of X^T X and s_l that of the eigenvalue. As published s = s_l = sqrt(log(6/delta)) |X|^2 / (epsilon/3), which
-is loose. Recalibrated, the part `share` of mu^2 goes to the eigenvalue, which a replaced row moves by |X|^2 at most (Weyl), and
-the rest to the Gram matrix of (1, x, y) with the sensitivity of `dprelease.moments.sensitivity`, smaller noise on squares and
-exact entries included: the same noise that joint moments have at t = 0.
+is loose. Two ways to mend that:
+
+    recalibrated   the same three releases, a third of mu^2 each, with what a replaced row moves them by at most: the
+                   eigenvalue by |X|^2 (Weyl), the upper triangle of X^T X by |X|^2, X^T y by 2 |X| |y|
+    joint          stronger than what was published: the part `share` of mu^2 goes to the eigenvalue, and the rest to the
+                   Gram matrix of (1, x, y) at once with the sensitivity of `dprelease.moments.sensitivity`, smaller noise
+                   on squares and exact entries included: the same noise that joint moments have at t = 0
 
 Bounds are public: rows (1, x) of squared norm at most the number of declared columns in scaled units, outcomes within
 [-1, 1]. Neighbours replace one whole row, outcome included. Gaussian noise composes exactly: mu^2 adds.
@@ -38,7 +42,7 @@ def squared_norm(layout: Layout, target: str) -> int:
 
 @dataclass(frozen=True)
 class Ridge:
-    """What AdaSSP leaves open.
+    """What joint AdaSSP leaves open.
 
     Attributes:
         share: part of mu^2 for the least eigenvalue.
@@ -52,10 +56,29 @@ class Ridge:
 RIDGES = tuple(Ridge(*pair) for pair in itertools.product((1 / 3, 0.1, 0.02), (True, False)))
 
 
-def adassp(
+def adassp(problem: Problem, target: str, mu: float, delta: float, draws: int, random: np.random.Generator) -> Floats:
+    """(draws, d+1) models of recalibrated AdaSSP, mu-GDP each.
+
+    Args:
+        problem: the table.
+        target: its outcome.
+        mu: budget.
+        delta: of the published bound on the eigenvalue's noise.
+        draws: models.
+        random: of the noise.
+    """
+    regression, layout = problem.regression(target, problem.variables), problem.layout
+    norm2, part = squared_norm(layout, target), mu / math.sqrt(3)
+    sd, cross_sd = norm2 / part, 2 * math.sqrt(norm2) / part
+    crossed = (layout.rows == regression.index) | (layout.cols == regression.index)
+    gram = problem.variables.gram + _noise(layout, np.where(crossed, cross_sd, sd), draws, random)
+    return _ridged(gram, problem.variables.gram, regression, sd, sd, delta, True, random)
+
+
+def joint_adassp(
     problem: Problem, target: str, mu: float, delta: float, ridge: Ridge, draws: int, random: np.random.Generator
 ) -> Floats:
-    """(draws, d+1) models of recalibrated AdaSSP, mu-GDP each.
+    """(draws, d+1) models of joint AdaSSP, mu-GDP each.
 
     Args:
         problem: the table.
@@ -69,15 +92,9 @@ def adassp(
     regression, layout = problem.regression(target, problem.variables), problem.layout
     found = sensitivity(layout.variables)
     sd = math.sqrt(found.squared) / (mu * math.sqrt(1 - ridge.share))
-    noise = np.zeros((draws, *problem.variables.gram.shape))
     scales = np.where(layout.diagonal, sd / math.sqrt(found.diagonal_weight), sd)
-    noise[:, layout.rows, layout.cols] = scales * random.normal(size=(draws, layout.entries))
-    noise[:, layout.cols, layout.rows] = noise[:, layout.rows, layout.cols]
-    for index, variable in enumerate(layout.variables, 1):
-        if variable.kind == "level":
-            noise[:, index, index] = noise[:, 0, index]
+    gram = problem.variables.gram + _noise(layout, scales, draws, random)
     eigenvalue_sd = squared_norm(layout, target) / (mu * math.sqrt(ridge.share))
-    gram = problem.variables.gram + noise
     return _ridged(gram, problem.variables.gram, regression, sd, eigenvalue_sd, delta, ridge.intercept, random)
 
 
@@ -110,6 +127,17 @@ def published_mu(epsilon: float, delta: float) -> float:
 def published_epsilon(epsilon: float, delta: float) -> float:
     """What AdaSSP as published at (epsilon, delta) really keeps under replace-one, at the same delta."""
     return epsilon_of(published_mu(epsilon, delta), delta)
+
+
+def _noise(layout: Layout, scales: Floats, draws: int, random: np.random.Generator) -> Floats:
+    """(draws, p+1, p+1) of the layout's entries; what they determine has theirs, what is known has none."""
+    noise = np.zeros((draws, len(layout.variables) + 1, len(layout.variables) + 1))
+    noise[:, layout.rows, layout.cols] = scales * random.normal(size=(draws, layout.entries))
+    noise[:, layout.cols, layout.rows] = noise[:, layout.rows, layout.cols]
+    for index, variable in enumerate(layout.variables, 1):
+        if variable.kind == "level":
+            noise[:, index, index] = noise[:, 0, index]
+    return noise
 
 
 def _ridged(

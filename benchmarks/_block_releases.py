@@ -9,19 +9,21 @@ Only the law of D^T D matters to a fit, so no table is noised row by row:
 
 The last column of a table is the outcome. As published, a party's noise is 2 sqrt(d_max) sigma with the classic sigma, which
 asks for |x| <= 1 and takes no notice of narrower ranges, and there is no intercept. The default is what
-`coordinator release create` proposes for columns in [-1, 1] and the same (epsilon, delta) for every party's block.
+`coordinator release create` proposes for columns in [-1, 1] and the same (epsilon, delta) for every party's block; with
+`Blocks.for_outcome`, for a request that also weighs the outcome as `coordinator plan` advises.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from dprelease.columns import Column, squared_sensitivity
+from dprelease.assumptions import Setting
+from dprelease.columns import Column, private_weights, squared_sensitivity, weights_of
 from dprelease.estimators._calibrated import calibrated
 from dprelease.estimators._found import Found
 from dprelease.estimators._rows import NormalEquations, Rows
@@ -29,6 +31,7 @@ from dprelease.gaussian import mu_of
 from dprelease.planning import MixingPlan, plan_mixing
 from dprelease.release import Floats
 from dprelease.spec import Target
+from dprelease.weighting import outcome_weight
 
 DELTA = 1e-5
 
@@ -41,23 +44,34 @@ class Blocks:
         patients: n.
         parties: party to its columns; all of them are p numbers in [-1, 1], the outcome last.
         epsilon: of each party's block, at `DELTA`.
+        weights: column to weight in the default, where it is not 1.
     """
 
     patients: int
     parties: Mapping[str, tuple[Column, ...]]
     epsilon: float
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def for_outcome(cls, patients: int, parties: Mapping[str, tuple[Column, ...]], epsilon: float) -> Blocks:
+        """Blocks that weigh the outcome as recommended, from the same public numbers and guesses as for anybody."""
+        *features, outcome = (column.name for columns in parties.values() for column in columns)
+        target = Target(scope="per-party", epsilon=epsilon, delta=DELTA)
+        setting = Setting(patients, parties, target, "mixed", outcome, tuple(features))
+        return cls(patients, parties, epsilon, {outcome: outcome_weight(setting).weight})
 
     @cached_property
     def plan(self) -> MixingPlan:
         """k and rho of the default."""
         target = Target(scope="per-party", epsilon=self.epsilon, delta=DELTA)
-        return plan_mixing(self.patients, dict(self.parties), target)
+        return plan_mixing(self.patients, dict(self.parties), target, weights=self.weights)
 
     @cached_property
     def variance(self) -> Floats:
         """(p,) of the default's noise, by the analytic sigma and each party's own number of columns."""
         mu = mu_of(self.epsilon, DELTA)
-        return np.array([squared_sensitivity(columns) / mu**2 for columns in self.parties.values() for _ in columns])
+        parts = [(columns, weights_of(columns, self.weights)) for columns in self.parties.values()]
+        return np.concatenate([squared_sensitivity(*part) / (mu * private_weights(*part)) ** 2 for part in parts])
 
     @property
     def sigma(self) -> float:

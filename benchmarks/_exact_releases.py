@@ -21,16 +21,17 @@ from dprelease.accounting import check_spec
 from dprelease.bounding import BoundedRows, bound
 from dprelease.calibration import budget, party_noise, shares
 from dprelease.canonical import sha256
-from dprelease.columns import Column, NumericColumn, integer_sensitivity
+from dprelease.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
 from dprelease.moments.layout import variables
 from dprelease.moments.plan import Plan
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import JointMoments
 from dprelease.noise import SecureNoise
 from dprelease.privatize import privatize, privatize_moments
 from dprelease.release import Floats, Release
-from dprelease.spec import JointMoments, Mixing, PartyColumns, ReleaseSpec, Target
+from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target
 
 GRID_BITS = 12
 CURIOUS = 1
@@ -51,19 +52,19 @@ def declared(widths: Sequence[int], lower: float, upper: float = 1.0) -> dict[st
     }
 
 
-def default_model(rows: Floats, parties: Parties, epsilon: float) -> Model:
+def default_model(rows: Floats, parties: Parties, epsilon: float, weights: Mapping[str, int] | None = None) -> Model:
     """The default on blocks, `epsilon` for each party's block.
 
     Args:
         rows: (n, p), the outcome last.
         parties: to declared columns.
         epsilon: at `DELTA`.
+        weights: column to weight, where it is not 1.
     """
-    blocks = Blocks(len(rows), parties, epsilon)
-    rho = blocks.plan.anchor_weight
-    sensitivity2 = {name: integer_sensitivity(columns, 1, GRID_BITS) for name, columns in parties.items()}
+    blocks = Blocks(len(rows), parties, epsilon, weights or {})
+    rho, sensitivity2 = blocks.plan.anchor_weight, _sensitivity2(parties, blocks.weights)
     charges = shares(_target("per-party", epsilon), sensitivity2)
-    return _of_blocks(rows, parties, epsilon, charges, blocks.plan.outputs, rho, ["calibrated"])[0]
+    return _of_blocks(rows, parties, epsilon, charges, blocks.plan.outputs, rho, ["calibrated"], blocks.weights)[0]
 
 
 def published_models(
@@ -117,14 +118,16 @@ def _of_blocks(
     outputs: int | None,
     rho: Fraction,
     methods: Sequence[str],
+    weights: Mapping[str, int] | None = None,
 ) -> list[Model]:
     mixing = None if outputs is None else Mixing(outputs=outputs, seed=sha256(repr((len(rows), outputs)).encode()))
-    sensitivity2 = {name: integer_sensitivity(columns, 1, GRID_BITS) for name, columns in parties.items()}
+    sensitivity2 = _sensitivity2(parties, weights or {})
     noise = tuple(party_noise(name, charges[name], sensitivity2[name], outputs or 1, rho) for name in parties)
     spec = _spec(
         parties,
         len(rows),
         _target("per-party", epsilon),
+        weights,
         mechanism="rows" if mixing is None else "mixed",
         mixing=mixing,
         anchor_weight=str(rho),
@@ -141,7 +144,16 @@ def _target(scope: Literal["joint", "per-party"], epsilon: float) -> Target:
     return Target(scope=scope, epsilon=epsilon, delta=DELTA)
 
 
-def _spec(parties: Parties, rows: int, target: Target, **fields: Any) -> ReleaseSpec:
+def _sensitivity2(parties: Parties, weights: Mapping[str, int]) -> dict[str, int]:
+    return {
+        name: integer_sensitivity(columns, 1, GRID_BITS, weights_of(columns, weights))
+        for name, columns in parties.items()
+    }
+
+
+def _spec(
+    parties: Parties, rows: int, target: Target, weights: Mapping[str, int] | None = None, **fields: Any
+) -> ReleaseSpec:
     common = {
         "title": "a benchmark",
         "consortium": "benchmark",
@@ -154,7 +166,10 @@ def _spec(parties: Parties, rows: int, target: Target, **fields: Any) -> Release
         "grid_bits": GRID_BITS,
         "target": target,
         "parties": tuple(
-            PartyColumns(party=name, key=sha256(name.encode()), columns=columns) for name, columns in parties.items()
+            PartyColumns(
+                party=name, key=sha256(name.encode()), columns=columns, weights=weights_of(columns, weights or {})
+            )
+            for name, columns in parties.items()
         ),
         "noise": (),
         "created": "2026-01-01T00:00:00Z",

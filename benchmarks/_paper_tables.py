@@ -2,8 +2,9 @@
 
 BGM, DGM and RMGM are as published: attributes in [0, 1], noise for |x| <= 1, no intercept; the paper's k, the best of five by
 the test loss, is an oracle's, outside the privacy guarantee. The default and moments take the same columns with their range
-[0, 1] declared, and fit an intercept. Blocks keep (epsilon, delta) for each party's block, moments for the whole row.
-The constant predictor is the exact mean of the private outcomes.
+[0, 1] declared, and fit an intercept. The default's request gives the outcome the weight that `coordinator plan` advises, from
+n, the parties' columns and (epsilon, delta) alone (`weighting.outcome_weight`). Blocks keep (epsilon, delta) for each party's
+block, moments for the whole row. The constant predictor is the exact mean of the private outcomes.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Losses:
     @cached_property
     def blocks(self) -> Blocks:
         """Shape and epsilon of the releases; of columns in [0, 1] the default's are brought to [-1, 1]."""
-        return Blocks(self.table.rows, exact.declared(self.table.widths, -1.0), self.epsilon)
+        return Blocks.for_outcome(self.table.rows, exact.declared(self.table.widths, -1.0), self.epsilon)
 
     @property
     def outputs(self) -> int:
@@ -102,6 +103,7 @@ class Losses:
             for name, values in self.losses.items()
         }
         shape = {"n": self.table.rows, "d": self.table.features, "m": self.table.parties}
+        shape["weight of the outcome"] = max(self.blocks.weights.values())
         by_split = {"default over RMGM by split": self.against_rmgm_by_split()}
         found = {"oracle k": self.outputs, **by_split, "losses": losses, "exact run, standard errors off": self.exact}
         references = {name: self.loss(name) for name in REFERENCES}
@@ -202,7 +204,7 @@ def _exact(losses: Losses, train: Floats, split: Split) -> dict[str, float]:
     models = {f"rmgm {outputs}": exact.published_models(train, plain, epsilon, ["rmgm"], outputs)[0]}
     if train.size <= MOST_DRAWN:
         models["bgm"], models["dgm"] = exact.published_models(train, plain, epsilon, ["bgm", "dgm"])
-    models["default"] = exact.default_model(train, ranged, epsilon)
+    models["default"] = exact.default_model(train, ranged, epsilon, losses.blocks.weights)
     models["moments"] = exact.moments_model(train, ranged, epsilon)
     return {
         name: standardised(split.loss(*model), losses.losses[name])

@@ -2,9 +2,10 @@
 
 The paper is "Differentially Private Multi-Party Data Release for Linear Regression". Methods: OLS (not private), BGM, DGM and
 RMGM as published; our default on blocks (mechanism ``mixed``, method ``calibrated``), at the same nominal (epsilon, delta) for
-each party's block; our default on joint moments (method ``shrinkage``), with that (epsilon, delta) for the whole row. Data
-and tables are described in `_paper_synthetic`, `_paper_tables` and `_paper_data`, the simulation of releases in
-`_block_releases`; releases by the library itself (`_exact_releases`) check it, once for each table.
+each party's block, in Table 1 with the weight of the outcome that `coordinator plan` recommends; our default on joint
+moments (method ``shrinkage``), with that (epsilon, delta) for the whole row. Data and tables are described in
+`_paper_synthetic`, `_paper_tables` and `_paper_data`, the simulation of releases in `_block_releases`; releases by the
+library itself (`_exact_releases`) check it, once for each table.
 """
 
 from __future__ import annotations

@@ -12,7 +12,16 @@ import click
 from coordinator.clock import utc_now
 from coordinator.console import opened, print_json, with_json, with_settings
 from coordinator.members import Members
-from coordinator.proposal_checks import agree, check_clashes, choose, enrolled, read_weight, reported
+from coordinator.proposal_checks import (
+    agree,
+    check_clashes,
+    check_outcomes,
+    choose,
+    enrolled,
+    read_positive,
+    read_weight,
+    reported,
+)
 from coordinator.proposals import Request
 from coordinator.settings import CoordinatorSettings
 from dprelease.assumptions import Mechanism, Setting, chosen, evenly
@@ -22,7 +31,7 @@ from dprelease.errors import InvalidInput
 from dprelease.gaussian import check_target
 from dprelease.settings import read_settings
 from dprelease.spec import Target
-from dprelease.wire.plan_options import compared, with_guesses
+from dprelease.wire.plan_options import compared, last_columns, outcomes_option, weight_option, with_guesses
 
 
 @click.command()
@@ -35,6 +44,8 @@ from dprelease.wire.plan_options import compared, with_guesses
 @click.option("--k", type=click.IntRange(min=1), help="Mixing rows; without a REQUEST.")
 @click.option("--rho", help="Weight of the anchor row; without a REQUEST.")
 @click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; without a REQUEST.")
+@outcomes_option
+@weight_option
 @click.option("--target", "outcome", metavar="COLUMN", help="Outcome of the fit; the last column if left out.")
 @click.option("--features", metavar="A,B,...", help="Columns to fit on, or how many; every other if left out.")
 @with_guesses
@@ -70,7 +81,7 @@ def plan(
     else:
         with opened(settings) as store, store.reading() as tx:
             public = _requested(read_settings(request, Request), tx.members, utc_now())
-    name, used = chosen(public["parties"], outcome, features)
+    name, used = chosen(public["parties"], outcome, features, public["outcomes"])
     setting = Setting(**public, mechanism="mixed", outcome=name, features=used, spread=spread)
     found = compared(setting, mechanisms, signals, plot)
     if as_json:
@@ -85,13 +96,16 @@ def _by_hand(given: dict[str, Any]) -> dict[str, Any]:
     if missing:
         raise InvalidInput(f"give a REQUEST, or else --{', --'.join(missing)} too")
     target = {"scope": given.get("scope", "joint"), "epsilon": given["epsilon"], "delta": given["delta"]}
+    parties = evenly(given["parties"])
     return {
         "rows": given["rows"],
-        "parties": evenly(given["parties"]),
+        "parties": parties,
+        "outcomes": last_columns(parties, given.get("outcomes")),
         "target": read_data(Target, target, "coordinator plan"),
         "outputs": given.get("k"),
         "anchor_weight": _weight(given.get("rho")),
         "curious": given.get("curious"),
+        "weights": given.get("weight", {}),
     }
 
 
@@ -113,6 +127,12 @@ def _requested(request: Request, members: Members, now: datetime) -> dict[str, A
         "outputs": request.k,
         "anchor_weight": _weight(request.rho),
         "curious": request.curious or None,
+        "weights": request.weights,
+        "outcomes": check_outcomes(parties, request.mechanism, request.outcomes),
+        "basis": request.basis,
+        "public_norm2": None
+        if request.outcome_norm2 is None
+        else read_positive("outcome_norm2", request.outcome_norm2),
     }
 
 

@@ -256,11 +256,13 @@ def _describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dic
         "rows": spec.rows,
         "label": spec.guarantee,
         "public_columns": [column.name for column in spec.public],
+        "weights": spec.weights,
         "mechanism": spec.mechanism,
         "k": None if spec.mixing is None else spec.mixing.outputs,
         "rho": spec.anchor_weight,
         "curious": None if spec.moments is None else spec.moments.curious,
         "dealer": None if spec.moments is None else spec.moments.dealer,
+        "outcomes": [] if spec.moments is None else list(spec.moments.outcomes),
         "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
         "delta": given.delta,
         "joint_epsilon": given.joint_epsilon,
@@ -287,6 +289,10 @@ def _print_release(found: Release) -> None:
     shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
     if described["k"] is not None:
         shape += f", k = {described['k']}, rho = {described['rho']}"
+    if described["weights"]:
+        shape += ", weights " + ", ".join(f"{name} = {weight}" for name, weight in described["weights"].items())
     if described["dealer"] is not None:
         shape += f", curious = {described['curious']}, dealer {described['dealer']}"
+    if described["outcomes"]:
+        shape += f", outcomes only: {', '.join(described['outcomes'])}"
     click.echo(shape)

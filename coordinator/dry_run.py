@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coordinator.authority import Authority
-from coordinator.proposals import Proposal, Request, make_proposal, similar_to
+from coordinator.proposals import Proposal, Request, make_proposal
 from coordinator.releases import Release
+from coordinator.repetition import similar_to
 from coordinator.store import Store
 from dprelease.certificates import certificate_fingerprint
 from dprelease.durable import write_durably
@@ -92,7 +93,7 @@ def dry_run(
         request: what is asked for.
         now: the present.
         allow_large_delta: see `proposals.make_proposal`.
-        outcome: name of the column to fit on the others; the last one unless given.
+        outcome: name of the column to fit on the others; the last one, of those named as outcomes if any are, unless given.
         rows: most patients to make up; `MOST_ROWS`, or k if that is more, unless given.
         keep: folder in which to keep the made-up release.
 
@@ -106,7 +107,8 @@ def dry_run(
         proposal = make_proposal(request, store.consortium.name, tx.members, now, allow_large_delta=allow_large_delta)
         similar = similar_to(proposal.spec, tx.releases.all())
     names = [column.name for column in proposal.spec.columns]
-    target = names[-1] if outcome is None else outcome
+    apart = proposal.spec.moments.outcomes if proposal.spec.moments is not None else ()
+    target = (apart or names)[-1] if outcome is None else outcome
     if target not in names:
         raise InvalidInput(f"no such column: {target}; there are {', '.join(names)}")
     with watch.step("make throw-away keys"):

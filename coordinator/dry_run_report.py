@@ -79,6 +79,7 @@ def _shape(found: DryRun) -> str:
         shape += f", k = {spec.mixing.outputs}, rho = {spec.anchor_weight}"
     if spec.moments is not None:
         shape += f", curious = {spec.moments.curious}, dealer {spec.moments.dealer}"
+        shape += f", outcomes only: {', '.join(spec.moments.outcomes)}" if spec.moments.outcomes else ""
     if rows < spec.rows:
         shape += (
             f"\n{FAKE} rows: {rows} instead of n = {spec.rows} (--rows). Seconds and the fit are of those; bytes, prices and "

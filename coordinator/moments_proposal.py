@@ -9,19 +9,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 from dprelease.calibration import budget
 from dprelease.catalogue import Catalogue
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.moments.layout import Layout
+from dprelease.moments.association import Moves
+from dprelease.moments.layout import Kind, Layout
+from dprelease.moments.parameters import Basis, Dealer, least_noise
 from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
-from dprelease.moments.scales import released_sd, share_scales
+from dprelease.moments.scales import released_sd
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.spec import JointMoments, ReleaseSpec, Target
-
-Dealer = Literal["none", "rotating", "coordinator"]
+from dprelease.moments.terms import JointMoments
+from dprelease.spec import ReleaseSpec, Target
 
 LARGEST_DEAL_BYTES = 3 << 20
 """What the coordinator deals to one party fits in one message, whose default limit is 4 MiB."""
@@ -38,25 +38,45 @@ class MomentsPlan:
         variables: p, coded columns of all parties.
         delta: Delta, how far one row can move the released entries, in scaled units.
         noise_sd: standard deviation of the noise of an entry, in patients: an entry is a sum over patients of numbers
-            in [-1, 1].
+            in [-1, 1]. Where some columns are outcomes only, of an entry of the features' covariance.
         rows: n.
+        outcomes: variables that are outcomes only.
+        association_sd: standard deviation of the noise of an entry of a feature and such an outcome; 0 without.
     """
 
     variables: int
     delta: float
     noise_sd: float
     rows: int
+    outcomes: int = 0
+    association_sd: float = 0.0
+
+    @classmethod
+    def of(cls, layout: Layout, moments: JointMoments, parties: int, rows: int, grid_bits: int) -> MomentsPlan:
+        """From the parameters of a release."""
+        outcomes = int(layout.outcome.sum())
+        moved = Moves.of(layout).covariance if outcomes else sensitivity(layout.variables).squared
+        sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
+        return cls(len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION])
 
     @property
     def pays_from(self) -> int:
         """About how many patients a fit of all columns needs to beat the mean, for evenly spread columns.
 
-        Then n/3, the variance that such a column sums up to, is 2 sd sqrt(p), the largest eigenvalue of the noise.
+        Then n/3, the variance that such a column sums up to, is 2 sd sqrt(d), the largest eigenvalue of the noise.
         """
-        return math.ceil(2 * self.noise_sd * math.sqrt(self.variables) / EVEN_SPREAD)
+        largest = max(self.noise_sd, self.association_sd / 2)
+        return math.ceil(2 * largest * math.sqrt(self.variables - self.outcomes) / EVEN_SPREAD)
 
     def explain(self) -> str:
         """One line: the noise, and with how many patients it pays."""
+        if self.outcomes:
+            covariance = f"{self.noise_sd:.4g} patients" if self.noise_sd else "0, as every feature is public"
+            return (
+                f"d = {self.variables - self.outcomes} features, l = {self.outcomes} outcomes, noise sd of an entry of the "
+                f"covariance = {covariance}, of the association = {self.association_sd:.4g} patients "
+                f"({self.association_sd / self.rows:.2%} of n = {self.rows}). Products of two outcomes are not released."
+            )
         return (
             f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
             f"({self.noise_sd / self.rows:.2%} of n = {self.rows}). Fits begin to pay at about {self.pays_from} patients "
@@ -71,6 +91,10 @@ def plan_moments(
     grid_bits: int,
     curious: int | None,
     dealer: Dealer | None,
+    outcomes: tuple[str, ...] = (),
+    *,
+    basis: Basis = "columns",
+    public_norm2: Fraction | None = None,
 ) -> tuple[Fraction, JointMoments, MomentsPlan]:
     """mu^2, which every party is charged in full, the parameters of the release, and what to expect.
 
@@ -81,18 +105,20 @@ def plan_moments(
         grid_bits: b.
         curious: t; None for the default.
         dealer: who deals; None for the default.
+        outcomes: names of columns that are outcomes only.
+        basis: what their association is with.
+        public_norm2: T2, as the party that has all public outcomes states it.
 
     Raises:
-        InvalidInput: curious and dealer do not fit the number of parties, or one another.
+        InvalidInput: curious and dealer do not fit the number of parties, or one another; no feature is left.
     """
     parties = len(columns)
     curious, dealer = choose_dealer(parties, curious, dealer)
-    variables = Layout(tuple(column for declared in columns.values() for column in declared)).variables
-    bound, mu2 = sensitivity(variables), budget(target)
-    scale, diagonal = share_scales(bound, mu2, parties, curious, grid_bits, agreed.rows_per_subject)
-    moments = JointMoments(curious=curious, dealer=dealer, mu2=str(mu2), scale=scale, diagonal_scale=diagonal)
-    noise_sd = released_sd(scale, parties) / 4**grid_bits
-    return mu2, moments, MomentsPlan(len(variables), math.sqrt(bound.squared), noise_sd, agreed.rows)
+    everything, mu2 = tuple(column for declared in columns.values() for column in declared), budget(target)
+    layout = Layout(everything, outcomes)
+    shape = parties, curious, dealer, grid_bits, agreed.rows_per_subject
+    moments = least_noise(layout, mu2, *shape, basis=basis, public_norm2=public_norm2)
+    return mu2, moments, MomentsPlan.of(layout, moments, parties, agreed.rows, grid_bits)
 
 
 def choose_dealer(parties: int, curious: int | None, dealer: Dealer | None) -> tuple[int, Dealer]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from types import MappingProxyType
@@ -12,8 +13,9 @@ from coordinator.members import Members, Party
 from dprelease.catalogue import Catalogue
 from dprelease.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
+from dprelease.moments.terms import Label
 from dprelease.price import mu2_text
-from dprelease.spec import Label, instant
+from dprelease.spec import instant
 
 EVERY_COLUMN = "*"
 
@@ -23,6 +25,8 @@ LABELS: Mapping[PublicSide, Label] = MappingProxyType(
     {"features": "label-DP", "outcomes": "feature-DP", "mixed": "mixed"}
 )
 """What the public columns are, to what the guarantee is then called."""
+
+_NAMED = 10
 
 
 def enrolled(members: Members, name: str, now: datetime) -> Party:
@@ -116,17 +120,58 @@ def check_clashes(columns: Mapping[str, tuple[Column, ...]]) -> None:
             owner[name] = party
 
 
-def label_of(columns: Mapping[str, tuple[Column, ...]], mechanism: str, side: PublicSide | None) -> Label:
+def check_outcomes(
+    columns: Mapping[str, tuple[Column, ...]], mechanism: str, outcomes: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """The columns that are outcomes only; none where the request does not say.
+
+    Args:
+        columns: party to declared columns.
+        mechanism: of the release.
+        outcomes: as asked for.
+
+    Raises:
+        InvalidInput: the mechanism knows no outcomes, no column is named or one twice or one that is not released, or every
+            column is one.
+    """
+    if outcomes is None:
+        return ()
+    if mechanism != "moments":
+        raise InvalidInput(f"outcomes belong to mechanism 'moments'; '{mechanism}' treats all columns alike")
+    if not outcomes:
+        raise InvalidInput("outcomes: name at least one outcome, or leave it out")
+    names = [column.name for declared in columns.values() for column in declared]
+    known = set(names)
+    unknown = [name for name in outcomes if name not in known]
+    if unknown:
+        raise InvalidInput(f"outcomes: not in this release: {_listed(unknown)}; it has {_listed(names)}")
+    if len(set(outcomes)) < len(outcomes):
+        twice = [name for name, times in Counter(outcomes).items() if times > 1]
+        raise InvalidInput(f"outcomes: {_listed(twice)} is named more than once")
+    if len(outcomes) == len(names):
+        raise InvalidInput("outcomes: every column is one; leave at least one as a feature")
+    return outcomes
+
+
+def label_of(
+    columns: Mapping[str, tuple[Column, ...]],
+    mechanism: str,
+    side: PublicSide | None,
+    outcomes: tuple[str, ...] = (),
+) -> Label:
     """What the guarantee is called (privacy.md 3.4).
 
     Args:
         columns: party to declared columns.
         mechanism: of the release.
-        side: what the office says that the public columns are.
+        side: what the office says that the public columns are; needless where outcomes are named.
+        outcomes: from `check_outcomes`.
 
     Raises:
         InvalidInput: public columns and what is said of them do not fit, or there is nothing to protect.
     """
+    if outcomes and side is not None:
+        _check_side(columns, side, outcomes)
     everything = tuple(column for declared in columns.values() for column in declared)
     names = ", ".join(column.name for column in public(everything))
     if not names:
@@ -139,9 +184,42 @@ def label_of(columns: Mapping[str, tuple[Column, ...]], mechanism: str, side: Pu
         )
     if mechanism == "rows":
         raise InvalidInput(f"{names}: public columns would link every noisy row to a patient; use mechanism 'mixed'")
+    if outcomes:
+        named = frozenset(outcomes)
+        found = {column.name in named for column in public(everything)}
+        return LABELS["mixed" if len(found) == 2 else "outcomes" if True in found else "features"]
     if side is None:
         raise InvalidInput(f"{names}: these are public; say what they are: --public-side features, outcomes or mixed")
     return LABELS[side]
+
+
+def _check_side(columns: Mapping[str, tuple[Column, ...]], side: PublicSide, outcomes: tuple[str, ...]) -> None:
+    """Refuse what the office says of public columns if a column of that side is private, or a public one of the other."""
+    everything = [(column, party) for party, declared in columns.items() for column in declared]
+    named = frozenset(outcomes)
+    sides = {"features": {False}, "outcomes": {True}, "mixed": {False, True}}[side]
+    private_ones = [
+        f"{column.name} of {party}"
+        for column, party in everything
+        if side != "mixed" and not column.public and (column.name in named) in sides
+    ]
+    if private_ones:
+        raise InvalidInput(
+            f"--public-side {side} says that the {side} are public, but {_listed(private_ones)} is private: let its owner "
+            f"declare it (party-node public declare), or leave out --public-side, and everything private is protected"
+        )
+    found = {column.name in named for column, _ in everything if column.public}
+    if found and found != sides:
+        what = "some of both" if len(found) == 2 else "outcomes" if True in found else "features"
+        raise InvalidInput(
+            f"--public-side {side}: with these outcomes the public columns are {what}; leave out --public-side"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few names."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def check_delta(delta: float, rows: int) -> None:
@@ -173,13 +251,33 @@ def read_weight(rho: float | str) -> Fraction:
     Raises:
         InvalidInput: it is not a number in [0, 1).
     """
-    try:
-        weight = Fraction(str(rho))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InvalidInput(f"rho = {rho!r} is not a number such as '1/10' or 0.1") from error
+    weight = _rational("rho", rho)
     if not 0 <= weight < 1:
         raise InvalidInput(f"rho must lie at or above 0 and below 1, not {rho}")
     return weight
+
+
+def read_positive(name: str, value: float | str) -> Fraction:
+    """A positive number as an exact rational.
+
+    Args:
+        name: of the field, for the error.
+        value: as it was asked for.
+
+    Raises:
+        InvalidInput: it is not a positive number.
+    """
+    number = _rational(name, value)
+    if number <= 0:
+        raise InvalidInput(f"{name} must be positive, not {value}")
+    return number
+
+
+def _rational(name: str, value: float | str) -> Fraction:
+    try:
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError) as error:
+        raise InvalidInput(f"{name} = {value!r} is not a number such as '1/10' or 0.1") from error
 
 
 def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], advice: str) -> None:

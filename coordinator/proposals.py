@@ -7,7 +7,7 @@ mixing matrix is independent of the data. What a party has left of its cap is kn
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -16,33 +16,37 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from coordinator.members import Members
-from coordinator.moments_proposal import Dealer, MomentsPlan, check_deal_sizes, plan_moments
+from coordinator.moments_proposal import MomentsPlan, check_deal_sizes, plan_moments
 from coordinator.proposal_checks import (
     PublicSide,
     agree,
     check_caps,
     check_clashes,
     check_delta,
+    check_outcomes,
     check_outputs,
     choose,
     enrolled,
     label_of,
+    read_positive,
     read_weight,
     reported,
 )
-from coordinator.record import State, propose
+from coordinator.record import propose
 from coordinator.releases import Release
+from coordinator.repetition import similar_to
 from coordinator.store import Store
 from dprelease.accounting import Guarantee, check_spec
 from dprelease.calibration import party_noise, shares
 from dprelease.canonical import Value, read_data
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column, Name, integer_sensitivity, private
+from dprelease.columns import Column, Name, check_weights, integer_sensitivity, private, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import check_target
+from dprelease.moments.parameters import Basis, Dealer
 from dprelease.planning import MixingPlan, plan_mixing
 from dprelease.settings import Settings
-from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target, instant
+from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target, Weight, instant
 
 SEED_BYTES = 32
 
@@ -59,11 +63,18 @@ class Request(Settings):
         scope: what the target bounds: all blocks together (``joint``) or each block alone (``per-party``).
         k: mixing rows; by the rule of `plan_mixing` when absent.
         rho: weight of the anchor row; by the same rule when absent.
+        weights: column to how many times smaller its noise is than that of a column of weight 1, at the cost of the others;
+            for ``mixed`` and ``rows``.
         curious: t, hospitals that may pool what they saw of joint moments; 1 when absent, 0 for one party alone.
         dealer: who deals the randomness of joint moments; when absent a rotating hospital if there are three and t = 1,
             else the coordinator.
+        outcomes: names of columns that are outcomes only, for ``moments``: their products with one another are not released.
+        basis: ``orthonormal`` for an association with a basis of the features instead of themselves, which takes less noise where
+            they are nearly alike; for public features of one party.
+        outcome_norm2: the largest squared norm of a patient's public outcomes in scaled units, as the one party that has them
+            states it (`party-node public norm`); less of it is less noise.
         public_side: what columns that their owners declared public are: features, outcomes, or some of both (``mixed``); asked
-            for if there are any.
+            for if there are any, unless `outcomes` tell.
         grid_bits: b; cells are rounded to the grid 2^-b.
         expires_hours: until when every party must have decided.
     """
@@ -76,8 +87,12 @@ class Request(Settings):
     scope: Literal["joint", "per-party"] = "joint"
     k: int | None = None
     rho: float | str | None = None
+    weights: dict[Name, Weight] = Field(default_factory=dict)
     curious: Annotated[int, Field(ge=0)] | None = None
     dealer: Dealer | None = None
+    outcomes: tuple[Name, ...] | None = None
+    basis: Basis = "columns"
+    outcome_norm2: float | str | None = None
     public_side: PublicSide | None = None
     grid_bits: Annotated[int, Field(ge=1, le=24)] = 16
     expires_hours: Annotated[float, Field(gt=0, le=8760)] = 72.0
@@ -172,7 +187,8 @@ def make_proposal(
     agreed = agree(catalogues)
     columns = {name: choose(request.parties[name], catalogues[name]) for name in parties}
     check_clashes(columns)
-    label = label_of(columns, request.mechanism, request.public_side)
+    outcomes = check_outcomes(columns, request.mechanism, request.outcomes)
+    label = label_of(columns, request.mechanism, request.public_side, outcomes)
     check_target(request.epsilon, request.delta)
     if not allow_large_delta:
         check_delta(request.delta, agreed.rows)
@@ -181,7 +197,11 @@ def make_proposal(
     else:
         numbers, advice = _blocks(request, agreed, columns, draw), "lower epsilon, or release fewer columns"
     check_caps({name: party.cap_mu2 for name, party in parties.items()}, numbers.charges, advice)
-    declared = [PartyColumns(party=name, key=parties[name].fingerprint, columns=columns[name]) for name in parties]
+    weights = {name: weights_of(declared, request.weights) for name, declared in columns.items()}
+    declared = [
+        PartyColumns(party=name, key=parties[name].fingerprint, columns=columns[name], weights=weights[name])
+        for name in parties
+    ]
     fields = {
         "title": request.title,
         "consortium": consortium,
@@ -218,28 +238,38 @@ _Columns = Mapping[str, tuple[Column, ...]]
 def _blocks(request: Request, agreed: Catalogue, columns: _Columns, draw: Callable[[int], bytes]) -> _Numbers:
     if request.curious is not None or request.dealer is not None:
         raise InvalidInput(f"curious and dealer belong to mechanism 'moments'; '{request.mechanism}' has neither")
+    check_weights(tuple(column for declared in columns.values() for column in declared), request.weights)
+    q, bits = agreed.rows_per_subject, request.grid_bits
     sensitivity2 = {
-        name: integer_sensitivity(declared, agreed.rows_per_subject, request.grid_bits)
+        name: integer_sensitivity(declared, q, bits, weights_of(declared, request.weights))
         for name, declared in columns.items()
     }
     charges = shares(request.target(), sensitivity2)
     plan, mixing, rho = _mixing(request, agreed, columns, draw)
     norm = mixing.outputs if mixing else 1
-    noise = [party_noise(name, charges[name], sensitivity2[name], norm, rho) for name in columns]
-    fields: dict[str, Any] = {
-        "mixing": mixing and _data(mixing),
-        "anchor_weight": str(rho),
-        "noise": [_data(part) for part in noise],
-    }
+    noise = [_data(party_noise(name, charges[name], sensitivity2[name], norm, rho)) for name in columns]
+    fields: dict[str, Any] = {"mixing": mixing and _data(mixing), "anchor_weight": str(rho), "noise": noise}
     return _Numbers(charges, fields, plan)
 
 
 def _moments(request: Request, agreed: Catalogue, columns: _Columns) -> _Numbers:
     _check_unmixed(request)
+    if request.weights:
+        raise InvalidInput("weights belong to mechanisms 'mixed' and 'rows'; mechanism 'moments' has none")
+    if request.outcomes is None and (request.basis != "columns" or request.outcome_norm2 is not None):
+        raise InvalidInput("basis and outcome_norm2 belong to a release with outcomes; name them, or leave both out")
     if request.scope != "joint":
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
     mu2, moments, plan = plan_moments(
-        columns, agreed, request.target(), request.grid_bits, request.curious, request.dealer
+        columns,
+        agreed,
+        request.target(),
+        request.grid_bits,
+        request.curious,
+        request.dealer,
+        request.outcomes or (),
+        basis=request.basis,
+        public_norm2=None if request.outcome_norm2 is None else read_positive("outcome_norm2", request.outcome_norm2),
     )
     fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": _data(moments)}
     charges = {name: mu2 if private(declared) else Fraction(0) for name, declared in columns.items()}
@@ -252,7 +282,7 @@ def _mixing(
     if request.mechanism == "rows":
         _check_unmixed(request)
         return None, None, Fraction(0)
-    plan = plan_mixing(agreed.rows, dict(columns), request.target(), agreed.rows_per_subject)
+    plan = plan_mixing(agreed.rows, dict(columns), request.target(), agreed.rows_per_subject, request.weights)
     outputs = plan.outputs if request.k is None else request.k
     check_outputs(outputs, agreed.rows)
     rho = plan.anchor_weight if request.rho is None else read_weight(request.rho)
@@ -262,21 +292,6 @@ def _mixing(
 def _check_unmixed(request: Request) -> None:
     if request.k is not None or request.rho is not None:
         raise InvalidInput(f"k and rho belong to mechanism 'mixed'; mechanism '{request.mechanism}' has neither")
-
-
-def similar_to(spec: ReleaseSpec, releases: Iterable[Release]) -> Release | None:
-    """An open or published release of the same columns by the same mechanism: the parties would pay twice."""
-    return next((release for release in releases if _pays_again(release, spec)), None)
-
-
-def _pays_again(release: Release, spec: ReleaseSpec) -> bool:
-    if release.record.final and release.record.state is not State.PUBLISHED:
-        return False
-    return _content(release.read_spec()) == _content(spec)
-
-
-def _content(spec: ReleaseSpec) -> tuple[str, dict[str, frozenset[str]]]:
-    return spec.mechanism, {part.party: frozenset(part.released) for part in spec.parties}
 
 
 def _data(value: Value) -> dict[str, Any]:

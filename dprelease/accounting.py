@@ -19,9 +19,11 @@ from dprelease.calibration import party_noise, spent
 from dprelease.columns import private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.gaussian import epsilon_of, mu_of
-from dprelease.moments import scales
+from dprelease.moments import association, scales
+from dprelease.moments.layout import Kind, by_kind
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.spec import JointMoments, Label, ReleaseSpec
+from dprelease.moments.terms import JointMoments, Label
+from dprelease.spec import ReleaseSpec
 
 COARSEST = 100
 """Least Delta_int / mu: below it the grid's extra variance would be noticeable (privacy.md C 6)."""
@@ -51,7 +53,7 @@ SIDES: Mapping[Label, str] = MappingProxyType(
 """What a label says of the two sides of a regression; ``DP`` needs no such words."""
 
 MOST_ENTRIES = 1 << 24
-"""Largest triangle of joint moments, refused by counting: a block of it has 128 MiB."""
+"""Most entries of joint moments, refused by counting: a block of them has 128 MiB."""
 
 _EXACT = 1 << 53
 _RING = 1 << 63
@@ -203,53 +205,70 @@ def _recompute(spec: ReleaseSpec) -> Guarantee:
 
 
 def _check_blocks(spec: ReleaseSpec) -> None:
-    weight = Fraction(spec.anchor_weight)
-    for noise in spec.noise:
+    anchor_weight = Fraction(spec.anchor_weight)
+    for noise, part in zip(spec.noise, spec.parties, strict=True):
         sensitivity2 = spec.squared_sensitivity(noise.party)
         share = Fraction(noise.mu2)
         if sensitivity2 and share <= 0:
             raise SpecRefused(f"{noise.party}: a share mu^2 of {noise.mu2} is not positive")
-        if noise != party_noise(noise.party, share, sensitivity2, spec.squared_norm(), weight):
+        if noise != party_noise(noise.party, share, sensitivity2, spec.squared_norm(), anchor_weight):
             raise SpecRefused(f"{noise.party}: the noise scales are not those of its declared bounds and share")
         if sensitivity2 < COARSEST**2 * share:
             raise SpecRefused(f"{noise.party}: the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
         largest = max(noise.scale, noise.anchor_scale or 0.0)
-        if (spec.rows << spec.grid_bits) + 20 * largest >= _EXACT:
+        if (spec.rows * max(part.weights, default=1) << spec.grid_bits) + 20 * largest >= _EXACT:
             raise SpecRefused("released integers could reach 2^53; lower grid_bits")
 
 
 def _check_moments(spec: ReleaseSpec, moments: JointMoments) -> None:
-    size = len(spec.layout.variables) + 1
-    if size * (size + 1) // 2 > MOST_ENTRIES:
+    outcomes = int(spec.layout.outcome.sum())
+    size = len(spec.layout.variables) + 1 - outcomes
+    if size * (size + 1) // 2 + (size + 1) * outcomes > MOST_ENTRIES:
         raise SpecRefused(
-            f"{size - 1} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
+            f"{size - 1 + outcomes} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
         )
     mu2 = Fraction(moments.mu2)
     if mu2 <= 0:
         raise SpecRefused(f"mu^2 of {moments.mu2} is not positive")
-    bound = sensitivity(spec.layout.variables)
-    parties = len(spec.parties)
-    least = scales.share_scales(bound, mu2, parties, moments.curious, spec.grid_bits, spec.rows_per_subject)
-    if (moments.scale, moments.diagonal_scale) != least:
+    least, unit = _least_scales(spec, moments, mu2), Fraction(spec.rows_per_subject**2 << (4 * spec.grid_bits))
+    if moments.scales != least:
         raise SpecRefused(
             "the noise scales are not those of the declared bounds, mu^2 and the number of curious hospitals"
         )
-    largest, finest = max(least), min(least)
-    if finest < scales.FINEST or bound.on_grid(spec.grid_bits, spec.rows_per_subject) < COARSEST**2 * mu2:
+    largest, finest = max(least.values()), min(scale for scale in least.values() if scale)
+    if finest < scales.FINEST or unit * _smallest_move(spec) < COARSEST**2 * mu2:
         raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
     # In integers: with doubles a sum near 2^63 could be rounded below it.
-    reach = (spec.rows << (2 * spec.grid_bits)) + int(20 * scales.released_sd(largest, parties)) + 1
+    reach = (spec.rows << (2 * spec.grid_bits)) + int(20 * scales.released_sd(largest, len(spec.parties))) + 1
     if reach >= _RING or largest >= _SAMPLER:
         raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits")
 
 
+def _least_scales(spec: ReleaseSpec, moments: JointMoments, mu2: Fraction) -> dict[Kind, float]:
+    shared = len(spec.parties), moments.curious, spec.grid_bits, spec.rows_per_subject
+    apart = moments.association
+    if apart is None:
+        return by_kind(*scales.share_scales(sensitivity(spec.layout.variables), mu2, *shared))
+    parts = Fraction(apart.split), Fraction(apart.squares)
+    return association.share_scales(_moves(spec), mu2, *parts, *shared)
+
+
+def _moves(spec: ReleaseSpec) -> association.Moves:
+    terms = spec.moments
+    assert terms is not None  # noqa: S101 - only joint moments have outcomes
+    return association.Moves.of(spec.layout, orthonormal=terms.by_leverage, public_norm2=terms.public_norm2)
+
+
+def _smallest_move(spec: ReleaseSpec) -> Fraction:
+    """The least squared sensitivity of what is released, scaled units."""
+    if not spec.layout.outcomes:
+        return sensitivity(spec.layout.variables).squared
+    moves = _moves(spec)
+    return min(move for move in (moves.covariance, moves.association, moves.squares) if move)
+
+
 def _moments_mu2(spec: ReleaseSpec, moments: JointMoments) -> Fraction:
-    return scales.spent(
-        sensitivity(spec.layout.variables),
-        moments.scale,
-        moments.diagonal_scale,
-        len(spec.parties),
-        moments.curious,
-        spec.grid_bits,
-        spec.rows_per_subject,
-    )
+    shared = len(spec.parties), moments.curious, spec.grid_bits, spec.rows_per_subject
+    if moments.association is not None:
+        return association.spent(_moves(spec), moments.scales, *shared)
+    return scales.spent(sensitivity(spec.layout.variables), moments.scale, moments.diagonal_scale, *shared)

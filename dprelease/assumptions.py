@@ -8,18 +8,19 @@ small part of their range, need more patients than a forecast says: guess `sprea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate
 from typing import Literal
 
 import numpy as np
 
-from dprelease.columns import Column, NumericColumn
+from dprelease.columns import Column, NumericColumn, check_weights
 from dprelease.errors import InvalidInput
 from dprelease.expected_error import EVEN_SPREAD, Assumed
 from dprelease.gaussian import check_target
 from dprelease.moments.layout import is_binary
+from dprelease.moments.parameters import Basis
 from dprelease.release import Floats
 from dprelease.spec import Target
 
@@ -80,6 +81,11 @@ class Setting:
         outputs: k of ``mixed``; None for the rule of `plan_mixing`.
         anchor_weight: rho of ``mixed``; None for the same rule.
         curious: t of ``moments``; None for 1, or 0 for one party.
+        weights: column to weight in ``mixed`` and ``rows``, where it is not 1.
+        outcomes: names of columns that are outcomes only in ``moments``; none of them is a feature.
+        basis: what their association is with. It decides the price; of the noise, which an orthonormal basis makes less only
+            where features are alike, a plan knows nothing.
+        public_norm2: T2 as it is stated, of public outcomes.
 
     Raises:
         InvalidInput: a name or a number that makes no sense.
@@ -97,14 +103,22 @@ class Setting:
     outputs: int | None = None
     anchor_weight: Fraction | None = None
     curious: int | None = None
+    weights: Mapping[str, int] = field(default_factory=dict)
+    outcomes: tuple[str, ...] = ()
+    basis: Basis = "columns"
+    public_norm2: Fraction | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
-        unknown = [name for name in (self.outcome, *self.features) if name not in names]
+        known, named = set(names), set(self.outcomes)
+        unknown = [name for name in (self.outcome, *self.features, *self.outcomes) if name not in known]
         if unknown:
             raise InvalidInput(f"no such column: {', '.join(unknown)}; there are {', '.join(names)}")
         if not self.features or self.outcome in self.features or len(set(self.features)) < len(self.features):
             raise InvalidInput("a fit needs an outcome and at least one other column as a feature, each named once")
+        apart = [name for name in self.features if name in named]
+        if apart:
+            raise InvalidInput(f"{', '.join(apart)} cannot be a feature: the release names it as an outcome")
         if self.rows < 1 or not 0 < self.spread <= 1:
             raise InvalidInput(f"n = {self.rows} must be positive and the spread, {self.spread:g}, in (0, 1]")
         if self.outputs is not None and not 1 <= self.outputs <= self.rows:
@@ -112,6 +126,7 @@ class Setting:
         if len(self.parties) > 1 and not 1 <= self.pooled < len(self.parties):
             raise InvalidInput(f"curious must lie between 1 and {len(self.parties) - 1}, not {self.curious}")
         check_target(self.target.epsilon, self.target.delta)
+        check_weights(self.columns, self.weights)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -176,21 +191,26 @@ def evenly(widths: str) -> dict[str, tuple[Column, ...]]:
 
 
 def chosen(
-    parties: Mapping[str, tuple[Column, ...]], outcome: str | None, features: str | None
+    parties: Mapping[str, tuple[Column, ...]],
+    outcome: str | None,
+    features: str | None,
+    outcomes: tuple[str, ...] = (),
 ) -> tuple[str, tuple[str, ...]]:
     """The outcome and the features of a fit, as a person asked for them.
 
     Args:
         parties: party to declared columns.
-        outcome: name of a column; the last column if None.
+        outcome: name of a column; the last column, of `outcomes` if there are any, if None.
         features: names with commas between them, or how many of the other columns; None for all of them.
+        outcomes: columns that are outcomes only, and so not among the others.
 
     Raises:
         InvalidInput: there are not so many others.
     """
     names = [column.name for declared in parties.values() for column in declared]
-    wanted = names[-1] if outcome is None else outcome
-    others = tuple(name for name in names if name != wanted)
+    wanted = (outcomes or names)[-1] if outcome is None else outcome
+    apart = frozenset(outcomes)
+    others = tuple(name for name in names if name != wanted and name not in apart)
     if features is None:
         return wanted, others
     if not features.isdecimal():

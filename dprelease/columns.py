@@ -7,6 +7,7 @@ data is itself an unprotected query.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,9 +15,13 @@ import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
 from dprelease.canonical import Value
+from dprelease.errors import InvalidInput
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
 """A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
+
+LARGEST_WEIGHT = 16
+"""Largest weight of a column: its noise is then 16 times smaller than that of a column of weight 1."""
 
 OTHER = "other"
 """The level that every categorical column has for values outside its declared levels."""
@@ -154,19 +159,63 @@ def distinct_names(columns: tuple[Column, ...]) -> bool:
     return len(set(names)) == len(names)
 
 
-def squared_sensitivity(columns: tuple[Column, ...]) -> int:
+def weights_of(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> tuple[int, ...]:
+    """The weight of each column, as a spec has them: none where all are 1.
+
+    Args:
+        columns: of one party.
+        chosen: name to weight, of any party's columns; 1 where nothing is said.
+    """
+    weights = tuple(chosen.get(column.name, 1) for column in columns)
+    return weights if set(weights) - {1} else ()
+
+
+def check_weights(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> None:
+    """Refuse weights that no release could have.
+
+    Args:
+        columns: of all parties.
+        chosen: name to weight.
+
+    Raises:
+        InvalidInput: a name of no column or of a public one, or a weight outside 1 to `LARGEST_WEIGHT`.
+    """
+    known = {column.name: column for column in columns}
+    for name, weight in chosen.items():
+        if name not in known:
+            raise InvalidInput(f"no such column to weigh: {name}; there are {', '.join(known)}")
+        if known[name].public and weight != 1:
+            raise InvalidInput(f"{name} is public and gets no noise; leave out its weight")
+        if not 1 <= weight <= LARGEST_WEIGHT:
+            raise InvalidInput(f"the weight of {name} must lie between 1 and {LARGEST_WEIGHT}, not {weight}")
+
+
+def private_weights(columns: tuple[Column, ...], weights: Sequence[int]) -> npt.NDArray[np.int32]:
+    """(a,) weight of each released private column; `weights` as of `squared_sensitivity`."""
+    pairs = zip(columns, weights or [1] * len(columns), strict=True)
+    return np.array([weight for column, weight in pairs if not column.public for _ in column.released], np.int32)
+
+
+def squared_sensitivity(columns: tuple[Column, ...], weights: Sequence[int] = ()) -> int:
     """Delta_j^2 of one scaled row: the largest squared L2 change when one patient's private cells are replaced.
 
     The sum over columns is attained: a row may change every private column at once, each by its full contrast. Public
     columns do not change between neighbours.
     Source: privacy.md 2.1 (sum of squared widths), 3.3 (2 per one-hot group) and 3.4.
+
+    Args:
+        columns: of one party.
+        weights: what each column's codes are multiplied by; 1 if empty.
     """
-    return sum(column.contrast() for column in columns)
+    pairs = zip(columns, weights or [1] * len(columns), strict=True)
+    return sum(weight**2 * column.contrast() for column, weight in pairs)
 
 
-def integer_sensitivity(columns: tuple[Column, ...], rows_per_subject: int, grid_bits: int) -> int:
+def integer_sensitivity(
+    columns: tuple[Column, ...], rows_per_subject: int, grid_bits: int, weights: Sequence[int] = ()
+) -> int:
     """(q Delta_int,j)^2 in squared grid units: what noise is calibrated to.
 
     Replacing a patient changes up to q = `rows_per_subject` rows, each by at most Delta_j, hence q Delta_j.
     """
-    return squared_sensitivity(columns) * rows_per_subject**2 << (2 * grid_bits)
+    return squared_sensitivity(columns, weights) * rows_per_subject**2 << (2 * grid_bits)

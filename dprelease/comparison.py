@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +22,7 @@ from dprelease.forecast import (
 )
 from dprelease.moments.layout import Layout
 from dprelease.price import price_text
+from dprelease.weighting import Weighing, outcome_weight
 
 MECHANISMS: tuple[Mechanism, ...] = ("mixed", "rows", "moments")
 """Every mechanism; those that need least trust come first."""
@@ -111,15 +112,23 @@ class Comparison:
         pairs = zip(self.of(mechanism), self.of(best), strict=True)
         return all(one.forecast.r2 >= other.forecast.r2 - ALIKE for one, other in pairs)
 
+    def weighing(self) -> Weighing | None:
+        """Which weight to give the outcome, if the middle R^2 is right; None where only moments are compared."""
+        weighable = [setting for setting in self.settings if setting.mechanism != "moments"]
+        return outcome_weight(weighable[0], self.signals[len(self.signals) // 2]) if weighable else None
+
     def lines(self) -> list[str]:
         """Everything as text: what was assumed, what would be released, what to expect, the recommendation."""
         first = self.settings[0]
+        weighing = self.weighing()
         target, width = first.target, sum(first.guess(name).width for name in first.features)
+        weights = "".join(f", weight of {name} {weight}" for name, weight in first.weights.items())
         scope = target.scope + (" (moments: joint)" if target.scope == "per-party" else "")
+        scope += f"; in moments {len(first.outcomes)} columns are outcomes only" if first.outcomes else ""
         return [
             NO_DATA,
             f"public: n = {first.rows}, {len(first.columns)} columns at {len(first.parties)} parties, {first.outcome} on "
-            f"{width} features, (epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {scope}",
+            f"{width} features, (epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {scope}{weights}",
             f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
             "range), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
@@ -143,6 +152,7 @@ class Comparison:
             ),
             "",
             *self._notes(),
+            *([weighing.explain()] if weighing else []),
             self.recommendation(),
         ]
 
@@ -158,18 +168,21 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""
-        first = self.settings[0]
+        first, weighing = self.settings[0], self.weighing()
         return {
             "data_read": False,
             "rows": first.rows,
             "parties": {name: [column.name for column in columns] for name, columns in first.parties.items()},
             "outcome": first.outcome,
             "features": list(first.features),
+            "outcomes_only": list(first.outcomes),
             "target": first.target.model_dump(mode="json"),
+            "weights": dict(first.weights),
             "spread": first.spread,
             "releases": {setting.mechanism: _release_json(setting, proposed(setting)) for setting in self.settings},
             "forecasts": [_cell_json(cell) for cell in self.cells],
             "recommendation": self.recommendation(),
+            "recommended_weight": None if weighing is None else asdict(weighing),
         }
 
 
@@ -210,7 +223,7 @@ def _released(setting: Setting) -> tuple[str, ...]:
     if setting.mechanism == "mixed":
         shape = f"{release.outputs} mixed rows, rho = {release.anchor_weight}"
     elif setting.mechanism == "moments":
-        shape, unit = f"{Layout(setting.columns).entries} sums", "of a sum, per patient"
+        shape, unit = f"{Layout(setting.columns, setting.outcomes).entries} sums", "of a sum, per patient"
     return setting.mechanism, shape, f"{deviation:.3g} {unit}"
 
 

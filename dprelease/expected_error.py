@@ -25,10 +25,10 @@ those of the noisy ones are off by r = N u / n, and to first order w' - w = -C^-
 means. Entries of N are independent, and weights of any sign are equally likely, of which b_0 = m_y - sum m_i w_i consists, so
 
     error = sum_i Var(r_i - m_i r_0) / lambda_i
-    Var(r_i - m_i r_0) = (s/n)^2 [ b_0^2 + (1 + m_i^2) (1 + |w|^2) - (1 - h_i) w_i^2 ],                              (2)
+    Var(r_i - m_i r_0) = (s/n)^2 [ b_0^2 + (1 + m_i^2) |w|^2 - (1 - h_i) w_i^2 ] + (s_y/n)^2 (1 + m_i^2),            (2)
 
 h_i = 1/v + 2 m_i^2 for numbers, 2 m_i^2 for binaries. For L dummies of a category h_i = 2 - L - 4 m_i + 2 m_i^2: the entries
-between them are exact, and N_ii = N_i0.
+between them are exact, and N_ii = N_i0. s_y is s, or what the association has where the outcome is an outcome only.
 For even features around 0 this is the error (s / (n lambda))^2 (d + (d - 1 + 1/v) |w|^2) of the weights: it falls like 1/n.
 Second order counts when 2 s sqrt(d) nears n lambda, where inverting G + N explodes; but then nothing is left unshrunk.
 
@@ -116,19 +116,19 @@ def rows_error(
     return float(outputs / (outputs - d - 1) * ((1 + theta).sum() * within + unknown * (theta @ own)) / patients)
 
 
-def moments_error(assumed: Assumed, noise: float, own: Floats) -> float:
+def moments_error(assumed: Assumed, noise: float, own: Floats, outcome_noise: float) -> float:
     """Formula (2).
 
     Args:
         assumed: the regression.
         noise: s/n.
         own: (d,) h_i.
+        outcome_noise: s_y/n.
     """
-    squares = assumed.squares
-    length = 1 + float(squares.sum())
+    squares, ends = assumed.squares, 1 + assumed.mean**2
     offset = assumed.outcome_mean**2 + float(assumed.mean**2 @ squares)  # b_0^2 for weights of any signs
-    rows = length + offset - (1 - own) * squares + assumed.mean**2 * length
-    return float(noise**2 * (rows / assumed.free).sum())
+    within = offset + ends * float(squares.sum()) - (1 - own) * squares
+    return float(((noise**2 * within + outcome_noise**2 * ends) / assumed.free).sum())
 
 
 def kept(signal: float, error: float, features: int) -> float:

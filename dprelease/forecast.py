@@ -15,10 +15,11 @@ from fractions import Fraction
 
 from dprelease import calibration
 from dprelease.assumptions import Setting
-from dprelease.columns import integer_sensitivity, private, released_names
+from dprelease.columns import Column, integer_sensitivity, private, weights_of
 from dprelease.expected_error import Assumed, bounded, kept, moments_error, rows_error
-from dprelease.moments import scales
-from dprelease.moments.layout import variables
+from dprelease.moments import association, scales
+from dprelease.moments.layout import Kind, Layout
+from dprelease.moments.parameters import Dealer, least_noise
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.planning import plan_mixing
 
@@ -40,15 +41,17 @@ class Release:
     Attributes:
         outputs: k of ``mixed``.
         anchor_weight: rho of ``mixed``.
-        variance: party to the noise variance of a released number, scaled units: of an entry of its rows, or for moments
-            of a sum, per patient.
+        variance: party to the noise variance of a released number of weight 1, scaled units: of an entry of its rows, or
+            for moments of a sum, per patient.
         prices: party to the mu^2 that its ledger would be charged, exactly.
+        association: the noise variance of a sum of moments that an outcome only takes part in, per patient.
     """
 
     outputs: int | None
     anchor_weight: Fraction | None
     variance: Mapping[str, float]
     prices: Mapping[str, Fraction]
+    association: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,19 +87,15 @@ def proposed(setting: Setting) -> Release:
     """The release that the coordinator would propose."""
     q, bits = setting.rows_per_subject, setting.grid_bits
     if setting.mechanism == "moments":
-        bound, parties = sensitivity(variables(setting.columns)), len(setting.parties)
-        scale, diagonal = scales.share_scales(
-            bound, calibration.budget(setting.target), parties, setting.pooled, bits, q
-        )
-        variance = (scales.released_sd(scale, parties) / 4**bits / setting.rows) ** 2
-        price = scales.spent(bound, scale, diagonal, parties, setting.pooled, bits, q)
-        prices = {name: price if private(columns) else Fraction(0) for name, columns in setting.parties.items()}
-        return Release(None, None, dict.fromkeys(setting.parties, variance), prices)
-    sensitivity2 = {name: integer_sensitivity(columns, q, bits) for name, columns in setting.parties.items()}
+        return _proposed_moments(setting)
+    sensitivity2 = {
+        name: integer_sensitivity(columns, q, bits, weights_of(columns, setting.weights))
+        for name, columns in setting.parties.items()
+    }
     shares = calibration.shares(setting.target, sensitivity2)
     outputs, weight = None, None
     if setting.mechanism == "mixed":
-        plan = plan_mixing(setting.rows, dict(setting.parties), setting.target, q)
+        plan = plan_mixing(setting.rows, dict(setting.parties), setting.target, q, setting.weights)
         outputs = plan.outputs if setting.outputs is None else setting.outputs
         weight = plan.anchor_weight if setting.anchor_weight is None else setting.anchor_weight
     norm, rho = outputs or 1, weight or Fraction(0)
@@ -109,10 +108,44 @@ def proposed(setting: Setting) -> Release:
     )
 
 
+def _proposed_moments(setting: Setting) -> Release:
+    layout, parties = Layout(setting.columns, setting.outcomes), len(setting.parties)
+    shared = parties, setting.pooled, setting.grid_bits, setting.rows_per_subject
+    budget = calibration.budget(setting.target)
+    dealer: Dealer = "coordinator"  # whoever deals, the noise is the same
+    fixed = parties, setting.pooled, dealer, setting.grid_bits, setting.rows_per_subject
+    moments = least_noise(layout, budget, *fixed, public_norm2=setting.public_norm2)
+    if setting.outcomes:
+        terms = least_noise(layout, budget, *fixed, setting.basis, setting.public_norm2)
+        moves = association.Moves.of(layout, orthonormal=terms.by_leverage, public_norm2=terms.public_norm2)
+        price = association.spent(moves, terms.scales, *shared)
+    else:
+        price = scales.spent(sensitivity(layout.variables), moments.scale, moments.diagonal_scale, *shared)
+    variance = {
+        kind: (scales.released_sd(scale, parties) / 4**setting.grid_bits / setting.rows) ** 2
+        for kind, scale in moments.scales.items()
+    }
+    prices = {name: price if private(columns) else Fraction(0) for name, columns in setting.parties.items()}
+    within = dict.fromkeys(setting.parties, variance[Kind.PRODUCT])
+    return Release(None, None, within, prices, variance[Kind.ASSOCIATION])
+
+
 def mean_variance(setting: Setting, release: Release) -> float:
     """Noise variance of a released number, the mean over released columns."""
-    widths = {name: len(released_names(columns)) for name, columns in setting.parties.items()}
-    return sum(release.variance[name] * width for name, width in widths.items()) / sum(widths.values())
+    found = [
+        value
+        for name, columns in setting.parties.items()
+        for column in columns
+        for value in [_variance(setting, release, name, column)] * len(column.released)
+    ]
+    return sum(found) / len(found)
+
+
+def _variance(setting: Setting, release: Release, party: str, column: Column) -> float:
+    """Noise variance of a released number of this column, which may be public."""
+    if setting.mechanism == "moments":
+        return release.association if column.name in setting.outcomes else release.variance[party]
+    return release.variance[party] / setting.weights.get(column.name, 1) ** 2
 
 
 def forecast(setting: Setting, signal: float) -> Forecast:
@@ -126,16 +159,22 @@ def forecast(setting: Setting, signal: float) -> Forecast:
         InvalidInput: `signal` is not in that range.
     """
     assumed, release = setting.assumed(signal), proposed(setting)
-    owner = {column.name: name for name, columns in setting.parties.items() for column in columns}
     exact = {column.name for column in setting.columns if column.public and setting.mechanism != "moments"}
-    variance = {name: 0.0 if name in exact else release.variance[party] for name, party in owner.items()}
+    variance = {
+        column.name: 0.0 if column.name in exact else _variance(setting, release, party, column)
+        for party, columns in setting.parties.items()
+        for column in columns
+    }
     noise = setting.spread_out([variance[name] for name in setting.features])
     own = variance[setting.outcome]
     if setting.mechanism == "moments":
-        weight = 1 / float(sensitivity(variables(setting.columns)).diagonal_weight)
+        weight = 1 / float(_diagonal_weight(setting))
         diagonal = [setting.guess(name).own for name in setting.features]
         error = moments_error(
-            assumed, math.sqrt(own), setting.spread_out([weight if each is None else each for each in diagonal])
+            assumed,
+            math.sqrt(max(release.variance.values())),
+            setting.spread_out([weight if each is None else each for each in diagonal]),
+            math.sqrt(own),
         )
         length = 1.0
     else:
@@ -149,6 +188,13 @@ def forecast(setting: Setting, signal: float) -> Forecast:
         constant=bounded(own / length, setting.guess(setting.outcome).reach),
         slopes=float(assumed.squares @ noise) / length,
     )
+
+
+def _diagonal_weight(setting: Setting) -> Fraction:
+    layout = Layout(setting.columns, setting.outcomes)
+    if setting.outcomes:
+        return association.Moves.of(layout).diagonal_weight
+    return sensitivity(layout.variables).diagonal_weight
 
 
 def _forecast(assumed: Assumed, error: float, *, constant: float, slopes: float) -> Forecast:

@@ -8,6 +8,7 @@ recording source in its place through the `NoiseSource` protocol.
 from __future__ import annotations
 
 from functools import lru_cache
+from secrets import SystemRandom
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,6 +48,21 @@ class SecureNoise:
             return np.zeros(shape, np.int64)
         drawn = _measurement(scale)([0] * size)
         return np.asarray(drawn, np.int64).reshape(shape)
+
+
+def secret_part(count: int, size: int) -> npt.NDArray[np.int64]:
+    """(size,) distinct row numbers below `count`, every set of them equally likely, from the operating system's entropy.
+
+    Args:
+        count: n.
+        size: s, between 1 and n.
+
+    Raises:
+        InvalidInput: no such part.
+    """
+    if not 1 <= size <= count:
+        raise InvalidInput(f"{size} of {count} rows cannot be drawn")
+    return np.array(SystemRandom().sample(range(count), size), np.int64)
 
 
 @lru_cache(maxsize=16)

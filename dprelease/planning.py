@@ -7,10 +7,11 @@ results would be a query of its own (privacy.md 2.1).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dprelease.columns import Column, private, released_names, squared_sensitivity
+from dprelease.columns import Column, private_weights, released_names, squared_sensitivity, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import mu_of
 from dprelease.spec import Target
@@ -43,7 +44,11 @@ class MixingPlan:
 
 
 def plan_mixing(
-    rows: int, parties: dict[str, tuple[Column, ...]], target: Target, rows_per_subject: int = 1
+    rows: int,
+    parties: dict[str, tuple[Column, ...]],
+    target: Target,
+    rows_per_subject: int = 1,
+    weights: Mapping[str, int] | None = None,
 ) -> MixingPlan:
     """k and rho by the rules of utility.md section 5, with a heavier anchor.
 
@@ -58,19 +63,24 @@ def plan_mixing(
         parties: party to declared columns.
         target: privacy target.
         rows_per_subject: q.
+        weights: column to weight, where it is not 1: the noise variance of its released columns is divided by the square.
 
     Raises:
         InvalidInput: every column is public.
     """
     mu = mu_of(target.epsilon, target.delta)
-    contrast = {party: squared_sensitivity(columns) * rows_per_subject**2 for party, columns in parties.items()}
-    noisy = {party: len(released_names(private(columns))) for party, columns in parties.items()}
+    weighed = {party: weights_of(columns, weights or {}) for party, columns in parties.items()}
+    contrast = {
+        party: squared_sensitivity(columns, weighed[party]) * rows_per_subject**2 for party, columns in parties.items()
+    }
+    noise = {party: 1.0 / private_weights(columns, weighed[party]) ** 2 for party, columns in parties.items()}
     p = sum(len(released_names(columns)) for columns in parties.values())
-    if not any(noisy.values()):
+    noisy = sum(map(len, noise.values()))
+    if not noisy:
         raise InvalidInput("every column is public, so there is nothing to protect; publish them without noise")
     whole = sum(contrast.values())
     variance = {party: (whole if target.scope == "joint" else contrast[party]) / mu**2 for party in parties}
-    mean = sum(variance[party] * noisy[party] for party in parties) / sum(noisy.values())
+    mean = float(sum(variance[party] * noise[party].sum() for party in parties)) / noisy
     nu = rows / mean
     outputs = min(rows, max(3 * p, math.ceil(math.sqrt((0.1 * nu) ** 2 + p * nu))))
     weight = min(0.3, max(0.02, 1500 * mean / rows**2))

@@ -1,6 +1,6 @@
 """The whole way of the data inside a hospital: bounded rows in, a block that may be shown to anybody out.
 
-    bounded rows -> exact integer query (anchor and public mix) -> discrete Gaussian noise -> block
+    bounded rows -> weighted -> exact integer query (anchor and public mix) -> discrete Gaussian noise -> block
     bounded rows -> exact share of the Gram matrix -> discrete Gaussian noise -> masks that cancel in the sum -> block
 
 Public columns, which their owner declared so, are part of the block as they are (privacy.md 3.4).
@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from dprelease.block import Block, expected_header
 from dprelease.bounding import BoundedRows
+from dprelease.columns import private_weights
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.mixing import BernoulliMixing
-from dprelease.moments.layout import code
-from dprelease.moments.plan import Pair, Plan
-from dprelease.moments.products import own_moments
+from dprelease.moments.basis import coded
+from dprelease.moments.plan import EVERYBODY, Pair, Plan
+from dprelease.moments.products import Codes, OwnMoments
 from dprelease.moments.ring import SecretStream, Words
 from dprelease.noise import NoiseSource
 from dprelease.public_stream import PublicStream
@@ -52,7 +53,7 @@ def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseS
     header = expected_header(spec, party)
     if not header.columns:
         return Block(header, np.zeros((header.rows, 0), np.int64), bounded.public)
-    exact = integer_query(bounded.private, spec)
+    exact = integer_query(weighted(bounded, spec, party), spec)
     scales = spec.noise_of(party)
     drawn = noise.discrete_gaussian(scales.scale, (spec.squared_norm() if spec.mixing else spec.rows, header.columns))
     if scales.anchor_scale is not None:
@@ -60,8 +61,20 @@ def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseS
     return Block(header, exact + drawn, bounded.public)
 
 
+def weighted(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> npt.NDArray[np.int32]:
+    """(n, a) private codes Q, each column times its public weight; int32 holds 16 * 2^24."""
+    part = spec.party(party)
+    assert part is not None, party  # noqa: S101 - `check_rows` saw to it
+    return bounded.private * private_weights(part.columns, part.weights)
+
+
 def integer_query(codes: npt.NDArray[np.int32], spec: ReleaseSpec) -> npt.NDArray[np.int64]:
-    """The exact integers that noise is added to: [1^T Q; B Q] for ``mixed``, Q for ``rows``; (n, d) to (rows, d) int64."""
+    """The exact integers that noise is added to: [1^T Q; B Q] for ``mixed``, Q for ``rows``; (n, d) to (rows, d) int64.
+
+    Args:
+        codes: Q, from `weighted`.
+        spec: the spec.
+    """
     if spec.mixing is None:
         return codes.astype(np.int64)
     stream = PublicStream(bytes.fromhex(spec.mixing.seed))
@@ -103,23 +116,35 @@ def privatize_moments(
     assert moments is not None  # noqa: S101 - the plan has refused other mechanisms
     if set(halves) != {pair for pair in plan.pairs if pair.has(party)} or set(masks) != set(plan.parties) - {party}:
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
-    starts, position = {}, 1
-    for name, width in plan.widths.items():
-        starts[name], position = slice(position, position + width), position + width
-    share = np.zeros((position, position), np.uint64)
-    own = starts[party]
-    share[0, own], share[own, own] = own_moments(code(bounded.codes, bounded.columns), plan)
-    for pair, half in halves.items():
-        share[starts[pair.first], starts[pair.second]] = half
-    total = share[layout.rows, layout.cols]
-    drawn = np.empty(layout.entries, np.int64)
-    for chosen, scale in ((~layout.diagonal, moments.scale), (layout.diagonal, moments.diagonal_scale)):
-        drawn[chosen] = noise.discrete_gaussian(scale, (1, int(chosen.sum())))[0]
+    total = _share(coded(bounded, spec, party), plan, party, halves)
+    drawn = np.zeros(layout.entries, np.int64)
+    for kind in moments.kinds:
+        chosen = layout.kinds == kind
+        drawn[chosen] = noise.discrete_gaussian(moments.scales[kind], (1, int(chosen.sum())))[0]
     total += drawn.view(np.uint64)
     for peer, seed in masks.items():
         mask = SecretStream(seed).read_words(0, layout.entries, 1)[:, 0]
         total = total + mask if plan.parties.index(party) < plan.parties.index(peer) else total - mask
     return Block(expected_header(spec, party), total.view(np.int64).reshape(1, -1), bounded.public)
+
+
+def _share(codes: Codes, plan: Plan, party: str, halves: Mapping[Pair, Words]) -> Words:
+    """(E,) the party's share of every noisy entry: its own products, its sums, its halves of its pairs', zero elsewhere."""
+    layout, owner, local = plan.spec.layout, *plan.places
+    row, column = layout.rows, layout.cols
+    mine = plan.parties.index(party)
+    own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], plan)
+    total = np.zeros(layout.entries, np.uint64)
+    chosen = (owner[row] == mine) & (owner[column] == mine)
+    total[chosen] = own.at(local[row[chosen]], local[column[chosen]])
+    chosen = (owner[row] == EVERYBODY) & (owner[column] == mine)
+    total[chosen] = own.sums[local[column[chosen]]]
+    for pair, half in halves.items():
+        first, second = plan.parties.index(pair.first), plan.parties.index(pair.second)
+        for left, right in ((row, column), (column, row)):
+            chosen = (owner[left] == first) & (owner[right] == second)
+            total[chosen] = half[local[left[chosen]], local[right[chosen]]]
+    return total
 
 
 def check_rows(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> None:

@@ -86,16 +86,21 @@ def _least_squares(x: Floats, y: Floats) -> Floats:
 
 
 def _setting(spec: ReleaseSpec, outcome: str) -> Setting:
+    outcomes = spec.moments.outcomes if spec.moments is not None else ()
     return Setting(
         rows=spec.rows,
         parties={part.party: part.columns for part in spec.parties},
         target=spec.target,
         mechanism=spec.mechanism,
         outcome=outcome,
-        features=tuple(column.name for column in spec.columns if column.name != outcome),
+        features=tuple(column.name for column in spec.columns if column.name not in {outcome, *outcomes}),
         rows_per_subject=spec.rows_per_subject,
         grid_bits=spec.grid_bits,
         outputs=None if spec.mixing is None else spec.mixing.outputs,
         anchor_weight=None if spec.mixing is None else Fraction(spec.anchor_weight),
+        weights=spec.weights,
+        outcomes=outcomes,
+        basis="orthonormal" if spec.moments is not None and spec.moments.by_leverage else "columns",
+        public_norm2=None if spec.moments is None else spec.moments.public_norm2,
         curious=None if spec.moments is None else spec.moments.curious or None,
     )

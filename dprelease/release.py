@@ -13,9 +13,18 @@ import numpy.typing as npt
 
 from dprelease.block import Block
 from dprelease.bounding import Codes
-from dprelease.columns import CategoricalColumn, Column, NumericColumn, is_public, released_names
+from dprelease.columns import (
+    CategoricalColumn,
+    Column,
+    NumericColumn,
+    is_public,
+    private_weights,
+    released_names,
+)
 from dprelease.errors import InvalidInput
 from dprelease.mixing import BernoulliMixing
+from dprelease.moments.apart import ApartMoments
+from dprelease.moments.association import check_public_norm
 from dprelease.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
@@ -167,36 +176,52 @@ class Release:
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix of a joint-moments release: all parties' blocks added, where their masks cancel.
 
+        Where some columns are outcomes only: that of the features.
+
         Raises:
             InvalidInput: the release has rows, not moments.
             IntegrityError: the blocks do not add up to moments.
         """
+        found = self.products
+        return found.features if isinstance(found, ApartMoments) else found
+
+    @cached_property
+    def products(self) -> NoisyMoments | ApartMoments:
+        """All that a joint-moments release has; `ApartMoments` where some columns are outcomes only.
+
+        Raises:
+            InvalidInput, IntegrityError: as `moments`.
+        """
         spec, declared = self.spec, self.spec.moments
         if declared is None:
             raise InvalidInput(f"a release of mechanism {spec.mechanism!r} has rows, not moments")
-        layout, parties = spec.layout, len(spec.parties)
-        scales = (declared.scale, declared.diagonal_scale, parties)
-        largest = limits(layout, spec.rows, spec.grid_bits, *scales)
-        values = add_up([self.blocks[part.party].values for part in spec.parties], largest)
-        return NoisyMoments.read(layout, values, spec.rows, spec.grid_bits, *scales, self._public_gram)
+        layout, shape = spec.layout, (spec.rows, spec.grid_bits, declared.scales, len(spec.parties))
+        values = add_up([self.blocks[part.party].values for part in spec.parties], limits(layout, *shape))
+        if declared.association is not None:
+            if declared.public_norm2 is not None:
+                check_public_norm(self.public_codes, layout, declared.public_norm2, spec.grid_bits)
+            return ApartMoments.read(layout, values, *shape, self.public_codes, orthonormal=declared.by_leverage)
+        return NoisyMoments.read(layout, values, *shape, self._public_gram)
 
     @cached_property
     def _public_gram(self) -> npt.NDArray[np.int64] | int:
-        return public_gram(self._public_codes, self.spec.public, self.spec.grid_bits) if self.spec.public else 0
+        return public_gram(self.public_codes, self.spec.public, self.spec.grid_bits) if self.spec.public else 0
 
     @cached_property
-    def _public_codes(self) -> Codes:
+    def public_codes(self) -> Codes:
         """(n, a) codes of all public columns, party after party."""
         blocks = [self.blocks[part.party].public for part in self.spec.parties if part.public]
         return np.hstack(blocks) if blocks else np.zeros((self.spec.rows, 0), np.int32)
 
     def public(self) -> PublicColumns:
         """The public columns, which no noise hides."""
-        scaled = self._public_codes.astype(np.float64) * 2.0**-self.spec.grid_bits
+        scaled = self.public_codes.astype(np.float64) * 2.0**-self.spec.grid_bits
         return PublicColumns(released_names(self.spec.public), scaled)
 
     def scaled(self) -> Scaled:
         """The release in scaled units with equal variances along every column (second_reading.md 4).
+
+        A column of weight w was noised as w times itself: it is divided by w here, and so is its noise.
 
         Raises:
             InvalidInput: the release has moments, not rows.
@@ -207,7 +232,8 @@ class Release:
         grid = 2.0**-spec.grid_bits
         public = is_public(spec.columns)
         values = np.empty((spec.block_rows(), len(public)))
-        values[:, ~public] = np.hstack([self.blocks[part.party].values for part in spec.parties])
+        column_weights = np.concatenate([private_weights(part.columns, part.weights) for part in spec.parties])
+        values[:, ~public] = np.hstack([self.blocks[part.party].values for part in spec.parties]) / column_weights
         weight = float(Fraction(spec.anchor_weight))
         mixing = np.sqrt((1 - weight) / spec.squared_norm())
         row_weight = np.full(spec.block_rows(), mixing)
@@ -217,8 +243,8 @@ class Release:
             mixer = BernoulliMixing(PublicStream(bytes.fromhex(spec.mixing.seed)), spec.mixing.outputs, spec.rows)
             ones = mixer.row_sums().astype(np.float64)
             if public.any():  # the columns' owners publish them as they are; here they become rows like all others
-                values[:first, public] = self._public_codes.sum(axis=0, dtype=np.int64)
-                values[first:, public] = mixer.apply([self._public_codes])
+                values[:first, public] = self.public_codes.sum(axis=0, dtype=np.int64)
+                values[first:, public] = mixer.apply([self.public_codes])
         if weight:
             row_weight[0] = np.sqrt(weight)
             ones = np.concatenate([[float(spec.rows)], ones])
@@ -226,6 +252,7 @@ class Release:
             [np.full(len(part.released), spec.noise_of(part.party).scale * grid * mixing) for part in spec.parties]
         )
         noise_sd[public] = 0.0
+        noise_sd[~public] /= column_weights
         return Scaled(
             names=spec.released,
             values=values * grid * row_weight[:, None],

@@ -166,6 +166,27 @@ class Scales:
     association: float
 
 
+def variances(
+    covariance2: Fraction, association2: Fraction, mu2: Fraction, share: Fraction
+) -> tuple[Fraction, Fraction]:
+    """(s1^2, s2^2), the least that give mu to both releases together.
+
+    Args:
+        covariance2: Delta_1^2.
+        association2: Delta_2^2.
+        mu2: mu^2 > 0.
+        share: q of `split`.
+
+    Raises:
+        InvalidInput: a budget, sensitivity or share that is not positive, or a share above 1.
+    """
+    for name, value in (("mu^2", mu2), ("a sensitivity", min(covariance2, association2)), ("the share", share)):
+        _check_positive(name, value)
+    if share > 1:
+        raise InvalidInput(f"a share above 1, here {share}, makes the covariance noisier and nothing better")
+    return covariance2 * (1 + share) ** 2 / mu2, association2 * (1 + share) ** 2 / (4 * share * mu2)
+
+
 def scales(covariance2: Fraction, association2: Fraction, mu2: Fraction, share: Fraction, body: Body) -> Scales:
     """The least scales, up to rounding, that give mu to both releases together.
 
@@ -179,12 +200,7 @@ def scales(covariance2: Fraction, association2: Fraction, mu2: Fraction, share: 
     Raises:
         InvalidInput: a budget, sensitivity or share that is not positive, or a share above 1.
     """
-    for name, value in (("mu^2", mu2), ("a sensitivity", min(covariance2, association2)), ("the share", share)):
-        _check_positive(name, value)
-    if share > 1:
-        raise InvalidInput(f"a share above 1, here {share}, makes the covariance noisier and nothing better")
-    first = covariance2 * (1 + share) ** 2 / mu2
-    second = association2 * (1 + share) ** 2 / (4 * share * mu2)
+    first, second = variances(covariance2, association2, mu2, share)
     return Scales(
         diagonal=root_up(first + GRID_VARIANCE),
         off_diagonal=root_up(first / (2 if body == "ball" else 1) + GRID_VARIANCE),

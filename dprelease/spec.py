@@ -14,8 +14,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from dprelease.canonical import Rational, Value
-from dprelease.columns import Column, Name, distinct_names, integer_sensitivity, private, public, released_names
+from dprelease.columns import (
+    LARGEST_WEIGHT,
+    Column,
+    Name,
+    distinct_names,
+    integer_sensitivity,
+    private,
+    public,
+    released_names,
+)
 from dprelease.moments.layout import Layout
+from dprelease.moments.terms import JointMoments, Label
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
@@ -32,11 +42,10 @@ def _on_a_clock(text: str) -> str:
 Instant = Annotated[str, AfterValidator(_on_a_clock)]
 """A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
 
-NEIGHBOURS: Literal["replace-one"] = "replace-one"
+Weight = Annotated[int, Field(ge=1, le=LARGEST_WEIGHT)]
+"""How much smaller a column's noise is made."""
 
-Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
-"""What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
-outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (privacy.md 2.3 and 3.4)."""
+NEIGHBOURS: Literal["replace-one"] = "replace-one"
 
 
 def instant(moment: datetime) -> str:
@@ -84,11 +93,24 @@ class PartyColumns(Value):
         party: name in its certificate.
         key: SHA-256 of its public key (SubjectPublicKeyInfo), as pinned by the other parties.
         columns: declarations, in released order.
+        weights: what each column's codes are multiplied by before noise, and the released numbers divided by: a column of
+            weight w has w times less noise than one of weight 1. None where all are 1, and then left out of canonical bytes.
     """
 
     party: Name
     key: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
+    weights: Annotated[tuple[Weight, ...], Field(exclude_if=lambda weights: not weights)] = ()
+
+    @model_validator(mode="after")
+    def _weights_have_one_spelling(self) -> PartyColumns:
+        if not self.weights:
+            return self
+        if len(self.weights) != len(self.columns) or not set(self.weights) - {1}:
+            raise ValueError(f"{self.party}: one weight for each column, or none where all are 1")
+        if any(column.public and weight != 1 for column, weight in zip(self.columns, self.weights, strict=True)):
+            raise ValueError(f"{self.party}: a public column gets no noise, so its weight is 1")
+        return self
 
     @property
     def released(self) -> tuple[str, ...]:
@@ -120,25 +142,6 @@ class PartyNoise(Value):
     mu2: Rational
     anchor_scale: Annotated[float, Field(ge=0)] | None
     scale: Annotated[float, Field(ge=0)]
-
-
-class JointMoments(Value):
-    """The parameters of mechanism ``moments``; scales are in units of the Gram matrix's integers, squared grid steps.
-
-    Attributes:
-        curious: t, hospitals that may pool what they saw and still learn no more than the guarantee says.
-        dealer: who deals the randomness of a pair of hospitals: ``none`` (one party), ``rotating`` (another hospital) or
-            ``coordinator``.
-        mu2: mu^2 of the release; every party with a private column is charged all of it.
-        scale: noise scale of each party's share of an entry.
-        diagonal_scale: the same for the square of a number.
-    """
-
-    curious: Annotated[int, Field(ge=0)]
-    dealer: Literal["none", "rotating", "coordinator"]
-    mu2: Rational
-    scale: Annotated[float, Field(gt=0)]
-    diagonal_scale: Annotated[float, Field(gt=0)]
 
 
 class ReleaseSpec(Value):
@@ -180,6 +183,8 @@ class ReleaseSpec(Value):
             raise ValueError("column names must be distinct across parties")
         if [noise.party for noise in self.noise] != ([] if self.moments else names):
             raise ValueError("noise must name the same parties, in the same order (none for mechanism 'moments')")
+        if self.mechanism == "moments" and any(part.weights for part in self.parties):
+            raise ValueError("mechanism 'moments' has no weights of columns; use 'mixed' or 'rows'")
         if any((noise.anchor_scale is not None) != bool(weight) for noise in self.noise):
             raise ValueError("an anchor scale is given exactly when anchor_weight is positive")
         if not moment(self.created) < moment(self.expires):
@@ -187,7 +192,9 @@ class ReleaseSpec(Value):
         if self.mixing is not None and self.mixing.outputs > self.rows:
             raise ValueError("more mixing rows than patients")
         if self.moments is not None:
-            _check_moments(self.moments, len(names), self.target)
+            if self.target.scope != "joint":
+                raise ValueError("joint moments have one target for the whole row: scope 'joint'")
+            self.moments.check({part.party: part.columns for part in self.parties})
         self._check_public()
         return self
 
@@ -204,6 +211,9 @@ class ReleaseSpec(Value):
             )
         if self.guarantee == "DP":
             raise ValueError("with public columns the guarantee is feature-DP, label-DP or mixed")
+        fitting = self.moments.label(self.columns) if self.moments is not None else None
+        if fitting not in (None, self.guarantee):
+            raise ValueError(f"with these outcomes the guarantee is called {fitting}, not {self.guarantee}")
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -229,9 +239,24 @@ class ReleaseSpec(Value):
         return next(noise for noise in self.noise if noise.party == name)
 
     @property
+    def weights(self) -> dict[str, int]:
+        """Column name to weight, of the columns whose weight is not 1."""
+        weighed = [part for part in self.parties if part.weights]
+        pairs = [pair for part in weighed for pair in zip(part.columns, part.weights, strict=True)]
+        return {column.name: weight for column, weight in pairs if weight != 1}
+
+    @property
     def layout(self) -> Layout:
         """The entries of the Gram matrix, for mechanism ``moments``."""
-        return _layout(self.columns)
+        return _layout(self.columns, self.moments.outcomes if self.moments is not None else ())
+
+    @property
+    def basis_owner(self) -> str | None:
+        """The party whose features an orthonormal basis is made of; None without such a basis."""
+        if self.moments is None or not self.moments.by_leverage:
+            return None
+        outcomes = self.moments.outcomes
+        return next(part.party for part in self.parties if any(each.name not in outcomes for each in part.columns))
 
     def block_rows(self) -> int:
         """Rows of every block: the anchor (if any) and k mixing rows, or n rows, or 1 for ``moments``."""
@@ -255,22 +280,9 @@ class ReleaseSpec(Value):
         """(q Delta_int,j)^2, recomputed from the declared bounds: never taken from a number in the spec."""
         part = self.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-        return integer_sensitivity(part.columns, self.rows_per_subject, self.grid_bits)
+        return integer_sensitivity(part.columns, self.rows_per_subject, self.grid_bits, part.weights)
 
 
 @lru_cache(maxsize=32)
-def _layout(columns: tuple[Column, ...]) -> Layout:
-    return Layout(columns)
-
-
-def _check_moments(moments: JointMoments, parties: int, target: Target) -> None:
-    if target.scope != "joint":
-        raise ValueError("joint moments have one target for the whole row: scope 'joint'")
-    if parties == 1:
-        if moments.curious or moments.dealer != "none":
-            raise ValueError("one party alone has curious = 0 and dealer 'none'")
-        return
-    if not 1 <= moments.curious < parties:
-        raise ValueError(f"curious must lie between 1 and {parties - 1}: a hospital always sees its own noise")
-    if moments.dealer == "none" or (moments.dealer == "rotating" and (parties == 2 or moments.curious > 1)):
-        raise ValueError("a rotating dealer needs three parties and curious = 1; otherwise the coordinator deals")
+def _layout(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Layout:
+    return Layout(columns, outcomes)

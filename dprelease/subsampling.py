@@ -17,9 +17,18 @@ Source: Balle, Barthe and Gaboardi 2018; privacy.md 2.4 and B 10.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 
+import numpy as np
+import numpy.typing as npt
+
+from dprelease import reuse_cov
+from dprelease.calibration import GRID_VARIANCE, root_up
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import check_target, delta_of, mu_of
+from dprelease.noise import NoiseSource, secret_part
 
 _ROUNDING = 1e-13
 """Relative margin that keeps the rounding of exponentials and logarithms on the safe side."""
@@ -95,6 +104,85 @@ def mu_of_part(epsilon: float, delta: float, part: float, *, expert: bool = Fals
             f"a delta of {delta} allows to publish the drawn patients as they are; it must be below {part}"
         )
     return mu_of(base, delta / part * (1 - _ROUNDING))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledMoments:
+    """PRIMO's Algorithm 4 for one party: a covariance of some patients and an association of all, squared grid steps.
+
+    Attributes:
+        covariance: (d+1, d+1) noisy sums over the s patients of products of (1, x); the first entry exact.
+        association: (d+1, l) noisy sums over all patients of products of (1, x) with outcomes.
+        covariance_scale: noise scale of an entry of the covariance on and above the diagonal.
+        association_scale: noise scale of an entry of the association.
+        drawn: s, which is public; who was drawn is not.
+        epsilon: of both together.
+        delta: of both together.
+    """
+
+    covariance: npt.NDArray[np.int64]
+    association: npt.NDArray[np.int64]
+    covariance_scale: float
+    association_scale: float
+    drawn: int
+    epsilon: float
+    delta: float
+
+
+def sampled_moments(
+    features: npt.NDArray[np.int32],
+    outcomes: npt.NDArray[np.int32],
+    drawn: int,
+    epsilon: float,
+    delta: float,
+    grid_bits: int,
+    noise: NoiseSource,
+    *,
+    expert: bool = False,
+    draw: Callable[[int, int], npt.NDArray[np.int64]] = secret_part,
+) -> SampledMoments:
+    """Release a covariance of a secret part of the patients and an association of all of them.
+
+    Guarantee: replace-one of a patient's features and outcomes, (epsilon, delta) = (epsilon/2, delta/2) for the covariance,
+    amplified as above, plus the same for the association, which is no part of the draw. No hospital's daemon calls this: it fits
+    no ledger of mu^2, and at equal privacy its covariance is noisier than that of all patients (privacy.md 2.4).
+
+    Args:
+        features: (n, d) numbers on the grid, within [-2^b, 2^b].
+        outcomes: (n, l) the same.
+        drawn: s, patients that the covariance is of.
+        epsilon: of both together.
+        delta: of both together.
+        grid_bits: b.
+        noise: secret noise.
+        expert: see `mu_of_part`.
+        draw: the secret draw; another one in tests only.
+
+    Raises:
+        InvalidInput: not said to be an expert, a target that cannot be met, or numbers beyond the grid.
+    """
+    count, unit = len(features), 1 << grid_bits
+    if len(outcomes) != count or max(np.abs(features).max(initial=0), np.abs(outcomes).max(initial=0)) > unit:
+        raise InvalidInput("features and outcomes are of the same patients, and within their bounds on the grid")
+    if not 1 <= drawn <= count:
+        raise InvalidInput(f"{drawn} of {count} patients cannot be drawn")
+    of_part = mu_of_part(epsilon / 2, delta / 2, drawn / count, expert=expert)
+    norm2 = Fraction((1 + features.shape[1]) * unit**2)
+    scales = [
+        root_up(moved / Fraction(mu) ** 2 + GRID_VARIANCE)
+        for moved, mu in (
+            (norm2**2, of_part),
+            (reuse_cov.association(norm2, Fraction(outcomes.shape[1] * unit**2)), mu_of(epsilon / 2, delta / 2)),
+        )
+    ]
+    rows = np.column_stack([np.full(count, unit, np.int64), features])
+    part = rows[draw(count, drawn)]
+    upper = np.triu(noise.discrete_gaussian(scales[0], (rows.shape[1], rows.shape[1])))
+    upper[0, 0] = 0
+    covariance = part.T @ part + upper + np.triu(upper, 1).T
+    association = rows.T @ outcomes.astype(np.int64)
+    association = association + noise.discrete_gaussian(scales[1], (rows.shape[1], outcomes.shape[1]))
+    return SampledMoments(covariance, association, scales[0], scales[1], drawn, epsilon, delta)
 
 
 def _check(epsilon: float, part: float) -> None:

@@ -10,7 +10,7 @@ import click
 from dprelease.assumptions import Mechanism, Setting, chosen, evenly
 from dprelease.canonical import read_data
 from dprelease.spec import Target
-from dprelease.wire.plan_options import compared, with_guesses
+from dprelease.wire.plan_options import compared, last_columns, outcomes_option, weight_option, with_guesses
 from learner.cli_releases import json_option
 
 
@@ -30,6 +30,8 @@ from learner.cli_releases import json_option
 @click.option("--rows-per-subject", type=click.IntRange(min=1), default=1, show_default=True, help="Rows of a patient.")
 @click.option("--k", "outputs", type=click.IntRange(min=1), help="Mixing rows; by the usual rule if left out.")
 @click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; 1 if left out.")
+@outcomes_option
+@weight_option
 @with_guesses
 @json_option
 def plan(
@@ -42,6 +44,8 @@ def plan(
     rows_per_subject: int,
     outputs: int | None,
     curious: int | None,
+    outcomes: int | None,
+    weight: dict[str, int] | None,
     mechanisms: tuple[Mechanism, ...],
     signals: tuple[float, ...],
     spread: float,
@@ -59,7 +63,8 @@ def plan(
       learner plan --rows 20000 --parties 3,4,2 --epsilon 1 --delta 1e-6 --signal 0.3 --plot plan.png
     """
     held = evenly(parties)
-    outcome, used = chosen(held, None, None if features is None else str(features))
+    apart = last_columns(held, outcomes)
+    outcome, used = chosen(held, None, None if features is None else str(features), apart)
     target = read_data(Target, {"scope": scope, "epsilon": epsilon, "delta": delta}, "learner plan")
     setting = Setting(
         rows=rows,
@@ -72,6 +77,8 @@ def plan(
         rows_per_subject=rows_per_subject,
         outputs=outputs,
         curious=curious,
+        weights=weight or {},
+        outcomes=apart,
     )
     found = compared(setting, mechanisms, signals, plot)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))

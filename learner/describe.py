@@ -26,8 +26,9 @@ class Description:
         mean_noise_sd: (p,) what privacy noise leaves open about the mean, a standard deviation.
         deviation: (p,) standard deviation over patients; NaN where the release has no moments.
         deviation_noise_sd: (p,) what noise leaves open about it; NaN where it is not known.
-        correlation: (p, p); None where the release has no moments.
-        correlation_noise_sd: (p, p) what noise leaves open; NaN where it is not known; None as above.
+        correlated: (c,) those of the names that correlations are of; outcomes only have none.
+        correlation: (c, c); None where the release has no moments.
+        correlation_noise_sd: (c, c) what noise leaves open; NaN where it is not known; None as above.
     """
 
     release: Release
@@ -36,6 +37,7 @@ class Description:
     mean_noise_sd: Floats
     deviation: Floats
     deviation_noise_sd: Floats
+    correlated: tuple[str, ...]
     correlation: Floats | None
     correlation_noise_sd: Floats | None
 
@@ -57,6 +59,7 @@ class Description:
                 {"name": name, "unit": self.unit(name)} | dict(zip(keys, map(plain, row), strict=True))
                 for name, *row in rows
             ],
+            "correlated": list(self.correlated),
             "correlation": None if self.correlation is None else plain(self.correlation),
             "correlation_noise_sd": None if self.correlation_noise_sd is None else plain(self.correlation_noise_sd),
             "guarantee": list(self.release.guarantee),
@@ -78,14 +81,22 @@ def describe(release: Release, columns: Sequence[str] = ()) -> Description:
     return _from_rows(release, names) if release.spec.moments is None else _from_moments(release, names)
 
 
+def outcomes_of(release: Release) -> tuple[str, ...]:
+    """Names of the columns that a release has as outcomes only; none for most."""
+    return release.spec.moments.outcomes if release.spec.moments is not None else ()
+
+
 def _from_moments(release: Release, names: tuple[str, ...]) -> Description:
-    moments = release.moments()
+    moments = release.products
     summary = summarise(moments)
     index = np.array([moments.lookup(name)[0] - 1 for name in names])
     # The second level of a binary is 1 minus the first, which is what the summary has.
     opposite = np.array([name != summary.names[place] for name, place in zip(names, index, strict=True)])
     sign = np.where(opposite, -1.0, 1.0)
-    pairs = np.ix_(index, index)
+    place = {name: at for at, name in enumerate(summary.correlated)}
+    known = [at for at, name in enumerate(index) if summary.names[name] in place]
+    within = [place[summary.names[index[at]]] for at in known]
+    pairs = np.ix_(within, within)
     return Description(
         release=release,
         names=names,
@@ -93,7 +104,8 @@ def _from_moments(release: Release, names: tuple[str, ...]) -> Description:
         mean_noise_sd=summary.mean_sd[index],
         deviation=summary.standard_deviation[index],
         deviation_noise_sd=summary.standard_deviation_sd[index],
-        correlation=summary.correlation[pairs] * np.outer(sign, sign),
+        correlated=tuple(names[at] for at in known),
+        correlation=summary.correlation[pairs] * np.outer(sign[known], sign[known]),
         correlation_noise_sd=summary.correlation_sd[pairs],
     )
 
@@ -112,6 +124,7 @@ def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
         mean_noise_sd=half_width * noise_sd,
         deviation=unknown,
         deviation_noise_sd=unknown,
+        correlated=(),
         correlation=None,
         correlation_noise_sd=None,
     )

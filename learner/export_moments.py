@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from dprelease.canonical import canonical_bytes
+from dprelease.errors import InvalidInput
 from dprelease.estimators.summary import repaired
-from dprelease.moments.released import NoisyMoments
+from dprelease.moments.apart import ApartMoments
+from dprelease.moments.released import Moments
 from dprelease.release import Floats
 from dprelease.wire.console import plain
 from learner.export import (
@@ -35,6 +37,9 @@ from learner.library import Opened
 NOISE_PREFIX = "noise_sd:"
 """In front of a column's name where its noise stands in the same table; no released name begins so."""
 
+SQUARES = "(own square)"
+"""Name of the row that has every column's sum of squares, where outcomes are apart."""
+
 MEANING_OF_ENTRIES = (
     "Each entry is a sum over all patients: of the product of two columns in scaled units, plus noise. "
     f"{CONSTANT} is 1 for every patient, so its row holds plain sums."
@@ -43,6 +48,15 @@ MEANING_OF_NOISE = (
     "noise_sd is the standard deviation of an entry's noise, in the unit of the entry; 0 where the entry is exact or zero "
     "by definition. An indicator's own entry repeats its entry with the constant, noise included; all other noise on and "
     "above the diagonal is independent."
+)
+MEANING_OF_SQUARES = (
+    f"Rows are the constant and the features; products of two outcomes are not released. Row {SQUARES} has every column's sum "
+    "of its own squares."
+)
+MEANING_OF_BASIS = (
+    "But the products with a private outcome were released with an orthonormal basis of the constant and the features: here "
+    f"their noise has the covariance s^2/n G, with s the noise_sd of the outcome's entry with {CONSTANT} and G the exact entries "
+    "of the constant and the features with one another."
 )
 MEANING_OF_ROWS = (
     "Rows are not patients: they are made up so that their means and their covariances (divided by the number of rows) "
@@ -58,34 +72,48 @@ class Matrix:
     """The released matrix.
 
     Attributes:
-        names: (p + 1,) of rows and columns, the constant first.
-        values: (p + 1, p + 1) released sums in scaled units, noise included.
-        noise_sd: (p + 1, p + 1) standard deviation of the noise of each entry.
+        names: (p + 1,) of columns, the constant first.
+        row_names: (r,) of rows: the same, or where outcomes are apart the constant, the features and `SQUARES`.
+        values: (r, p + 1) released sums in scaled units, noise included.
+        noise_sd: (r, p + 1) standard deviation of the noise of each entry.
         metadata: JSON-ready description: identity, meaning of entries, units of every column, guarantee, trust.
     """
 
     names: tuple[str, ...]
+    row_names: tuple[str, ...]
     values: Floats
     noise_sd: Floats
     metadata: dict[str, Any]
 
     def sentence(self) -> str:
         """What was written, for whoever asked for it."""
-        size, title = len(self.names), plain(self.metadata["title"])
-        return f"{title}: a matrix, {size} x {size}. {MEANING_OF_ENTRIES}"
+        title = plain(self.metadata["title"])
+        return f"{title}: a matrix, {len(self.row_names)} x {len(self.names)}. {MEANING_OF_ENTRIES}"
 
 
 def matrix(opened: Opened) -> Matrix:
     """The matrix of a verified release of moments, not repaired."""
-    moments = opened.release.moments()
+    moments = opened.release.products
+    row_names = names = (CONSTANT, *moments.names)
+    meaning, noise = MEANING_OF_ENTRIES, MEANING_OF_NOISE
+    if isinstance(moments, ApartMoments):
+        values = np.vstack([moments.across, moments.squares])
+        noise_sd = np.vstack([moments.across_sd, moments.squares_sd])
+        row_names = (*(names[place] for place in np.flatnonzero(~moments.layout.outcome)), SQUARES)
+        meaning = f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
+        noise = f"{MEANING_OF_NOISE} {MEANING_OF_BASIS}" if moments.by_leverage is not None else MEANING_OF_NOISE
+    else:
+        values, noise_sd = moments.gram, moments.noise_sd
     return Matrix(
-        names=(CONSTANT, *moments.names),
-        values=moments.gram,
-        noise_sd=moments.noise_sd,
+        names=names,
+        row_names=row_names,
+        values=values,
+        noise_sd=noise_sd,
         metadata=about(opened)
         | {
-            "meaning_of_entries": MEANING_OF_ENTRIES,
-            "meaning_of_noise": MEANING_OF_NOISE,
+            "meaning_of_entries": meaning,
+            "meaning_of_noise": noise,
+            "row_names": list(row_names),
             "scale": "In original units a column is midpoint + half_width * scaled.",
             "columns": _columns(opened, moments),
         },
@@ -93,7 +121,15 @@ def matrix(opened: Opened) -> Matrix:
 
 
 def rows(opened: Opened) -> Table:
-    """p + 1 rows, in original units, that have the repaired moments of a verified release."""
+    """p + 1 rows, in original units, that have the repaired moments of a verified release.
+
+    Raises:
+        InvalidInput: outcomes are apart: products of two of them are not known, so no rows have them.
+    """
+    if isinstance(opened.release.products, ApartMoments):
+        raise InvalidInput(
+            "products of two outcomes are not released, so there are no rows with these moments; leave out --as"
+        )
     moments = opened.release.moments()
     gram = repaired(moments)
     columns = _columns(opened, moments)
@@ -122,7 +158,7 @@ def rows(opened: Opened) -> Table:
     )
 
 
-def _columns(opened: Opened, moments: NoisyMoments) -> list[dict[str, Any]]:
+def _columns(opened: Opened, moments: Moments) -> list[dict[str, Any]]:
     found = [{"name": CONSTANT, "unit": "", "midpoint": 0.0, "half_width": 1.0}]
     for name in moments.names:
         _, midpoint, half_width = moments.lookup(name)
@@ -151,15 +187,16 @@ def write_matrix_csv(exported: Matrix, path: Path) -> None:
     """Names in the first line and column; ``FILE.noise.csv`` of the same shape and ``FILE.json`` beside it."""
     header = ("name", *exported.names)
     for file, values in ((path, exported.values), (path.with_name(f"{path.name}.noise.csv"), exported.noise_sd)):
-        lines = ([name, *row.tolist()] for name, row in zip(exported.names, values, strict=True))
+        lines = ([name, *row.tolist()] for name, row in zip(exported.row_names, values, strict=True))
         write_lines(file, header, lines)
     write_metadata(path, exported.metadata)
 
 
 def write_matrix_npz(exported: Matrix, path: Path) -> None:
-    """Arrays ``values`` and ``noise_sd``, ``names``, ``units``, ``midpoint``, ``half_width`` and ``metadata`` (JSON text)."""
+    """Arrays ``values``, ``noise_sd``, ``row_names``, ``names``, ``units``, ``midpoint``, ``half_width``, ``metadata`` (JSON)."""
     with path.open("wb") as file:
-        np.savez(file, values=exported.values, noise_sd=exported.noise_sd, **described(exported.metadata))
+        arrays = {"noise_sd": exported.noise_sd, "row_names": np.array(exported.row_names)}
+        np.savez(file, values=exported.values, **arrays | described(exported.metadata))
 
 
 def write_matrix_parquet(exported: Matrix, path: Path) -> None:
@@ -167,7 +204,7 @@ def write_matrix_parquet(exported: Matrix, path: Path) -> None:
     import pyarrow as pa  # only an export to Parquet needs it
     import pyarrow.parquet as pq
 
-    fields, arrays = [pa.field("name", pa.string())], [pa.array(exported.names)]
+    fields, arrays = [pa.field("name", pa.string())], [pa.array(exported.row_names)]
     for prefix, values in (("", exported.values), (NOISE_PREFIX, exported.noise_sd)):
         for described_column, column in zip(exported.metadata["columns"], values.T, strict=True):
             facts = {key: str(value) for key, value in described_column.items()}

@@ -1,7 +1,7 @@
 """A model card: a fit, the release behind it and what must be known to use it, as data with stable names.
 
 `VERSION` is raised when a field changes its meaning or goes; new fields may come at any time. Numbers that are not known are
-None. Fields of version 1:
+None, and so are ends of intervals where the release sets no bound. Fields of version 1:
 
     schema, version        "dprelease.model-card", 1
     software               version of dprelease that wrote the card

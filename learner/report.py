@@ -12,7 +12,7 @@ from dprelease.estimators import FitResult, fit
 from dprelease.estimators.inference import LEVEL
 from dprelease.estimators.quality import BETTER
 from dprelease.release import Floats
-from learner.describe import Description, describe
+from learner.describe import Description, describe, outcomes_of
 from learner.library import Opened
 from learner.report_spectrum import Spectrum, spectrum
 
@@ -39,7 +39,8 @@ class Coefficient:
         value: what the model predicts with.
         estimate: centre of the interval, not shrunken as `value` may be; NaN, as what follows, where nothing is known.
         standard_error: of the estimate.
-        lower: end of the interval.
+        ratio: the estimate in the standard errors that it would have without an effect.
+        lower: end of the interval; infinite where the release sets no bound.
         upper: end of the interval.
     """
 
@@ -49,13 +50,14 @@ class Coefficient:
     value: float
     estimate: float
     standard_error: float
+    ratio: float
     lower: float
     upper: float
 
     @property
     def clearness(self) -> float:
         """Standard errors from the estimate to zero; the standard error must be known and positive."""
-        return abs(self.estimate) / self.standard_error
+        return abs(self.ratio)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +108,13 @@ class Report:
     def intercept(self, target: int) -> Coefficient:
         """A target's intercept."""
         found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
-        values = (self.fit.intercept, found.intercept, found.intercept_se, *self._intervals[2:])
+        values = (self.fit.intercept, found.intercept, found.intercept_se, found.intercept_z, *self._intervals[2:])
         return Coefficient(INTERCEPT, unit or "1", 1.0, *(float(each[target]) for each in values))
 
     def coefficients(self, target: int) -> tuple[Coefficient, ...]:
         """A target's slopes, in the order of the features."""
         found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
-        values = (self.fit.coef, found.estimate, found.standard_error, *self._intervals[:2])
+        values = (self.fit.coef, found.estimate, found.standard_error, found.z, *self._intervals[:2])
         return tuple(
             Coefficient(
                 feature,
@@ -162,7 +164,7 @@ def report(
 
     Args:
         opened: the release.
-        targets: names of columns or released columns.
+        targets: names of columns or released columns; if empty, the outcomes that the release names.
         features: the same; every other column if empty.
         method: name in the table of methods; by the kind of release if None.
         intercept: whether to fit one; by the method if None.
@@ -170,7 +172,7 @@ def report(
     Raises:
         InvalidInput: as `dprelease.estimators.fit`.
     """
-    result = fit(opened.release, targets, features or None, method, intercept)
+    result = fit(opened.release, targets or outcomes_of(opened.release), features or None, method, intercept)
     return Report(
         opened=opened,
         fit=result,

@@ -100,7 +100,15 @@ def _target(report: Report, row: int) -> Markup:
     if report.known(row):
         heads = ("feature", "coefficient", "unshrunken", "standard error", f"{LEVEL:.0%} from", "to", "unit")
         lines: list[list[Cell]] = [
-            [each.feature, each.value, each.estimate, each.standard_error, each.lower, each.upper, each.unit]
+            [
+                each.feature,
+                each.value,
+                each.estimate,
+                each.standard_error,
+                _end(each.lower),
+                _end(each.upper),
+                each.unit,
+            ]
             for each in terms
         ]
         return element("section", *parts, table(title, heads, lines))
@@ -117,7 +125,7 @@ def _others(report: Report) -> list[Markup]:
         slopes = [each for each in report.coefficients(row) if each.standard_error > 0]
         if slopes:
             best = max(slopes, key=lambda each: each.clearness)
-            lines.append([name, intercept, best.feature, best.estimate, best.lower, best.upper, best.unit])
+            lines.append([name, intercept, best.feature, best.estimate, _end(best.lower), _end(best.upper), best.unit])
         else:
             lines.append([name, intercept, "none is known", math.nan, math.nan, math.nan, ""])
     if not lines:
@@ -136,6 +144,10 @@ def _others(report: Report) -> list[Markup]:
 def _interval(slope: Coefficient) -> Interval:
     estimate, lower, upper = (slope.reach * each for each in (slope.estimate, slope.lower, slope.upper))
     return Interval(slope.feature, estimate, lower, upper)
+
+
+def _end(value: float) -> Cell:
+    return "no bound" if math.isinf(value) else value
 
 
 def _with_unit(value: float, unit: str) -> str:

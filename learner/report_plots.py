@@ -6,6 +6,7 @@ the page's style sheet, so that a plot is legible in the light, in the dark and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ _STRONGEST = 0.6
 
 @dataclass(frozen=True)
 class Interval:
-    """A line of an interval plot; lower <= estimate <= upper."""
+    """A line of an interval plot; lower <= estimate <= upper, of which the ends may be infinite."""
 
     label: str
     estimate: float
@@ -51,7 +52,7 @@ def forest(name: str, title: str, description: str, lines: Sequence[Interval], a
         lines: at least one.
         axis_label: what the numbers are, and their unit.
     """
-    ends = [end for line in lines for end in (line.lower, line.upper)]
+    ends = [end for line in lines for end in (line.lower, line.estimate, line.upper) if math.isfinite(end)]
     left = _room(line.label for line in lines)
     axis = Axis.covering([0.0, *ends], left, _RIGHT)
     bottom = 8 + _LINE * len(lines)

@@ -65,7 +65,7 @@ def _correlations(report: Report) -> list[Markup]:
     found = report.described
     if found.correlation is None or found.correlation_noise_sd is None:
         return [element("p", "Correlations need a release of joint moments (mechanism moments); this one has rows.")]
-    names = found.names[:MOST_CORRELATED]
+    names = found.correlated[:MOST_CORRELATED]
     values, noise_sd = (part[: len(names), : len(names)] for part in (found.correlation, found.correlation_noise_sd))
     pairs = [(row, column) for row in range(len(names)) for column in range(row)]
     pairs.sort(key=lambda pair: -abs(values[pair]))
@@ -79,7 +79,7 @@ def _correlations(report: Report) -> list[Markup]:
     numbers = table("Correlations, the strongest first", ("columns", "correlation", "noise sd"), lines)
     caption = "Correlations as far as the noise lets them be known; they fall to 0 where it hides them."
     return [
-        figure(picture, caption, len(found.names), len(names), "columns"),
+        figure(picture, caption, len(found.correlated), len(names), "columns"),
         *([element("details", element("summary", "The correlations as a table"), numbers)] if lines else []),
     ]
 

@@ -106,6 +106,10 @@ def _content(spec: ReleaseSpec) -> str:
     if spec.moments is None:
         return f"{columns} columns, {spec.block_rows()} released rows ({spec.mechanism})"
     together = f"computed together by {parties} hospitals" if parties > 1 else "computed by one hospital"
+    outcomes = set(spec.moments.outcomes)
+    apart = sum(len(each.released) for each in spec.columns if each.name in outcomes)
+    if apart:
+        return f"moments of {columns - apart} features and their association with {apart} outcomes, {together}"
     return f"moments of {columns} columns, {together}"
 
 
@@ -130,10 +134,14 @@ def described(found: Description) -> None:
     _print(shown)
     if found.correlation is None or found.correlation_noise_sd is None:
         _say("standard deviations and correlations need a release of joint moments (mechanism moments)")
-    elif len(found.names) > MOST_CORRELATED:
-        _say(f"correlations of {len(found.names)} columns: choose up to {MOST_CORRELATED} with --columns, or --json")
-    else:
-        _correlations(found.names, found.correlation, found.correlation_noise_sd)
+    elif len(found.correlated) > MOST_CORRELATED:
+        _say(
+            f"correlations of {len(found.correlated)} columns: choose up to {MOST_CORRELATED} with --columns, or --json"
+        )
+    elif found.correlated:
+        _correlations(found.correlated, found.correlation, found.correlation_noise_sd)
+    if found.correlation is not None and len(found.correlated) < len(found.names):
+        _say("outcomes of this release have no correlations: fit them on the features")
     guarantee(found.release)
 
 

@@ -10,6 +10,7 @@ from dprelease.errors import InvalidInput
 from dprelease.wire.console import plain
 from party_node.desk import Desk
 from party_node.public_columns import acts, covered, declare, latest
+from party_node.public_side import public_norm2
 from party_node.show import describe
 
 MEANING = """\
@@ -75,3 +76,25 @@ def list_columns(context: click.Context, as_json: bool) -> None:
         click.echo(f"{describe(act.column)}; reads {plain(act.source)}; since {act.at}{later}")
     if not found:
         click.echo("no column is public")
+
+
+@public.command("norm")
+@click.argument("columns", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.pass_context
+def norm_of_columns(context: click.Context, columns: tuple[str, ...], as_json: bool) -> None:
+    """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
+
+    Where these columns are the outcomes of a release, noise is made for it instead of for their bounds, and is less. It is
+    worked out from cells that are public; nothing private is looked at.
+
+    Example: party-node public norm phenotype1 phenotype2
+    """
+    desk: Desk = context.obj()
+    norm2 = public_norm2(desk.read().bounded, columns)
+    if as_json:
+        click.echo(
+            json.dumps({"columns": list(columns), "outcome_norm2": norm2, "bounds_allow": len(columns)}, indent=2)
+        )
+        return
+    click.echo(f"outcome_norm2 = {norm2!r}    # {len(columns)} is what the bounds allow")

@@ -20,6 +20,7 @@ from party_node.journal import Journal, Record, Status
 from party_node.ledger import Ledger
 from party_node.linkage import linkages
 from party_node.public_columns import PublicAct, acts, latest, with_public
+from party_node.public_side import check_public_features
 from party_node.repetition import repetitions
 from party_node.sealing import Vault
 from party_node.settings import PartySettings
@@ -197,7 +198,7 @@ class Desk:
 
         Raises:
             BudgetExceeded: the ledger has no room.
-            DataRefused: the table is not the one that the spec describes.
+            DataRefused: the table is not the one that the spec describes, or see `public_side.check_public_features`.
             Conflict: the release was given up or declined in the meantime; nothing may be sent.
         """
         if record.approval is not None:
@@ -205,7 +206,9 @@ class Desk:
         spec = record.spec
         codes, salt = record.codes, record.salt
         if codes is None or salt is None:
-            codes, salt = self.bounded(spec).digest(), new_salt()
+            bounded = self.bounded(spec)
+            check_public_features(bounded, spec, self.settings.name)
+            codes, salt = bounded.digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
         if self.ledger.stage(self.settings.roster, record.release) != "reserve":
             cost = self.assess(spec).cost

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from dprelease.columns import Column, Name
+from dprelease.moments.terms import Label
 from dprelease.settings import LocalPath, Settings
-from dprelease.spec import Label
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
 

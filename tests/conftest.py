@@ -8,6 +8,9 @@ import os
 from hypothesis import settings
 
 os.environ["COLUMNS"] = "160"
+# Two workers that each take both cores for their linear algebra wait for one another many times as long as they compute.
+for library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=60)
 settings.load_profile("repeatable")

@@ -36,9 +36,9 @@ from dprelease.certificates import Role
 from dprelease.errors import InvalidInput
 from dprelease.invite import Invite
 from dprelease.mixing import BernoulliMixing
-from dprelease.moments import parcels
+from dprelease.moments import parcels, terms
 from dprelease.planning import plan_mixing
-from dprelease.privatize import integer_query
+from dprelease.privatize import integer_query, weighted
 from dprelease.public_stream import PublicStream
 from dprelease.trust import trust
 from dprelease.wire import boundary, chunks, status
@@ -119,7 +119,7 @@ def test_floats_and_strings() -> None:
 
 VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
-    for module in (columns, catalogue, spec, approval, block, manifest, parcels)
+    for module in (columns, catalogue, spec, terms, approval, block, manifest, parcels)
     for _, kind in inspect.getmembers(module, inspect.isclass)
     if issubclass(kind, Value) and kind is not Value
 } | {"Invite": Invite}
@@ -291,13 +291,16 @@ def keyed(label: bytes, text: str) -> bytes:
 ORDER = V["alignment-order"].split()
 
 
+PATIENTS = [int(name[1:]) for name in ORDER]
+SEXES = [None if i == 20 else "female" if i % 2 else "male" for i in PATIENTS]
+CODES = bound({"age": np.array([6.0 * i for i in PATIENTS]), "sex": SEXES}, NORTH.columns, 10)
+
+
 def test_the_toy_table() -> None:
-    patients = [int(name[1:]) for name in ORDER]
-    sexes = [None if i == 20 else "female" if i % 2 else "male" for i in patients]
-    codes = bound({"age": np.array([6.0 * i for i in patients]), "sex": sexes}, NORTH.columns, 10)
+    codes = CODES
     by_hand = [
         [round((i - 10) * 102.4), *(1024 * (sex == level) for level in ("female", "male", None))]
-        for i, sex in zip(patients, sexes, strict=True)
+        for i, sex in zip(PATIENTS, SEXES, strict=True)
     ]
     assert codes.tolist() == by_hand
     data = b"".join(struct.pack("<4i", *row) for row in by_hand)
@@ -356,6 +359,19 @@ def share(noise: spec.PartyNoise, part: spec.PartyColumns) -> Fraction:
     assert noise.anchor_scale is not None
     anchor, scale = Fraction(noise.anchor_scale), Fraction(noise.scale)
     return contrast(part) / (anchor**2 - 4) + 5 * contrast(part) / (scale**2 - 4)
+
+
+def test_the_example_with_a_weight() -> None:
+    part = spec.PartyColumns.from_bytes(joined("weighed-party").encode())
+    assert part.model_copy(update={"weights": ()}) == NORTH
+    weights = dict(zip([column.name for column in part.columns], part.weights, strict=True))
+    by_hand = 4**10 * sum((4 if column.kind == "numeric" else 2) * weights[column.name] ** 2 for column in part.columns)
+    said = SPEC.model_copy(update={"parties": (part, *SPEC.parties[1:])})
+    assert by_hand == int(V["weighed-sensitivity"]) == said.squared_sensitivity("north")
+    plain = [int(text) for text in V["query"].splitlines()[0].split()]
+    anchor = [int(text) for text in V["weighed-anchor"].split()]
+    assert anchor == [value * weight for value, weight in zip(plain, [1, 3, 3, 3], strict=True)]
+    assert integer_query(weighted(BoundedRows(CODES, NORTH.columns, 10), said, "north"), said)[0].tolist() == anchor
 
 
 def test_noise_scales_of_the_example() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import math
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,8 +19,9 @@ from dprelease.accounting import check_spec
 from dprelease.block import Block, expected_header
 from dprelease.canonical import canonical_bytes
 from dprelease.moments import envelope
+from dprelease.moments.basis import Basis
 from dprelease.moments.dealing import read_deal
-from dprelease.moments.layout import code
+from dprelease.moments.layout import Kind, code
 from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
 from dprelease.moments.plan import Plan
 from dprelease.moments.released import PLAUSIBLE
@@ -228,6 +230,84 @@ def test_entries() -> None:
     marks = ["*" if square else "" for square in layout.diagonal]
     found = zip(layout.rows, layout.cols, marks, strict=True)
     assert written == " ".join(f"{i},{j}{mark}" for i, j, mark in found)
+
+
+# 9 and 14, with outcomes.
+
+WITH_OUTCOMES = ReleaseSpec.model_validate_json(
+    json.dumps(json.loads(joined("moments-spec")) | {"moments": json.loads(joined("outcomes-moments"))})
+)
+
+
+def test_noise_scales_with_outcomes() -> None:
+    numbers, binaries, groups, private_outcomes, private_numbers, honest = 1, 1, 0, 2, 1, 2
+    moments = WITH_OUTCOMES.moments
+    assert moments is not None
+    assert moments.association is not None
+    mu2, q, part = (Fraction(text) for text in (moments.mu2, moments.association.split, moments.association.squares))
+    reach = 1 + numbers + binaries + groups
+    weight, unit, rest = 1 + binaries + groups + Fraction(numbers + 1, 2), 16**10, (1 - part) * mu2
+    covariance, across = reach**2, 4 * reach * private_outcomes
+    assert squared((unit * covariance * (1 + q) ** 2 / rest + 4) / honest, moments.scale)
+    assert squared((unit * covariance * (1 + q) ** 2 / (weight * rest) + 4) / honest, moments.diagonal_scale)
+    assert squared((unit * across * (1 + q) ** 2 / (4 * q * rest) + 4) / honest, moments.association.scale)
+    assert squared((unit * private_numbers / (part * mu2) + 4) / honest, moments.association.square_scale)
+
+    def room(scale: float) -> Fraction:
+        return honest * Fraction(scale) ** 2 - 4
+
+    a = unit * covariance / min(room(moments.scale), weight * room(moments.diagonal_scale))
+    b = unit * across / room(moments.association.scale)
+    assert b <= 4 * a
+    spent = a + b / 2 + b**2 / (16 * a) + Fraction(unit * private_numbers) / room(moments.association.square_scale)
+    assert check_spec(WITH_OUTCOMES).joint_mu2 == spent <= mu2
+    assert check_spec(WITH_OUTCOMES).words() == sentences("moments-guarantee")
+
+
+def test_entries_with_outcomes() -> None:
+    names = ("constant", "age", "smoker", "glucose", "I", "II", "other")
+    outcome = [name in ("glucose", "I", "II", "other") for name in names]
+    written = []
+    for i, j in in_a_block():
+        if outcome[i] and outcome[j] and i != j:
+            continue
+        mark = ("#" if outcome[i] else "*") if i == j else "+" if outcome[j] else ""
+        written.append(f"{i},{j}{mark}")
+    assert V["outcomes-entries"].split() == written
+    layout = WITH_OUTCOMES.layout
+    marks = {Kind.PRODUCT: "", Kind.SQUARE: "*", Kind.ASSOCIATION: "+", Kind.OUTCOME_SQUARE: "#"}
+    found = zip(layout.rows, layout.cols, layout.kinds, strict=True)
+    assert written == [f"{i},{j}{marks[Kind(kind)]}" for i, j, kind in found]
+
+
+def test_label_privacy_with_an_orthonormal_basis() -> None:
+    """The scales and the integers L of section 14, by its words."""
+    parties = {
+        "north": (numeric("a", public=True), categorical("s", "I", "II", public=True)),
+        "south": (numeric("y"), numeric("z")),
+    }
+    spec = build_spec(
+        parties, mechanism="moments", guarantee="label-DP", outcomes=("y", "z"), basis="orthonormal", grid_bits=10
+    )
+    moments = spec.moments
+    assert moments is not None
+    assert moments.association is not None
+    assert (moments.scale, moments.diagonal_scale, moments.association.split) == (0, 0, "1")
+    mu2 = Fraction(moments.mu2)
+    assert squared(Fraction(16**10 * 4 * 2) / (mu2 * Fraction(19, 20)) + 4, moments.association.scale)
+    generator = np.random.default_rng(8)
+    codes = np.column_stack(
+        [generator.integers(-1024, 1025, 30), 1024 * np.eye(3, dtype=int)[generator.integers(0, 3, 30)]]
+    )
+    x = np.column_stack([np.ones(30), codes[:, [0, 2, 3]] / 1024])
+    q, t = np.linalg.qr(x)
+    q = q * np.sign(np.diag(t))
+    c = (1 - 2 / 2048) / math.sqrt((q**2).sum(axis=1).max())
+    basis = Basis.of(spec.layout, codes.astype(np.int32), 10)
+    assert basis.scale == pytest.approx(c, rel=1e-12)
+    off = basis.codes[:, [0, 1, 3, 4]] - np.round(1024 * c * q)
+    assert np.abs(off).max() <= 1
+    assert not basis.codes[:, 2].any()
 
 
 def test_codes_of_a_column_with_one_level() -> None:

@@ -2,7 +2,7 @@
 
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.methods import METHODS
-from dprelease.estimators.regressors import BGM, DGM, OLS, RMGM, Calibrated, Shrinkage
+from dprelease.estimators.regressors import BGM, DGM, OLS, PRIMO, RMGM, Calibrated, Shrinkage
 from dprelease.estimators.result import FitResult
 
-__all__ = ["BGM", "DGM", "METHODS", "OLS", "RMGM", "Calibrated", "FitResult", "Shrinkage", "fit"]
+__all__ = ["BGM", "DGM", "METHODS", "OLS", "PRIMO", "RMGM", "Calibrated", "FitResult", "Shrinkage", "fit"]

@@ -3,7 +3,7 @@
 A learner minds the bad case more than the mean one. With gain(alpha) the amount by which the model that goes alpha of the
 way is better than the constant predictor, of which only a distribution is known, the model goes as far as it can with at
 least `ENOUGH` of the best `CAUTIOUS` quantile of its gain, so that good fits are not pulled in for nothing. It is the
-constant predictor itself unless nine cases in ten are better off with slopes.
+constant predictor itself unless four cases in five are better off with slopes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from dprelease.release import Floats
 
-CAUTIOUS = 0.1
+CAUTIOUS = 0.2
 ALPHAS = np.linspace(0.0, 1.0, 41)
 ENOUGH = 0.95
 UNSURE = 0.25

@@ -11,9 +11,9 @@ variable of this mean can have in its range: g = 1 for an indicator, which takes
 
     (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    counts crowd near an end of wide bounds, so near ends is likely
     g_c ~ Beta(SPREAD, 1)                       nearly flat in log g: a variable may fill any part of its range
-    R   = T T^T scaled to ones on its diagonal, T lower triangular, T_ij ~ N(0, 1) below it, and on it
-          T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: most correlations are small, yet a variable that the
-          others determine (T_ii near 0) is never ruled out, as it would be were T T^T Wishart
+    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `_dependence`, and on it
+          T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: a variable that the others determine (T_ii near 0) is
+          never ruled out, as it would be were T T^T Wishart
 
 The means of what is drawn from the posterior are positive semidefinite and within all bounds by construction, they fall
 to "no correlation" where noise hides it, and the noise of one entry is reduced by all others: a variable that spreads over
@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
+from dprelease.estimators._dependence import bend, dependence
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
 
@@ -128,19 +129,20 @@ class Density:
         to_mean = 2 * (error @ parts.x[:, :, None])[:, 1:, 0] * self._width * parts.inner * parts.outer
         to_root = 2 * error[:, 1:, 1:] @ parts.root
         to_log_d = np.einsum("jab,jab->ja", to_root, parts.root)
-        to_u = parts.d[:, :, None] * to_root
+        related, by_free, by_u = dependence(free, parts.u)
+        to_u = parts.d[:, :, None] * to_root + by_u
         along = np.einsum("jab,jab->ja", to_u, parts.u)
         to_t = (to_u - parts.u * along[:, :, None]) / parts.length[:, :, None]
         square = parts.diagonal**2 / self._scale2
         gradient = np.empty_like(theta)
         gradient[:, :, 0] = to_mean + (to_log_d / 2 - EDGE) * (parts.outer - parts.inner)
         gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * (1 - parts.part) + parts.part)
-        gradient[:, :, 2:] = to_t * self._below + free
+        gradient[:, :, 2:] = to_t * self._below + by_free
         np.einsum("jaa->ja", gradient[:, :, 2:])[:] = np.einsum("jaa->ja", to_t) * parts.diagonal + ROOM * square - ROOM
         value -= EDGE * (log_expit(place) + log_expit(-place)).sum(axis=1)
         value -= (SPREAD * log_expit(b) + log_expit(-b)) @ self._numeric
-        value += ROOM * (0.5 * square - np.log(parts.diagonal)).sum(axis=1) + 0.5 * np.einsum("jab,jab->j", free, free)
-        return value, gradient
+        value += ROOM * (0.5 * square - np.log(parts.diagonal)).sum(axis=1)
+        return value + related, gradient
 
     def metric(self, theta: Floats) -> Floats:
         """How sharply the density bends along the coordinates of each variable, on average: (q, q + 2, q + 2).
@@ -168,7 +170,8 @@ class Density:
         jacobian[:, each, :, 2 + each] *= parts.diagonal.T[:, :, None]
         jacobian *= self.used[:, None, :]
         blocks: Floats = np.einsum("jica,jicd,jidb->iab", jacobian, bends, jacobian, optimize=True) / len(theta)
-        prior = np.ones((size, size + 2))
+        blocks[:, 2:, 2:] += bend(theta[:, :, 2:] * self._below, parts.u)
+        prior = np.zeros((size, size + 2))
         prior[:, 0] = 2 * EDGE * (parts.inner * parts.outer).mean(axis=0)
         prior[:, 1] = (1 + SPREAD) * (parts.part * (1 - parts.part)).mean(axis=0) + 0.02
         prior[each, 2 + each] = 2 * ROOM * (parts.diagonal**2).mean(axis=0) / self._scale2

@@ -76,9 +76,16 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
     if not y:
         raise InvalidInput(f"name at least one target out of {', '.join(release.spec.released)}")
     own = {owner[name].name for name in y}
+    apart = set(release.spec.moments.outcomes) if release.spec.moments is not None else set()
     if features is None:
-        features = [column.name for column in columns if column.name not in own]
+        features = [column.name for column in columns if column.name not in own | apart]
     x = release.expand(tuple(features), reference=True)
+    unusable = [name for name in x if owner[name].name in apart]
+    if unusable:
+        raise InvalidInput(
+            f"{', '.join(unusable)} cannot be a feature: it is an outcome of this release, and products of two outcomes are not "
+            f"released; features are {', '.join(column.name for column in columns if column.name not in apart)}"
+        )
     clash = [name for name in x if owner[name].name in own]
     if clash:
         raise InvalidInput(f"a target's own column cannot be a feature: leave out {', '.join(clash)}")
@@ -105,7 +112,7 @@ def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
     """Released name to (position, midpoint, half_width, lower end in scaled units)."""
     released = release.spec.released
     if release.spec.moments is not None:
-        moments = release.moments()
+        moments = release.products
         kinds = ["constant", *(variable.kind for variable in moments.layout.variables)]
         found = {name: moments.lookup(name) for name in released}
         return {name: (*place, 0.0 if kinds[place[0]] == "level" else -1.0) for name, place in found.items()}

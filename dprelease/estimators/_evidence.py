@@ -25,7 +25,9 @@ _LEAST = 1e-12
 _CELLS = 1 << 18
 
 
-def believed(singular: Floats, seen: Floats, noise: Floats, spread: Floats, rows: int) -> tuple[Floats, Floats]:
+def believed(
+    singular: Floats, seen: Floats, noise: Floats, spread: Floats, rows: int, gain: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Mean and variance of t given g, each (r, l).
 
     Args:
@@ -34,8 +36,10 @@ def believed(singular: Floats, seen: Floats, noise: Floats, spread: Floats, rows
         noise: (l,) sigma.
         spread: (k, l) equally likely values of V.
         rows: n.
+        gain: (r,) what t is multiplied by in g; s itself unless told.
     """
-    squares = singular**2
+    gains = singular if gain is None else gain
+    energies, squares = gains**2, singular**2
     shapes = 1 - EXPLAINED[:, None] + EXPLAINED[:, None] * (rows * squares / squares.sum())
     mean, variance = np.empty_like(seen), np.empty_like(seen)
     step = max(1, _CELLS // max(1, len(squares)))
@@ -44,15 +48,15 @@ def believed(singular: Floats, seen: Floats, noise: Floats, spread: Floats, rows
         energy, cases = g**2, [(shape, v) for v in np.maximum(spread[:, part], _LEAST) for shape in shapes]
         evidence = np.empty((len(cases), g.shape[1]))
         for index, (shape, v) in enumerate(cases):
-            expected = np.outer(shape * squares, v) + s2
+            expected = np.outer(shape * energies, v) + s2
             evidence[index] = -0.5 * (np.log(expected) + energy / expected).sum(axis=0)
         weight = np.exp(evidence - evidence.max(axis=0))
         weight /= weight.sum(axis=0)
         first, second = np.zeros_like(g), np.zeros_like(g)
         for (shape, v), share in zip(cases, weight, strict=True):
             prior = np.outer(shape, v)
-            expected = prior * squares[:, None] + s2
-            likely = prior * singular[:, None] * g / expected
+            expected = prior * energies[:, None] + s2
+            likely = prior * gains[:, None] * g / expected
             first += share * likely
             second += share * (prior * s2 / expected + likely**2)
         mean[:, part], variance[:, part] = first, np.maximum(second - first**2, 0.0)

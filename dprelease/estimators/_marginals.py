@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from dprelease.estimators._density import EDGE, SPREAD
-from dprelease.moments.released import NoisyMoments
+from dprelease.moments.released import Moments
 from dprelease.release import Floats
 
 REACH = 6.0
@@ -64,7 +64,7 @@ class Marginals:
     square_sd: Floats
 
     @classmethod
-    def of(cls, moments: NoisyMoments, wanted: npt.NDArray[np.int64]) -> Marginals:
+    def of(cls, moments: Moments, wanted: npt.NDArray[np.int64]) -> Marginals:
         """Those of some variables.
 
         Args:
@@ -75,10 +75,10 @@ class Marginals:
         n = moments.rows
         seen = np.array(
             [
-                moments.gram[0, wanted] / n,
-                np.maximum(moments.noise_sd[0, wanted] / n, _TINY),
-                moments.gram[wanted, wanted] / n,
-                np.maximum(moments.noise_sd[wanted, wanted] / n, _TINY),
+                moments.between([0], wanted)[0] / n,
+                np.maximum(moments.noise_between([0], wanted)[0] / n, _TINY),
+                moments.own(wanted) / n,
+                np.maximum(moments.noise_own(wanted) / n, _TINY),
                 np.where(kinds == "level", 0.0, -1.0),
             ]
         )

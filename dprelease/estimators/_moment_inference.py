@@ -11,14 +11,19 @@ With V their variances per patient, zero for what is repeated, and any symmetric
     E[N K N]_ii = sum_k V_ik K_kk    [ + V_0i K_ii + 2 V_0i K_0i for a level ],
     E[N K N]_ij = V_ij K_ij          [ + V_0j K_jj for i the constant and j a level, and the same for ji ].           (1)
 
-The first term has mean 0, and its covariance is (1) for K = u u^T; patients are a sample, so with sigma^2 the residual
-variance, taken to be the same everywhere,
+Patients are a sample, so with sigma^2 the residual variance, taken to be the same everywhere, a sum a^T b, one weight or the
+intercept, is off by h^T N u, h = M^-1 a, with
 
-    variance    M^-1 E[N u u^T N] M^-1 + sigma^2 M^-1 / n.                                                           (2)
+    variance    V(b) = h^T E[N u u^T N] h + sigma^2 a^T M^-1 a / n,                                                  (2)
 
-The second term has mean M^-1 C b, C = E[N M^-1 N]. Hence the estimate solves (M + N + C) b = g + N_zy, the inverse of that
-matrix stands for M^-1 in (2), and C beside M + N is the `doubt` of `_learned`. sigma^2 is u^T (S + N) u at the estimate, which
-a fit makes too low by tr(M^-1 E[N u u^T N]) and by n / (n - parameters).
+a quadratic form in b by (1), taken at the b that is tested and not at the fitted one (`_fieller`). The term of second order is
+there as h is noisy too. An error in the length of h cancels in a test, so the estimate is the root of
+
+    h^T [g + N_zy - (M + N + C) b],    C = E[N K N],    K = M^-1 - h h^T / (a^T h),                                  (3)
+
+where all other equations of (M + N) b = g + N_zy hold. (M + N)^-1 stands for M^-1 throughout, and E[N M^-1 N] beside M + N is
+the `doubt` of `_learned`. sigma^2 is u^T (S + N) u at the solution, which a fit makes too low by tr(M^-1 E[N u u^T N]) and by
+n / (n - parameters).
 
 Source: errors of known variances in normal equations (Fuller 1987, Measurement Error Models, 3.1), for the noise law of
 joint_moments.md.
@@ -28,19 +33,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dprelease.estimators._learned import Learned, hidden_features, nothing
 from dprelease.estimators._linear import SINGULAR
-from dprelease.moments.released import NoisyMoments
+from dprelease.estimators._profile import Covariance, Forms, Shared, profiled
+from dprelease.moments.released import Moments
 from dprelease.release import Floats
 
 
 def learned_from_moments(
-    moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], origin: Floats, *, intercept: bool
+    moments: Moments, features: Sequence[int], targets: Sequence[int], origin: Floats, *, intercept: bool
 ) -> Learned:
-    """Population least squares of all targets on the same features, O(l d^3).
+    """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 
     Where the features are hidden, O(d^4) to say which of them would have to be left out.
 
@@ -56,35 +63,33 @@ def learned_from_moments(
 
     def solvable(kept: list[int]) -> _Solvable:
         z = [*first, *(features[place] for place in kept)]
-        return _Solvable.of(moments.gram[np.ix_(z, z)] / rows, _Noise.of(moments, z), len(kept))
+        return _Solvable.of(moments.between(z, z) / rows, _Noise.of(moments, z), len(kept))
 
     found = solvable(list(range(d)))
     hidden = hidden_features(d, found.doubted, lambda kept: solvable(kept).doubted)
     if not np.isfinite(found.doubted[0]):
         return nothing(d, len(y), hidden)
     z, noise, inverse = [*first, *features], found.noise, found.inverse
-    within, between = np.ix_(z, z), np.ix_(z, y)
-    across = moments.gram[between] / rows
+    across, outside = moments.between(z, y) / rows, (moments.noise_between(z, y) / rows) ** 2
     model = inverse @ across
-    contrasts = np.column_stack([np.eye(len(z))[:, -d:], [1.0, *origin] if intercept else origin])
-    lifts = inverse @ contrasts
-    sampling = (lifts * contrasts).sum(axis=0) / rows
-    own = noise.of_equations(model, (moments.noise_sd[between] / rows) ** 2)
-    square = (moments.gram[y, y] + (model * (moments.gram[within] @ model)).sum(axis=0)) / rows
-    square += noise.along(inverse, model, own) - 2 * (model * across).sum(axis=0)
+    sums = np.column_stack([np.eye(len(z)), [1.0, *origin] if intercept else origin])
+    lifts = inverse @ sums
+    curvatures = (sums * lifts).sum(axis=0)
+    forms = noise.forms(lifts)
+    paths = np.divide(lifts, curvatures, out=np.zeros_like(lifts), where=curvatures > 0)
+    pull = found.bias @ lifts - forms.applied(paths)
+    stretch = 1 + (pull * paths).sum(axis=0)
+    values = sums.T @ model - (pull.T @ model) / stretch[:, None]
+
+    fit = values[: len(z)]
+    square = moments.own(y) / rows + (model * (found.matrix @ model - 2 * across)).sum(axis=0)
+    square += (fit * (noise.second_moment(inverse) @ fit)).sum(axis=0) + np.diag(inverse) @ outside
     sigma2 = np.maximum(square, 0.0) * rows / max(rows - len(z), 1)
-    variance = np.array([noise.along(np.outer(lift, lift), model, own) for lift in lifts.T]) + np.outer(
-        sampling, sigma2
-    )
-    return Learned(
-        weights=model[-d:],
-        weight_variance=variance[:-1],
-        offsets=contrasts[:, -1] @ model,
-        offset_variance=variance[-1],
-        degrees=np.inf,
-        doubt=found.doubted[0],
-        hidden=hidden,
-    )
+    fixed = (lifts**2).T @ outside + np.outer(curvatures / rows, sigma2)
+    spread, parts = noise.shared(fit, outside, lifts)
+    common = Covariance(sums, inverse @ lifts, spread, [Shared(inverse @ each.vectors, each.amounts) for each in parts])
+    estimates = profiled(values, fixed, fit, forms, common).scaled_by(1 / stretch)
+    return Learned(estimates[len(first) : len(z)], estimates[-1], np.inf, found.doubted[0], hidden)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +97,17 @@ class _Solvable:
     """The left side of the normal equations.
 
     Attributes:
+        matrix: M + N.
         noise: of the moments that are in it.
-        inverse: of M + N + C.
+        inverse: of M + N.
+        bias: (1) for that inverse.
         doubted: the doubt about it, and the feature that has most of the worst direction.
     """
 
+    matrix: Floats
     noise: _Noise
     inverse: Floats
+    bias: Floats
     doubted: tuple[float, int]
 
     @classmethod
@@ -106,16 +115,16 @@ class _Solvable:
         """From M + N, of which the last rows are the features'."""
         scale = np.sqrt(np.maximum(np.diag(of_z), 0))
         if not scale.all():
-            return cls(noise, of_z, (np.inf, int(scale[-features:].argmin())))
+            return cls(of_z, noise, of_z, of_z, (np.inf, int(scale[-features:].argmin())))
         values, vectors = np.linalg.eigh(of_z / np.outer(scale, scale))
         if values[0] <= SINGULAR:
-            return cls(noise, of_z, (np.inf, int(np.abs(vectors[-features:, 0]).argmax())))
+            return cls(of_z, noise, of_z, of_z, (np.inf, int(np.abs(vectors[-features:, 0]).argmax())))
         white = vectors / np.sqrt(values)
         turn = noise.second_moment((white / scale[:, None]) @ (white / scale[:, None]).T)
         doubts, ways = np.linalg.eigh(white.T @ (turn / np.outer(scale, scale)) @ white)
         worst = int(np.abs((white @ ways)[-features:, -1]).argmax())
-        inverse: Floats = np.linalg.inv(of_z + turn).astype(np.float64)
-        return cls(noise, inverse, (float(np.sqrt(max(doubts[-1], 0.0))), worst))
+        whitened = white / scale[:, None]
+        return cls(of_z, noise, whitened @ whitened.T, turn, (float(np.sqrt(max(doubts[-1], 0.0))), worst))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,35 +142,52 @@ class _Noise:
     constant: bool
 
     @classmethod
-    def of(cls, moments: NoisyMoments, chosen: list[int]) -> _Noise:
+    def of(cls, moments: Moments, chosen: list[int]) -> _Noise:
         variables = moments.layout.variables
         levels = np.array([index > 0 and variables[index - 1].kind == "level" for index in chosen])
-        between = (moments.noise_sd[np.ix_(chosen, chosen)] / moments.rows) ** 2
+        between = (moments.noise_between(chosen, chosen) / moments.rows) ** 2
         np.fill_diagonal(between, np.where(levels, 0.0, np.diag(between)))
-        repeated = np.where(levels, (moments.noise_sd[0, chosen] / moments.rows) ** 2, 0.0)
+        repeated = np.where(levels, (moments.noise_between([0], chosen)[0] / moments.rows) ** 2, 0.0)
         return cls(between, repeated, chosen[0] == 0)
 
-    def of_equations(self, model: Floats, across: Floats) -> Floats:
-        """(q, l) variances of what the noise makes of the normal equations: the diagonal of (1) for u u^T, the targets' part too.
+    @cached_property
+    def _filled(self) -> Floats:
+        """V with entries on its diagonal that leave it few factors: those that a variable has with most others."""
+        filled = self.between.copy()
+        if len(filled) > 1:
+            others = filled[~np.eye(len(filled), dtype=bool)].reshape(len(filled), -1)
+            np.fill_diagonal(filled, _middle(others.T))
+        return filled
 
-        Args:
-            model: (q, l) b.
-            across: (q, l) V of these with the targets, none of which is among them.
+    def forms(self, lifts: Floats) -> Forms:
+        """u^T E[N h h^T N] u for the columns h of lifts, (q, c), as forms in the weights."""
+        values, vectors = np.linalg.eigh(self._filled)
+        used = np.abs(values) > SINGULAR * np.abs(values).max(initial=0.0)
+        signs, factors = values[used], vectors.T[used][:, :, None] * lifts
+        diagonal = (self.between + np.diag(self.repeated)) @ lifts**2 - np.diag(self._filled)[:, None] * lifts**2
+        if self.constant:
+            diagonal += 2 * self.repeated[:, None] * lifts[0] * lifts
+            if self.repeated.any():
+                ends = np.array([1.0, -1.0])[:, None, None] * self.repeated[:, None] * lifts**2
+                ends[:, 0] += 1
+                signs, factors = np.append(signs, [0.5, -0.5]), np.concatenate([factors, ends])
+        return Forms(signs, factors, diagonal)
+
+    def shared(self, fit: Floats, outside: Floats, lifts: Floats) -> tuple[Floats, list[Shared]]:
+        """E[N u u^T N] h for the columns h of lifts: (l,) numbers that h is to be multiplied by, and the rest.
+
+        With V = v v^T off its diagonal, E[N u u^T N] is (v * u) (v * u)^T and a diagonal that is nearly the same for all. Of
+        what is not, the entry of the weight that stands out most is kept: that of a steep slope on a weakly seen feature.
         """
-        square = model**2
-        found = self.between @ square + across + self.repeated[:, None] * square
-        if self.constant:
-            found += 2 * self.repeated[:, None] * model * model[0]
-        return found
-
-    def along(self, weights: Floats, model: Floats, own: Floats) -> Floats:
-        """(l,) sum over all entries of E[N u u^T N] times weights, a symmetric (q, q) matrix; `own` from `of_equations`."""
-        across = weights * self.between
-        np.fill_diagonal(across, 0.0)
-        found: Floats = (model * (across @ model)).sum(axis=0) + np.diag(weights) @ own
-        if self.constant:
-            found += 2 * (weights[0] * self.repeated) @ model**2
-        return found
+        values, vectors = np.linalg.eigh(self._filled)
+        first = np.sqrt(max(values[-1], 0.0)) * np.abs(vectors[:, -1])
+        diagonal = self.between @ fit**2 + outside - (first[:, None] * fit) ** 2
+        common = _middle(diagonal)
+        targets = np.arange(fit.shape[1])
+        worst = np.abs(diagonal - common).argmax(axis=0)
+        alone = np.zeros_like(diagonal)
+        alone[worst, targets] = (diagonal - common)[worst, targets]
+        return common, [Shared(first[:, None] * fit, (first[:, None] * lifts).T @ fit), Shared(alone, lifts[worst].T)]
 
     def second_moment(self, inner: Floats) -> Floats:
         """Formula (1) for K = inner, (q, q)."""
@@ -174,3 +200,10 @@ class _Noise:
             found[:, 0] += self.repeated * own
         np.fill_diagonal(found, diagonal)
         return found
+
+
+def _middle(values: Floats) -> Floats:
+    """(l,) one of the values, (q, l), with as many above as below."""
+    middle = (len(values) - 1) // 2
+    found: Floats = np.partition(values, middle, axis=0)[middle]
+    return found

@@ -21,17 +21,23 @@ import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators._found import Found
-from dprelease.estimators._linear import Solution
+from dprelease.estimators._linear import Solution, solve
 from dprelease.estimators._rows import NormalEquations
-from dprelease.estimators.methods import least_squares
+from dprelease.estimators.methods import primo_ridge
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics
-from dprelease.moments.released import NoisyMoments
+from dprelease.moments.released import Moments
 from dprelease.release import Floats
 
 
 def inverted(
-    moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], lower: Floats, *, intercept: bool
+    moments: Moments,
+    features: Sequence[int],
+    targets: Sequence[int],
+    lower: Floats,
+    *,
+    intercept: bool,
+    ridge: bool = False,
 ) -> Found:
     """Fit all targets on the same features by one factorisation of the released matrix.
 
@@ -41,24 +47,25 @@ def inverted(
         targets: l indices in the matrix.
         lower: (l,) lower ends of the targets' scaled ranges; the upper end is 1.
         intercept: whether to fit one.
+        ridge: whether to add one by PRIMO's rule.
 
     Raises:
         InvalidInput: the matrix of the features is singular.
     """
-    matrix, x, y = moments.gram / moments.rows, list(features), list(targets)
-    equations, centre, outcome = NormalEquations.of_moments(matrix, x, y, intercept=intercept)
-    solution = least_squares(equations)
+    x, y = list(features), list(targets)
+    equations, centre, outcome = NormalEquations.of_released(moments, x, y, intercept=intercept)
+    solution = solve(equations.xx, equations.xy, _ridge(moments, x, y) if ridge else 0.0)
     if solution.singular:
         raise InvalidInput(
             f"the Gram matrix of {len(x)} features is singular; fit fewer features, and none that repeats others"
         )
     offsets = outcome - centre @ solution.weights
-    constant = np.clip(matrix[0, y], lower, 1.0)
+    constant = np.clip(moments.between([0], y)[0] / moments.rows, lower, 1.0)
     return Found(
         weights=solution.weights,
         offsets=offsets,
         constant=constant,
-        constant_noise_sd=moments.noise_sd[0, y] / moments.rows,
+        constant_noise_sd=moments.noise_between([0], y)[0] / moments.rows,
         quality=_quality(
             moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, solution, intercept=intercept
         ),
@@ -71,8 +78,14 @@ def inverted(
     )
 
 
+def _ridge(moments: Moments, x: list[int], y: list[int]) -> float:
+    """The ridge per patient, for all targets: their mean noise stands for each."""
+    covariance, association = (float((moments.noise_between(x, of) ** 2).mean()) for of in (x, y))
+    return primo_ridge(len(x), covariance, association) / moments.rows
+
+
 def _quality(
-    moments: NoisyMoments,
+    moments: Moments,
     x: list[int],
     y: list[int],
     model: Floats,
@@ -93,9 +106,9 @@ def _quality(
         intercept: whether one was fitted.
     """
     z, rows = [0, *x], moments.rows
-    inner, outer = np.ix_(z, z), np.ix_(z, y)
-    own, across, within = moments.gram[y, y] / rows, moments.gram[outer] / rows, moments.gram[inner] / rows
-    own_variance, seen, among = ((moments.noise_sd[at] / rows) ** 2 for at in ((y, y), outer, inner))
+    own, across, within = (part / rows for part in (moments.own(y), moments.between(z, y), moments.between(z, z)))
+    sds = moments.noise_own(y), moments.noise_between(z, y), moments.noise_between(z, z)
+    own_variance, seen, among = ((sd / rows) ** 2 for sd in sds)
     mse = own + 2 * (model * across).sum(axis=0) + (model * (within @ model)).sum(axis=0)
     flat_mse = own + 2 * flat * across[0] + flat**2
     level = np.array([False, *(variable.kind == "level" for variable in moments.layout.variables)])

@@ -34,13 +34,15 @@ from dprelease.estimators._beside_constant import beside_constant
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators._evidence import believed, within
 from dprelease.estimators._found import Found
+from dprelease.estimators._linear import SINGULAR
 from dprelease.estimators._marginals import Marginals
 from dprelease.estimators._posterior import WIDEST
 from dprelease.estimators._rows import NormalEquations
 from dprelease.estimators._shared_block import determined
 from dprelease.estimators._shrinkage import shrunken
 from dprelease.estimators.projection import PublicSide
-from dprelease.moments.released import NoisyMoments
+from dprelease.moments.apart import ApartMoments, ByLeverage
+from dprelease.moments.released import Moments, NoisyMoments
 from dprelease.release import Floats
 
 
@@ -63,15 +65,22 @@ def beside_public(moments: NoisyMoments, features: Sequence[int], targets: Seque
     return shrunken(moments, features, targets, intercept=intercept)
 
 
-def on_public_features(moments: NoisyMoments, features: list[int], targets: list[int], *, intercept: bool) -> Found:
+def on_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> Found:
     """`beside_public` where all features are public; together targets give what they give one by one."""
     rows, outcomes = moments.rows, Marginals.of(moments, np.array(targets))
-    whitened = _Whitened.of(moments, features, targets, intercept=intercept)
+    leverage = moments.by_leverage if isinstance(moments, ApartMoments) else None
+    if leverage is not None:
+        whitened = _Whitened.by_leverage(leverage, moments, features, targets, intercept=intercept)
+    else:
+        whitened = _Whitened.of(moments, features, targets, intercept=intercept)
     side, variances = whitened.side, [outcomes.modest, outcomes.variance] if intercept else [outcomes.square]
     if not side.full_rank:
         raise determined(len(features))
-    likely, doubt = believed(side.singular, whitened.seen, moments.noise_sd[0, targets], np.array(variances), rows)
-    t = within(side, whitened.seen, likely, whitened.radius)
+    gained = whitened.gained
+    likely, doubt = believed(
+        side.singular, whitened.seen, whitened.noise_sd, np.array(variances), rows, gained.singular
+    )
+    t = within(gained, whitened.seen, likely, whitened.radius)
     along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
     steps = ALPHAS[:, None]
     quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
@@ -120,7 +129,9 @@ class _Whitened:
         centre: (a,) their means; 0 without an intercept.
         root: (a, a) L.
         side: S and V.
+        gained: the gains of t in g, S, or ones where Q^T z was released (`moments.basis`), and V.
         seen: (r, l) g.
+        noise_sd: (l,) of g.
         radius: (l,) bounds of |t|.
     """
 
@@ -128,27 +139,60 @@ class _Whitened:
     centre: Floats
     root: Floats
     side: PublicSide
+    gained: PublicSide
     seen: Floats
+    noise_sd: Floats
     radius: Floats
 
     @classmethod
-    def of(cls, moments: NoisyMoments, public: list[int], private: list[int], *, intercept: bool) -> _Whitened:
-        rows, variables = moments.rows, moments.layout.variables
-        equations, centre, _ = NormalEquations.of_moments(moments.gram / rows, public, private, intercept=intercept)
+    def of(cls, moments: Moments, public: list[int], private: list[int], *, intercept: bool) -> _Whitened:
+        rows = moments.rows
+        equations, centre, _ = NormalEquations.of_released(moments, public, private, intercept=intercept)
         root = np.linalg.cholesky(np.eye(len(public)) + np.outer(centre, centre))
         inverse = np.linalg.inv(root)
-        uncentred = float(np.diag(moments.gram)[public].max())
+        uncentred = float(moments.own(public).max())
         side = PublicSide.of_gram(rows * inverse @ equations.xx @ inverse.T, uncentred)
-        halves = [0.5 if intercept and variables[index - 1].kind == "level" else 1.0 for index in private]
         return cls(
             moments=equations.xx,
             centre=centre,
             root=np.asarray(root, np.float64),
             side=side,
+            gained=side,
             seen=side.right.T @ (inverse @ (rows * equations.xy)),
-            radius=np.sqrt(rows) * np.array(halves),
+            noise_sd=moments.noise_between([0], private)[0],
+            radius=_radius(moments, private, intercept=intercept),
+        )
+
+    @classmethod
+    def by_leverage(
+        cls, seen: ByLeverage, moments: Moments, public: list[int], private: list[int], *, intercept: bool
+    ) -> _Whitened:
+        """P_c = Q T_c, T_c = A S V^T, so U = Q A and A^T Q^T z = t + noise of variance sigma^2."""
+        equations, centre, _ = NormalEquations.of_released(moments, public, private, intercept=intercept)
+        place = np.cumsum(~moments.layout.outcome) - 1
+        coordinates = seen.coordinates[int(intercept) :, place[public]]  # the first is the constant's
+        left, singular, right = np.linalg.svd(coordinates, full_matrices=False)
+        kept = singular > len(coordinates) * SINGULAR * singular[0]
+        side = PublicSide(singular[kept], right[kept].T)
+        return cls(
+            moments=equations.xx,
+            centre=centre,
+            root=np.eye(len(public)),
+            side=side,
+            gained=PublicSide(np.ones(int(kept.sum())), side.right),
+            seen=left[:, kept].T @ seen.seen[int(intercept) :, private],
+            noise_sd=seen.noise_sd[private],
+            radius=_radius(moments, private, intercept=intercept),
         )
 
     def weights(self, t: Floats) -> Floats:
         """L^-T V S^-1 t, (a, l)."""
         return np.asarray(np.linalg.solve(self.root.T, self.side.right @ (t / self.side.singular[:, None])), np.float64)
+
+
+def _radius(moments: Moments, private: list[int], *, intercept: bool) -> Floats:
+    """(l,) bounds of |t|: sqrt(n) half-widths."""
+    variables = moments.layout.variables
+    halves = [0.5 if intercept and variables[index - 1].kind == "level" else 1.0 for index in private]
+    bounds: Floats = np.sqrt(moments.rows) * np.array(halves)
+    return bounds

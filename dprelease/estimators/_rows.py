@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dprelease.errors import InvalidInput
+from dprelease.moments.released import Moments
 from dprelease.release import Floats, Scaled
 
 
@@ -36,13 +37,29 @@ class NormalEquations:
             targets: l indices in it.
             intercept: whether to centre; the means are zero without.
         """
-        centre = matrix[0, features] if intercept else np.zeros(len(features))
-        outcome = matrix[0, targets] if intercept else np.zeros(len(targets))
-        equations = cls(
-            xx=matrix[np.ix_(features, features)] - np.outer(centre, centre),
-            xy=matrix[np.ix_(features, targets)] - np.outer(centre, outcome),
-            noise=np.zeros(len(features)),
-        )
+        xx, xy = matrix[np.ix_(features, features)], matrix[np.ix_(features, targets)]
+        return cls._centred(xx, xy, matrix[0, features], matrix[0, targets], intercept=intercept)
+
+    @classmethod
+    def of_released(
+        cls, moments: Moments, features: list[int], targets: list[int], *, intercept: bool
+    ) -> tuple[NormalEquations, Floats, Floats]:
+        """The same out of released moments.
+
+        Raises:
+            InvalidInput: products of these are not released.
+        """
+        xx, xy = moments.between(features, features), moments.between(features, targets)
+        means = (moments.between([0], chosen)[0] for chosen in (features, targets))
+        return cls._centred(*(part / moments.rows for part in (xx, xy, *means)), intercept=intercept)
+
+    @classmethod
+    def _centred(
+        cls, xx: Floats, xy: Floats, centre: Floats, outcome: Floats, *, intercept: bool
+    ) -> tuple[NormalEquations, Floats, Floats]:
+        if not intercept:
+            centre, outcome = np.zeros_like(centre), np.zeros_like(outcome)
+        equations = cls(xx - np.outer(centre, centre), xy - np.outer(centre, outcome), np.zeros(len(centre)))
         return equations, centre, outcome
 
 

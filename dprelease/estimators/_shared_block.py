@@ -42,7 +42,7 @@ from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators._found import Found
 from dprelease.estimators._marginals import Marginals
 from dprelease.moments.layout import Layout
-from dprelease.moments.released import NoisyMoments
+from dprelease.moments.released import Moments
 from dprelease.release import Floats
 
 EXPLAINED = 1e-3
@@ -54,7 +54,7 @@ _AT_ONCE = 1 << 21
 _TINY = 1e-12
 
 
-def shared_block(moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
+def shared_block(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
     """Fit all targets on the same features; together they give what they give one by one.
 
     Args:
@@ -73,13 +73,13 @@ def shared_block(moments: NoisyMoments, features: Sequence[int], targets: Sequen
     x, y = marginals.take(places[:d]), marginals.take(places[d:])
     centre, whole = (x.mean, y.modest) if intercept else (np.zeros(d), y.square)
     whiten = _whitener(centre)
-    rows, block, cross = moments.rows, np.ix_(features, features), np.ix_(features, targets)
-    seen = moments.gram[block] / rows - np.outer(centre, centre)
+    rows = moments.rows
+    seen = moments.between(features, features) / rows - np.outer(centre, centre)
     np.fill_diagonal(seen, x.variance if intercept else x.square)
     seen = whiten @ seen @ whiten
-    across = whiten @ (moments.gram[cross] - np.outer(centre, moments.gram[0, targets])) / rows
-    s2 = max(float((moments.noise_sd[block] ** 2).mean()) / rows**2, _TINY**2)
-    r2 = np.maximum((moments.noise_sd[cross] ** 2).mean(axis=0) / rows**2, _TINY**2)
+    across = whiten @ (moments.between(features, targets) - np.outer(centre, moments.between([0], targets))) / rows
+    s2 = max(float((moments.noise_between(features, features) ** 2).mean()) / rows**2, _TINY**2)
+    r2 = np.maximum((moments.noise_between(features, targets) ** 2).mean(axis=0) / rows**2, _TINY**2)
     xi, vectors = _denoised(seen, s2)
     turned, doubt = _ridges(xi, vectors.T @ across, s2, r2, whole)
     square = xi @ turned**2

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators._apart import on_apart
 from dprelease.estimators._calibrated import calibrated
 from dprelease.estimators._design import Design, design
 from dprelease.estimators._found import Found
@@ -20,6 +21,8 @@ from dprelease.estimators.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.result import Diagnostics, FitResult
+from dprelease.moments.apart import ApartMoments
+from dprelease.moments.released import with_constant
 from dprelease.release import Floats, Release, Scaled
 from dprelease.trust import trust
 
@@ -42,7 +45,7 @@ def fit(
         release: a verified release.
         targets: names of columns or released columns; a categorical column stands for all its levels.
         features: the same; a categorical column stands for its levels but the first. None: every other column.
-        method: ``calibrated``, ``shrinkage``, ``ols``, ``rmgm``, ``bgm`` or ``dgm``; see `dprelease.estimators.methods`.
+        method: ``calibrated``, ``shrinkage``, ``ols``, ``primo``, ``rmgm``, ``bgm`` or ``dgm``; see `dprelease.estimators.methods`.
             None for ``calibrated`` on rows, mixed or not, and ``shrinkage`` on moments.
         fit_intercept: None for the method's own default: no for the paper's methods, yes for the others.
 
@@ -86,12 +89,20 @@ def fit(
 def _on_moments(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:
     if len(set(names.feature_index)) < len(names.feature_index):
         raise InvalidInput("two features are the two levels of one column, which repeat each other; leave one out")
-    moments, x, y = release.moments(), names.feature_index, names.target_index
-    _check_noise(release, names, moments.noise_sd[0, [*x, *y]])
+    moments, x, y = release.products, names.feature_index, names.target_index
+    _check_noise(release, names, moments.noise_between([0], [*x, *y])[0])
     if method.weights is None:
+        if isinstance(moments, ApartMoments):
+            return on_apart(moments, x, y, _public_variables(release), intercept=intercept)
         fitted = beside_public if moments.layout.public[1:].any() else shrunken
         return fitted(moments, x, y, intercept=intercept)
-    return inverted(moments, x, y, names.lower, intercept=intercept)
+    return inverted(moments, x, y, names.lower, intercept=intercept, ridge=method.ridge)
+
+
+def _public_variables(release: Release) -> Floats:
+    """(n, a) scaled."""
+    codes = with_constant(release.public_codes, release.spec.public, release.spec.grid_bits)[:, 1:]
+    return np.ldexp(codes.astype(np.float64), -release.spec.grid_bits)
 
 
 def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:

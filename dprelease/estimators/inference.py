@@ -7,8 +7,9 @@ attenuation by noise, to second order. It is not the default model, which shrink
 and has no interval of its own.
 
 Where the features' signal is below a threshold (`_learned`) nothing was learned about any coefficient, and nothing is claimed.
-Above it intervals hold what they should where every feature is seen well. Near it the interval of a steep slope on a weakly seen
-feature can miss far more often (`_learned` has the numbers). Residual variances are taken to be the same everywhere, as released
+Above it intervals hold what they should, near it a little more (`_learned` has the numbers). An interval is all that a test does
+not reject, with the variance that the estimate would have if that were the truth (`_fieller`): it is longer on the side of
+steeper slopes, and may have no end there. Residual variances are taken to be the same everywhere, as released
 numbers do not tell more: where they are not, the part of an error that is due to sampling is wrong, and intervals can be too short.
 """
 
@@ -23,10 +24,14 @@ from scipy.special import stdtr, stdtrit
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators._design import Design
+from dprelease.estimators._fieller import Estimates
 from dprelease.estimators._learned import LIMIT, Learned
+from dprelease.estimators._leverage_inference import learned_by_leverage
 from dprelease.estimators._moment_inference import learned_from_moments
 from dprelease.estimators._row_inference import learned_from_rows
 from dprelease.estimators._rows import Rows
+from dprelease.moments.apart import ApartMoments
+from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats, Release
 
 LEVEL = 0.95
@@ -41,38 +46,54 @@ class Inference:
     """Population least squares of l targets on d features, original units; NaN where nothing was learned.
 
     Attributes:
-        estimate: (l, d) consistent estimates of the coefficients, not shrunken.
-        standard_error: (l, d) of sampling, mixing and privacy noise together.
-        intercept: (l,) estimates.
-        intercept_se: (l,) standard errors.
+        slopes: (l, d) consistent estimates of the coefficients, not shrunken, with errors of sampling, mixing and noise together.
+        intercepts: (l,) the same of the intercepts.
         known: (l,) whether the features' signal is above the threshold.
         degrees: degrees of freedom of the standard errors; infinite for moments.
         doubt: how far noise moves the features' second moments in the worst direction, as a part of them.
         hidden: features to leave out for the coefficients of the others to be known; empty where all are known.
     """
 
-    estimate: Floats
-    standard_error: Floats
-    intercept: Floats
-    intercept_se: Floats
+    slopes: Estimates
+    intercepts: Estimates
     known: npt.NDArray[np.bool_]
     degrees: float
     doubt: float
     hidden: tuple[str, ...]
 
     @property
+    def estimate(self) -> Floats:
+        """(l, d) estimates of the coefficients."""
+        return self.slopes.value
+
+    @property
+    def standard_error(self) -> Floats:
+        """(l, d) of an estimate, were it the truth."""
+        return self.slopes.standard_error
+
+    @property
+    def intercept(self) -> Floats:
+        """(l,) estimates of the intercepts."""
+        return self.intercepts.value
+
+    @property
+    def intercept_se(self) -> Floats:
+        """(l,) of an intercept, were it the truth."""
+        return self.intercepts.standard_error
+
+    @property
     def z(self) -> Floats:
-        """(l, d) estimates in standard errors."""
-        return _ratio(self.estimate, self.standard_error)
+        """(l, d) estimates in the standard errors that they would have without an effect."""
+        return self.slopes.ratio
 
     @property
     def intercept_z(self) -> Floats:
-        """(l,) intercepts in standard errors."""
-        return _ratio(self.intercept, self.intercept_se)
+        """(l,) intercepts in the standard errors that they would have at 0."""
+        return self.intercepts.ratio
 
     @property
     def p_value(self) -> Floats:
-        """(l, d) two-sided, by Student's law."""
+        """(l, d) two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
         return self._two_sided(self.z)
 
     @property
@@ -81,7 +102,7 @@ class Inference:
         return self._two_sided(self.intercept_z)
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """(lower, upper) ends of confidence intervals of the coefficients, each (l, d).
+        """(lower, upper) ends of confidence intervals of the coefficients, each (l, d); infinite where there is no bound.
 
         Args:
             level: confidence, in (0, 1).
@@ -89,8 +110,7 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        half = self._quantile(level) * self.standard_error
-        return self.estimate - half, self.estimate + half
+        return self.slopes.interval(self._quantile(level))
 
     def intercept_interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """(lower, upper) ends for the intercepts, each (l,).
@@ -98,8 +118,14 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        half = self._quantile(level) * self.intercept_se
-        return self.intercept - half, self.intercept + half
+        return self.intercepts.interval(self._quantile(level))
+
+    @property
+    def bounded(self) -> npt.NDArray[np.bool_]:
+        """(l, d) whether the intervals at `LEVEL` have two ends; they have none where nothing was learned."""
+        lower, upper = self.interval()
+        found: npt.NDArray[np.bool_] = ~(np.isinf(lower) | np.isinf(upper))
+        return found
 
     @property
     def statement(self) -> str:
@@ -172,8 +198,16 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
         rows = Rows.of(release.scaled(), x, y, mixed=release.spec.mechanism == "mixed")
         learned = learned_from_rows(rows, release.spec.rows, origin, intercept=intercept)
     else:
-        learned = learned_from_moments(release.moments(), x, y, origin, intercept=intercept)
+        learned = _from_products(release.products, x, y, origin, intercept=intercept)
     return in_units(learned, names)
+
+
+def _from_products(
+    moments: NoisyMoments | ApartMoments, x: list[int], y: list[int], origin: Floats, *, intercept: bool
+) -> Learned:
+    if isinstance(moments, ApartMoments) and moments.by_leverage is not None:
+        return learned_by_leverage(moments, moments.by_leverage, x, y, origin, intercept=intercept)
+    return learned_from_moments(moments, x, y, origin, intercept=intercept)
 
 
 def in_units(learned: Learned, names: Design) -> Inference:
@@ -187,10 +221,8 @@ def in_units(learned: Learned, names: Design) -> Inference:
     blank = 1.0 if known else np.nan
     unit = names.target_half_width[:, None] / names.feature_half_width
     return Inference(
-        estimate=blank * unit * learned.weights.T,
-        standard_error=blank * np.abs(unit) * np.sqrt(learned.weight_variance.T),
-        intercept=blank * names.original(learned.offsets),
-        intercept_se=blank * np.abs(names.target_half_width) * np.sqrt(learned.offset_variance),
+        slopes=learned.weights.transposed.in_units(blank * unit),
+        intercepts=learned.offsets.in_units(blank * names.target_half_width, names.target_midpoint),
         known=np.full(len(names.targets), known),
         degrees=learned.degrees,
         doubt=learned.doubt,
@@ -204,8 +236,3 @@ def plain(values: npt.ArrayLike) -> Any:
     found = array.astype(object)
     found[~np.isfinite(array)] = None
     return found.tolist()
-
-
-def _ratio(estimate: Floats, standard_error: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return estimate / standard_error

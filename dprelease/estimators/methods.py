@@ -9,6 +9,7 @@ divided by sqrt(1 - rho).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,7 +20,10 @@ import numpy as np
 from dprelease.errors import InvalidInput
 from dprelease.estimators._linear import Solution, solve
 from dprelease.estimators._rows import NormalEquations
+from dprelease.reuse_cov import EXPLAINED
 
+FAILURE = 0.05
+"""rho of PRIMO's bound: how often it may not hold."""
 RIDGE = 1e-5
 """lambda of the paper's experiments, added to the per-patient Hessian (section 5.1)."""
 
@@ -42,6 +46,24 @@ def mixed_least_squares(equations: NormalEquations) -> Solution:
     return solve(equations.xx, equations.xy, RIDGE)
 
 
+def primo_ridge(features: int, covariance: float, association: float) -> float:
+    """lambda of ``primo``, from public numbers: what balances the bound on the error of a ridge that noise makes.
+
+    The bound is d L (s1^2 |w|^2 + s2^2)/lambda + lambda |w|^2 with L = log(2 d^2 / rho), least at
+    lambda^2 = d L (s1^2 + s2^2/|w|^2). |w|^2 is not known and must not be looked at; `reuse_cov.EXPLAINED` is assumed, of outcomes
+    and features that fill their bounds.
+
+    Args:
+        features: d.
+        covariance: s1^2, noise variance of an entry of the features' moments.
+        association: s2^2, of an entry of features and outcomes.
+
+    Source: PRIMO (2023), Theorem 3.1 and its proof, "minimize over lambda"; privacy.md 2.2.
+    """
+    logarithm = math.log(2 * features**2 / FAILURE)
+    return math.sqrt(features * logarithm * (covariance + association / float(EXPLAINED)))
+
+
 @dataclass(frozen=True)
 class Method:
     """One row of the table.
@@ -52,6 +74,7 @@ class Method:
         intercept: whether an intercept is fitted unless the caller says otherwise.
         anchor: whether the anchor row takes part in the fit.
         definite: whether a singular Gram matrix is an error (else it is a diagnostic).
+        ridge: whether a ridge by PRIMO's rule is added (`primo_ridge`).
     """
 
     weights: Callable[[NormalEquations], Solution] | None
@@ -59,6 +82,7 @@ class Method:
     intercept: bool
     anchor: bool
     definite: bool
+    ridge: bool = False
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -67,6 +91,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "shrinkage": Method(None, mechanisms=("moments",), intercept=True, anchor=False, definite=True),
         "ols": Method(
             least_squares, mechanisms=("mixed", "rows", "moments"), intercept=True, anchor=True, definite=True
+        ),
+        "primo": Method(
+            least_squares, mechanisms=("moments",), intercept=True, anchor=False, definite=True, ridge=True
         ),
         "rmgm": Method(mixed_least_squares, mechanisms=("mixed",), intercept=False, anchor=False, definite=True),
         "bgm": Method(least_squares, mechanisms=("rows",), intercept=False, anchor=False, definite=True),

@@ -54,9 +54,13 @@ def _notes(result: FitResult, *, few: bool) -> list[str]:
         if few
         else f"unshrunken estimates the population's coefficient; the std err and {ratio} beside it account for sampling, mixing "
         "and privacy noise.",
+        f"std err is the error that an estimate has if it is right, {ratio} is in errors that it would have if the truth were 0."
+        + (" An interval may be longer on one side of its estimate." if few else ""),
         "Residuals are taken to spread equally everywhere: where they do not, standard errors can be far too small, and nothing "
         "in the release shows it.",
     ]
+    if few and not found.bounded.all():
+        notes.append("An end at inf or -inf: this release sets no bound on that side.")
     if np.isfinite(found.degrees):
         notes.append(f"{ratio} has {found.degrees:.0f} degrees of freedom.")
     if not few and count > 1:
@@ -112,7 +116,7 @@ def _line(term: str, coef: float, values: Sequence[float], unit: str) -> tuple[s
         _number(z, ".2f"),
         _number(p, ".3f"),
     )
-    return (term, *shown, _number(lower, ".5g"), _number(upper, ".5g"), unit)
+    return (term, *shown, _end(lower), _end(upper), unit)
 
 
 def _fit_of(result: FitResult, row: int) -> list[str]:
@@ -193,6 +197,10 @@ def _per(unit: str, of_feature: str) -> str:
 
 def _number(value: float, form: str) -> str:
     return format(value, form) if np.isfinite(value) else "-"
+
+
+def _end(value: float) -> str:
+    return "-" if np.isnan(value) else format(value, ".5g")
 
 
 def _one_line(text: str) -> str:

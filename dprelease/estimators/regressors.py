@@ -198,6 +198,21 @@ class RMGM(_Regressor):
         super().__init__(fit_intercept=fit_intercept)
 
 
+class PRIMO(_Regressor):
+    """A ridge on a ``moments`` release by PRIMO's rule: its strength follows from public numbers alone.
+
+    One factorisation for all outcomes. `Shrinkage` decides from the released matrices how far to shrink, and errs less.
+
+    Args:
+        fit_intercept: whether to fit an intercept, which is not shrunken.
+    """
+
+    method = "primo"
+
+    def __init__(self, *, fit_intercept: bool = True) -> None:
+        super().__init__(fit_intercept=fit_intercept)
+
+
 class Shrinkage(_Regressor):
     """Least squares on a ``moments`` release with as much shrinkage as its noise calls for, the constant predictor at worst.
 

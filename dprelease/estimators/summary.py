@@ -4,15 +4,21 @@ What is reported is the mean over draws of the true moments (`_posterior`), and 
 `WIDEST` variables all entries help to find each; in a wider release the draws would take too long, and the released
 means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise leaves it. Means and
 spreads of public columns are exact.
+
+Where some columns are outcomes only, these are described one by one (`_marginals`) and have no correlations: products of two of
+them are not released.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from dprelease.estimators._marginals import Marginals
 from dprelease.estimators._posterior import WIDEST, posterior
+from dprelease.moments.apart import ApartMoments
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
 
@@ -27,8 +33,9 @@ class Summary:
         mean_sd: (p,) what privacy noise leaves open about the mean, a standard deviation.
         standard_deviation: (p,) of the values over patients (divided by n).
         standard_deviation_sd: (p,) what privacy noise leaves open about it; NaN in a release that is too wide.
-        correlation: (p, p), positive semidefinite, ones on the diagonal; it falls to 0 where noise hides it.
-        correlation_sd: (p, p) what privacy noise leaves open; NaN in a release that is too wide.
+        correlated: (c,) those that correlations are of: all but outcomes only.
+        correlation: (c, c), positive semidefinite, ones on the diagonal; it falls to 0 where noise hides it.
+        correlation_sd: (c, c) what privacy noise leaves open; NaN in a release that is too wide.
     """
 
     names: tuple[str, ...]
@@ -36,6 +43,7 @@ class Summary:
     mean_sd: Floats
     standard_deviation: Floats
     standard_deviation_sd: Floats
+    correlated: tuple[str, ...]
     correlation: Floats
     correlation_sd: Floats
 
@@ -45,12 +53,41 @@ class Summary:
         return self.standard_deviation**2
 
 
-def summarise(moments: NoisyMoments) -> Summary:
+def summarise(moments: NoisyMoments | ApartMoments) -> Summary:
     """Summary of every released column.
 
     Args:
         moments: as released.
     """
+    return _with_outcomes(moments) if isinstance(moments, ApartMoments) else _of_all(moments)
+
+
+def _with_outcomes(moments: ApartMoments) -> Summary:
+    """Features as in any release, outcomes one by one; the deviation's noise to first order."""
+    whole, outcome = _of_all(moments.features), moments.layout.outcome[1:]
+    chosen = np.flatnonzero(outcome) + 1
+    found, n, exact = Marginals.of(moments, chosen), moments.rows, moments.layout.public[chosen]
+    means = moments.between([0], chosen)[0] / n
+    mean = np.where(exact, means, found.mean)
+    variance = np.where(exact, np.maximum(moments.own(chosen) / n - means**2, 0.0), found.variance)
+    deviation = np.sqrt(variance)
+    open_sd = np.divide(found.error_sd, 2 * deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    places = [moments.lookup(moments.names[index - 1]) for index in chosen]
+    midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
+    parts = {
+        "mean": midpoint + half_width * mean,
+        "mean_sd": half_width * np.where(exact, 0.0, found.mean_sd),
+        "standard_deviation": half_width * deviation,
+        "standard_deviation_sd": half_width * np.where(exact, 0.0, open_sd),
+    }
+    single: dict[str, Any] = {}
+    for name, own in parts.items():
+        single[name] = np.empty(len(outcome))
+        single[name][~outcome], single[name][outcome] = getattr(whole, name), own
+    return replace(whole, names=moments.names, **single)
+
+
+def _of_all(moments: NoisyMoments) -> Summary:
     places = [moments.lookup(name) for name in moments.names]
     midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
     wide = len(moments.names) > WIDEST
@@ -67,6 +104,7 @@ def summarise(moments: NoisyMoments) -> Summary:
         mean_sd=half_width * np.where(exact, 0.0, moments.noise_sd[0, 1:] / moments.rows if wide else mean.std(axis=0)),
         standard_deviation=half_width * np.where(exact, spread, deviation.mean(axis=0)),
         standard_deviation_sd=half_width * np.where(exact, 0.0, unknown[0] if wide else deviation.std(axis=0)),
+        correlated=moments.names,
         correlation=correlation.mean(axis=0),
         correlation_sd=unknown if wide else correlation.std(axis=0),
     )

@@ -8,14 +8,16 @@ The Gram matrix is that of x = (1, z): the constant, coded as the grid unit G so
     categorical, more levels      a 0/G variable for every level and ``other``
 
 Entries between two public variables, of which the constant is one, are not released: whoever has the public columns computes
-them.
+them. Where some columns are named as outcomes, products of two of them are not released either, but for the squares of
+numbers: what is left is the covariance of the features, which all regressions share, and its association with the outcomes.
 
-Source: joint_moments.md, "Sensitivity"; second_reading.md 3, "Best coding"; privacy.md 3.4.
+Source: joint_moments.md, "Sensitivity"; second_reading.md 3, "Best coding"; privacy.md 2.2 and 3.4; PRIMO (2023), Algorithm 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal
 
@@ -75,15 +77,35 @@ def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArr
     return np.ascontiguousarray(np.hstack(parts))
 
 
+class Kind(IntEnum):
+    """What an entry is; each kind has a noise scale of its own."""
+
+    PRODUCT = 0
+    """Of two different features, of which the constant is one."""
+    SQUARE = 1
+    """Of a feature that is a number: it takes less noise than a product."""
+    ASSOCIATION = 2
+    """Of a feature and an outcome."""
+    OUTCOME_SQUARE = 3
+    """Of an outcome that is a number."""
+
+
+def by_kind(product: float, square: float, association: float = 0.0, outcome_square: float = 0.0) -> dict[Kind, float]:
+    """A noise scale for each kind of entry; 0 where there are no such entries."""
+    return dict(zip(Kind, (product, square, association, outcome_square), strict=True))
+
+
 @dataclass(frozen=True)
 class Layout:
     """The entries of a (p+1) x (p+1) Gram matrix, index 0 being the constant.
 
     Attributes:
         columns: declarations of all parties, in the spec's order.
+        outcomes: names of those that are outcomes only; none where every column may be either.
     """
 
     columns: tuple[Column, ...]
+    outcomes: tuple[str, ...] = ()
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -91,21 +113,42 @@ class Layout:
         return variables(self.columns)
 
     @cached_property
-    def _released(self) -> tuple[Integers, Integers, npt.NDArray[np.bool_]]:
+    def _released(self) -> tuple[Integers, Integers, Integers]:
+        features, outcomes = np.flatnonzero(~self.outcome), np.flatnonzero(self.outcome)
+        within = np.triu_indices(len(features))
+        across = np.meshgrid(features, outcomes, indexing="ij")
+        pairs = np.array(
+            [
+                np.concatenate([features[within[0]], across[0].ravel(), outcomes]),
+                np.concatenate([features[within[1]], across[1].ravel(), outcomes]),
+            ]
+        )
+        pairs.sort(axis=0)
+        row, column = pairs[:, np.lexsort(pairs[::-1])]
         kinds = np.array(["constant", *(variable.kind for variable in self.variables)])
         owner = np.array([-1, *(variable.column for variable in self.variables)])
-        row, column = np.triu_indices(len(kinds))
-        public = self.public
         same = owner[row] == owner[column]
-        numeric = kinds[row] == "numeric"
+        square = same & (kinds[row] == "numeric")
         # Within one declared column only a number's square is neither public nor derived.
-        noisy = (~same | numeric) & ~(public[row] & public[column])
-        return row[noisy], column[noisy], (same & numeric)[noisy]
+        noisy = (~same | square) & ~(self.public[row] & self.public[column])
+        kind = np.select(
+            [square & self.outcome[column], square, self.outcome[row] | self.outcome[column]],
+            [Kind.OUTCOME_SQUARE, Kind.SQUARE, Kind.ASSOCIATION],
+            Kind.PRODUCT,
+        )
+        return row[noisy], column[noisy], kind[noisy]
 
     @cached_property
     def public(self) -> npt.NDArray[np.bool_]:
         """(p+1,) which entries of x are public: the constant, and the variables of public columns."""
         return np.array([True, *(variable.public for variable in self.variables)])
+
+    @cached_property
+    def outcome(self) -> npt.NDArray[np.bool_]:
+        """(p+1,) which entries of x are outcomes only."""
+        named = set(self.outcomes)
+        of_column = [column.name in named for column in self.columns]
+        return np.array([False, *(of_column[variable.column] for variable in self.variables)], np.bool_)
 
     @property
     def rows(self) -> Integers:
@@ -118,9 +161,14 @@ class Layout:
         return self._released[1]
 
     @property
-    def diagonal(self) -> npt.NDArray[np.bool_]:
-        """(E,) whether an entry is the square of a numeric variable, which takes less noise."""
+    def kinds(self) -> Integers:
+        """(E,) the `Kind` of each noisy entry."""
         return self._released[2]
+
+    @property
+    def diagonal(self) -> npt.NDArray[np.bool_]:
+        """(E,) whether an entry is the square of a feature that is a number, which takes less noise."""
+        return np.equal(self._released[2], Kind.SQUARE)
 
     @property
     def entries(self) -> int:
@@ -133,7 +181,7 @@ class Layout:
         square: float,
         exact: npt.NDArray[np.floating[Any]] | float = 0.0,
     ) -> npt.NDArray[np.float64]:
-        """The symmetric (p+1, p+1) matrix from its E noisy entries, the public ones and the derived ones.
+        """The symmetric (p+1, p+1) matrix from its E noisy entries, the public and the derived ones; no column is an outcome only.
 
         Args:
             values: (E,) noisy entries, any unit.

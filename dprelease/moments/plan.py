@@ -12,13 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from dprelease.errors import InvalidInput
-from dprelease.moments.layout import variables
+from dprelease.moments.layout import Integers, variables
 from dprelease.moments.ring import chunk_rows
 from dprelease.spec import ReleaseSpec
 
 COORDINATOR = ""
 """Stands for the coordinator as a dealer; no party can have this name."""
+
+EVERYBODY = -1
+"""Stands for the party that has the constant: each multiplies it with its own columns."""
 
 WORD_BYTES = 8
 SEED_BYTES = 32
@@ -73,8 +78,24 @@ class Plan:
 
     @cached_property
     def widths(self) -> dict[str, int]:
-        """d_j: variables of each party."""
-        return {part.party: len(variables(part.columns)) for part in self.spec.parties}
+        """d_j: variables of each party, and the constant element of a basis at its owner."""
+        owner = self.spec.basis_owner
+        return {part.party: len(variables(part.columns)) + (part.party == owner) for part in self.spec.parties}
+
+    @cached_property
+    def places(self) -> tuple[Integers, Integers]:
+        """For each entry of x = (1, z): the number of the party that has it, and its place among what that party multiplies.
+
+        The constant is `EVERYBODY`'s, but for the constant element of a basis, which is its owner's.
+        """
+        owner, local = [EVERYBODY], [0]
+        for number, (party, width) in enumerate(self.widths.items()):
+            first = party == self.spec.basis_owner
+            if first:
+                owner[0] = number
+            owner += [number] * (width - first)
+            local += range(first, width)
+        return np.array(owner), np.array(local)
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:

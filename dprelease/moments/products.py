@@ -13,6 +13,7 @@ Source: joint_moments.md "Protocol", steps 4 and 6; second_reading.md 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from dprelease.moments.plan import Pair, Plan
 from dprelease.moments.ring import SecretStream, Words, product
 
 Codes = npt.NDArray[np.int32]
+Integers = npt.NDArray[np.int64]
 
 
 def masked(codes: Codes, mask: bytes, plan: Plan) -> Iterator[Words]:
@@ -99,16 +101,52 @@ def second_half(codes: Codes, correction: Words, partner: Iterable[Words], plan:
     return total
 
 
-def own_moments(codes: Codes, plan: Plan) -> tuple[Words, Words]:
-    """(sums, squares) of our own variables: G 1^T Q, (d,), and Q^T Q, (d, d). They need nobody else."""
-    bits = plan.spec.grid_bits
-    squares = np.zeros((codes.shape[1], codes.shape[1]), np.uint64)
-    sums = np.zeros(codes.shape[1], np.int64)
-    for start in range(0, len(codes), plan.chunk_rows):
-        chunk = codes[start : start + plan.chunk_rows]
-        squares += product(chunk, chunk, left_bits=bits, right_bits=bits)
-        sums += chunk.sum(axis=0, dtype=np.int64)
-    return (sums << bits).view(np.uint64), squares
+@dataclass(frozen=True, eq=False)
+class OwnMoments:
+    """Exact moments of one party's d variables, of which f are features. They need nobody else.
+
+    Attributes:
+        outcome: (d,) which are outcomes only.
+        sums: (d,) G 1^T Q.
+        across: (f, d) products of the features with all.
+        squares: (d,) of all.
+    """
+
+    outcome: npt.NDArray[np.bool_]
+    sums: Words
+    across: Words
+    squares: Words
+
+    @classmethod
+    def of(cls, codes: Codes, outcome: npt.NDArray[np.bool_], plan: Plan) -> OwnMoments:
+        """O(n f d).
+
+        Args:
+            codes: (n, d).
+            outcome: (d,) which are outcomes only.
+            plan: of the spec.
+        """
+        bits, d = plan.spec.grid_bits, codes.shape[1]
+        across = np.zeros((int((~outcome).sum()), d), np.uint64)
+        sums, squares = np.zeros(d, np.int64), np.zeros(d, np.int64)
+        for start in range(0, len(codes), plan.chunk_rows):
+            chunk = codes[start : start + plan.chunk_rows]
+            across += product(np.ascontiguousarray(chunk[:, ~outcome]), chunk, left_bits=bits, right_bits=bits)
+            sums += chunk.sum(axis=0, dtype=np.int64)
+            squares += np.einsum("ij,ij->j", chunk, chunk, dtype=np.int64)
+        return cls(outcome, (sums << bits).view(np.uint64), across, squares.view(np.uint64))
+
+    def at(self, row: Integers, column: Integers) -> Words:
+        """Products of pairs of variables, of which one is a feature or both are the same."""
+        apart = self.outcome[row]
+        feature = np.cumsum(~self.outcome)[np.where(apart, column, row)] - 1
+        both = apart & self.outcome[column]
+        found: Words = (
+            self.across[np.where(both, 0, feature), np.where(apart, row, column)]
+            if len(self.across)
+            else self.squares[row]
+        )
+        return np.where(both, self.squares[row], found)
 
 
 def words(codes: npt.NDArray[np.int32]) -> Words:

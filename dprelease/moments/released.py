@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,23 +13,22 @@ import numpy.typing as npt
 
 from dprelease.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.layout import Layout, code, is_binary
+from dprelease.moments.layout import Integers, Kind, Layout, code, is_binary
 from dprelease.moments.ring import product
 from dprelease.moments.scales import released_sd
 
 Floats = npt.NDArray[np.float64]
+Indices = Sequence[int] | Integers
 
 PLAUSIBLE = 20
 """Noise standard deviations beyond the data's own range at which an entry counts as garbage (joint_moments.md step 9)."""
 
 
-def limits(layout: Layout, rows: int, grid_bits: int, scale: float, diagonal_scale: float, parties: int) -> list[int]:
+def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[Kind, float], parties: int) -> list[int]:
     """(E,) largest absolute value of each noisy entry that is not garbage: n G^2 + 20 standard deviations, exact."""
     whole = rows << (2 * grid_bits)
-    beyond = {
-        flag: int(PLAUSIBLE * released_sd(each, parties)) + 1 for flag, each in ((False, scale), (True, diagonal_scale))
-    }
-    return [whole + beyond[bool(flag)] for flag in layout.diagonal]
+    beyond = {int(kind): int(PLAUSIBLE * released_sd(scale, parties)) + 1 for kind, scale in scales.items()}
+    return [whole + beyond[int(kind)] for kind in layout.kinds]
 
 
 def add_up(blocks: Sequence[npt.NDArray[np.int64]], largest: Sequence[int]) -> npt.NDArray[np.int64]:
@@ -52,52 +52,40 @@ def add_up(blocks: Sequence[npt.NDArray[np.int64]], largest: Sequence[int]) -> n
     return signed
 
 
-@dataclass(frozen=True)
-class NoisyMoments:
-    """G + N in scaled units: sums over patients of x x^T, x = (1, z), plus privacy noise.
+class Moments(ABC):
+    """Sums over patients of products of variables, with privacy noise, in scaled units; index 0 is the constant.
 
     Attributes:
         layout: variables and entries.
-        gram: (p+1, p+1) symmetric; exact and derived entries filled in.
-        noise_sd: (p+1, p+1) standard deviation of the noise of each entry: 0 where it is exact, as between public variables; a
-            level's own entry repeats the noise of its entry with the constant, every other noisy entry above the diagonal is
-            independent.
         rows: n, patients.
     """
 
     layout: Layout
-    gram: Floats
-    noise_sd: Floats
     rows: int
 
-    @classmethod
-    def read(
-        cls,
-        layout: Layout,
-        values: npt.NDArray[np.int64],
-        rows: int,
-        grid_bits: int,
-        scale: float,
-        diagonal_scale: float,
-        parties: int,
-        public: npt.NDArray[np.int64] | int = 0,
-    ) -> NoisyMoments:
-        """From released integers.
+    @abstractmethod
+    def between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) sums of products of some variables with others.
 
-        Args:
-            layout: of the spec.
-            values: (E,) from `add_up`.
-            rows: n.
-            grid_bits: b.
-            scale: noise scale of each party's share.
-            diagonal_scale: the same for squares of numbers.
-            parties: m.
-            public: (a+1, a+1) from `public_gram`.
+        Raises:
+            InvalidInput: they are not released.
         """
-        unit = math.ldexp(1.0, -2 * grid_bits)
-        sd = np.where(layout.diagonal, released_sd(diagonal_scale, parties), released_sd(scale, parties))
-        gram = layout.matrix(values * unit, float(rows), public * unit)
-        return cls(layout, gram, layout.matrix(sd.astype(np.float64) * unit, 0.0), rows)
+
+    @abstractmethod
+    def noise_between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) standard deviations of their noise: 0 where they are exact.
+
+        Raises:
+            InvalidInput: they are not released.
+        """
+
+    @abstractmethod
+    def own(self, chosen: Indices) -> Floats:
+        """(c,) sums of squares."""
+
+    @abstractmethod
+    def noise_own(self, chosen: Indices) -> Floats:
+        """(c,) standard deviations of their noise."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,6 +110,83 @@ class NoisyMoments:
         return {name: _place(column, name, index) for column in self.layout.columns for name in column.released}
 
 
+@dataclass(frozen=True)
+class NoisyMoments(Moments):
+    """G + N in scaled units: sums over patients of x x^T, x = (1, z), plus privacy noise.
+
+    Attributes:
+        layout: variables and entries.
+        gram: (p+1, p+1) symmetric; exact and derived entries filled in.
+        noise_sd: (p+1, p+1) standard deviation of the noise of each entry: 0 where it is exact, as between public variables; a
+            level's own entry repeats the noise of its entry with the constant, every other noisy entry above the diagonal is
+            independent.
+        rows: n, patients.
+    """
+
+    layout: Layout
+    gram: Floats
+    noise_sd: Floats
+    rows: int
+
+    @classmethod
+    def read(
+        cls,
+        layout: Layout,
+        values: npt.NDArray[np.int64],
+        rows: int,
+        grid_bits: int,
+        scales: Mapping[Kind, float],
+        parties: int,
+        public: npt.NDArray[np.int64] | int = 0,
+    ) -> NoisyMoments:
+        """From released integers.
+
+        Args:
+            layout: of the spec, no column of it an outcome only.
+            values: (E,) from `add_up`.
+            rows: n.
+            grid_bits: b.
+            scales: noise scale of each party's share, by kind of entry.
+            parties: m.
+            public: (a+1, a+1) from `public_gram`.
+        """
+        unit = math.ldexp(1.0, -2 * grid_bits)
+        gram = layout.matrix(values * unit, float(rows), public * unit)
+        return cls(layout, gram, layout.matrix(noise_sd(layout, scales, parties) * unit, 0.0), rows)
+
+    def between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) sums of products."""
+        return crossed(self.gram, rows, columns)
+
+    def noise_between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) standard deviations of their noise."""
+        return crossed(self.noise_sd, rows, columns)
+
+    def own(self, chosen: Indices) -> Floats:
+        """(c,) sums of squares."""
+        return self.gram[chosen, chosen]
+
+    def noise_own(self, chosen: Indices) -> Floats:
+        """(c,) standard deviations of their noise."""
+        return self.noise_sd[chosen, chosen]
+
+
+def crossed(matrix: Floats, rows: Indices, columns: Indices) -> Floats:
+    """(r, c) entries of a matrix."""
+    return matrix[np.asarray(rows, np.int64)[:, None], np.asarray(columns, np.int64)]
+
+
+def noise_sd(layout: Layout, scales: Mapping[Kind, float], parties: int) -> Floats:
+    """(E,) standard deviation of each entry's noise, squared grid steps.
+
+    Args:
+        layout: of the spec.
+        scales: noise scale of each party's share, by kind of entry.
+        parties: m.
+    """
+    return np.array([released_sd(scales[kind], parties) for kind in Kind])[layout.kinds]
+
+
 def public_gram(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int64]:
     """(a+1, a+1) exact sums over patients of products of the constant and the public variables, squared grid steps.
 
@@ -130,9 +195,20 @@ def public_gram(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_
         columns: their declarations.
         grid_bits: b.
     """
-    constant = np.full((len(codes), 1), 1 << grid_bits, np.int32)
-    rows = np.hstack([constant, code(codes, columns)]) if columns else constant
+    rows = with_constant(codes, columns, grid_bits)
     return product(rows, rows, left_bits=grid_bits, right_bits=grid_bits).view(np.int64)
+
+
+def with_constant(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int32]:
+    """(n, a+1) the constant and the public variables on the grid.
+
+    Args:
+        codes: (n, d) codes of the public columns, as released.
+        columns: their declarations.
+        grid_bits: b.
+    """
+    constant = np.full((len(codes), 1), 1 << grid_bits, np.int32)
+    return np.hstack([constant, code(codes, columns)]) if columns else constant
 
 
 def _place(column: Column, released: str, places: dict[str, int]) -> tuple[int, float, float]:

@@ -22,9 +22,9 @@ from dprelease.approval import SignedApproval
 from dprelease.bounding import BoundedRows
 from dprelease.certificates import read_identity
 from dprelease.errors import IntegrityError, PeerUnavailable
+from dprelease.moments.basis import coded
 from dprelease.moments.dealing import Dealt
 from dprelease.moments.envelope import public_bytes
-from dprelease.moments.layout import code
 from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
 from dprelease.moments.plan import COORDINATOR, Pair, Plan
 from dprelease.moments.ring import Words
@@ -232,8 +232,7 @@ class Computation:
         return Finished(self._bounded(), halves, masks)
 
     def _variables(self) -> Codes:
-        bounded = self._bounded()
-        return code(bounded.codes, bounded.columns)
+        return coded(self._bounded(), self._plan.spec, self._party)
 
     def _frozen(self, kind: str, topic: str = "") -> bool:
         ours: tuple[Outgoing, ...] = self._folder.outgoing()

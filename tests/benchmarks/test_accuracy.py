@@ -100,10 +100,36 @@ def test_adassp_as_published_keeps_less_than_it_is_asked_for() -> None:
         assert 0.5 * budget.epsilon < _adassp.published_epsilon(budget.epsilon, budget.delta) < budget.epsilon
 
 
-def test_adassp_spends_its_budget_on_the_noise_of_the_gram_matrix_and_the_eigenvalue(redbook: Problem) -> None:
+def test_what_recalibrated_adassp_releases_moves_no_further_than_its_noise_allows_for(redbook: Problem) -> None:
+    """Rows of four signs reach all three bounds, and rows within the box do not pass them."""
+    signs = np.array([(1.0, *signs) for signs in itertools.product((-1.0, 1.0), repeat=3)])
+    inner = np.column_stack([np.ones(40), np.random.default_rng(9).uniform(-1, 1, (40, 3))])
+    squares, products, curves = [], [], []
+    for a, b in itertools.product([*signs, *inner], repeat=2):
+        change = np.outer(a, a) - np.outer(b, b)
+        squares.append((np.triu(change) ** 2).sum())
+        products.append(np.linalg.norm(a + b))  # outcomes 1 and -1
+        curves.append(np.abs(np.linalg.eigvalsh(change)).max())
+    assert max(squares) == pytest.approx(4**2)
+    assert max(products) == pytest.approx(2 * math.sqrt(4))
+    assert max(curves) == pytest.approx(4)
+    assert _adassp.squared_norm(redbook.layout, "children") == 9
+
+
+def test_recalibrated_adassp_gives_each_release_a_third_of_its_budget(redbook: Problem) -> None:
+    """Of little noise: variances of the models follow from the scales 9 of X^T X and 6 of X^T y, times sqrt(3) / mu."""
+    mu = 1e6
+    models = _adassp.adassp(redbook, "age", mu, 1e-6, 4000, np.random.default_rng(1))
+    inverse = np.linalg.inv(redbook.regression("age", redbook.variables).gram * redbook.rows)
+    noise = _covariance(models.mean(axis=0), 1.0, cross=6 / 9, square=1.0) * 81 * 3 / mu**2
+    expected = np.diag(inverse @ noise @ inverse)
+    assert np.var(models, axis=0) == pytest.approx(expected, rel=5 * math.sqrt(2 / 4000), abs=0)
+
+
+def test_joint_adassp_spends_its_budget_on_the_noise_of_the_gram_matrix_and_the_eigenvalue(redbook: Problem) -> None:
     """Differences of models are linear in small noise: their variances follow from its scale."""
     mu, ridge = 1e6, _adassp.Ridge(0.36, intercept=True)
-    models = _adassp.adassp(redbook, "age", mu, 1e-6, ridge, 4000, np.random.default_rng(1))
+    models = _adassp.joint_adassp(redbook, "age", mu, 1e-6, ridge, 4000, np.random.default_rng(1))
     regression = redbook.regression("age", redbook.variables)
     gram = regression.gram * redbook.rows
     sd = 10 / (mu * 0.8)  # nine unit boxes and the constant; a part of 0.36 of mu^2 is the eigenvalue's
@@ -114,10 +140,13 @@ def test_adassp_spends_its_budget_on_the_noise_of_the_gram_matrix_and_the_eigenv
     assert found == pytest.approx(np.diag(inverse @ expected @ inverse), rel=5 * math.sqrt(2 / 4000), abs=0)
 
 
-def _covariance(model: Floats, sd: float) -> Floats:
-    """Of N_xy - N_xx w for nine columns, eight of them features beside the constant."""
+def _covariance(model: Floats, sd: float, cross: float = 1.0, square: float = 1 / math.sqrt(6)) -> Floats:
+    """Of N_xy - N_xx w for nine columns, eight of them features beside the constant.
+
+    Scales are `sd` of products of features, and relative to that `cross` of X^T y and `square` of squares.
+    """
     size = len(model)
-    total = np.eye(size)  # noise of X^T y
+    total = np.eye(size) * cross**2
     for i, j in itertools.combinations_with_replacement(range(size), 2):
         if i == j == 0:
             continue
@@ -125,13 +154,17 @@ def _covariance(model: Floats, sd: float) -> Floats:
         effect[i] += model[j]
         if i != j:
             effect[j] += model[i]
-        total += np.outer(effect, effect) * (1 / 6 if i == j else 1.0)
+        total += np.outer(effect, effect) * (square**2 if i == j else 1.0)
     return total * sd**2
 
 
-@pytest.mark.parametrize("ridge", _adassp.RIDGES)
-def test_adassp_without_noise_is_least_squares(redbook: Problem, ridge: _adassp.Ridge) -> None:
-    models = _adassp.adassp(redbook, "children", NO_NOISE, 1e-6, ridge, 2, np.random.default_rng(1))
+@pytest.mark.parametrize("ridge", [None, *_adassp.RIDGES])
+def test_adassp_without_noise_is_least_squares(redbook: Problem, ridge: _adassp.Ridge | None) -> None:
+    random = np.random.default_rng(1)
+    if ridge is None:
+        models = _adassp.adassp(redbook, "children", NO_NOISE, 1e-6, 2, random)
+    else:
+        models = _adassp.joint_adassp(redbook, "children", NO_NOISE, 1e-6, ridge, 2, random)
     regression = redbook.regression("children", redbook.variables)
     assert regression.score(models) == pytest.approx(regression.best(), abs=1e-6)
 

@@ -78,9 +78,23 @@ def test_a_library_release_with_hardly_any_noise_finds_the_models_of_the_table()
     table = random.uniform(-1, 1, (300, 3))
     table[:, 2] = table[:, :2] @ weights
     parties = declared([1, 1, 1], -1.0)
-    for found in (default_model(table, parties, 300.0), moments_model(table, parties, 300.0)):
+    models = (
+        default_model(table, parties, 300.0),
+        default_model(table, parties, 300.0, {"x2": 5}),
+        moments_model(table, parties, 300.0),
+    )
+    for found in models:
         np.testing.assert_allclose(found[1], weights, atol=0.05)
         assert abs(found[0]) < 0.05
+
+
+def test_an_outcome_that_is_weighed_gets_the_recommended_weight_and_less_noise_than_its_neighbours() -> None:
+    parties = declared([3, 3, 3, 3, 3], -1.0)
+    plain, weighed = Blocks(200_000, parties, 1.0), Blocks.for_outcome(200_000, parties, 1.0)
+    assert weighed.weights == {"x14": 2}
+    grown = (4 + 4 + 4 * 4) / 12
+    np.testing.assert_allclose(weighed.variance[:12], plain.variance[:12])
+    np.testing.assert_allclose(weighed.variance[12:], plain.variance[12:] * grown / np.array([1, 1, 4]))
 
 
 def test_noise_as_published_that_breaks_the_target_is_refused() -> None:

@@ -80,6 +80,25 @@ def test_nothing_is_stored_and_nobody_is_called(
         assert tx.releases.all() == ()
 
 
+@pytest.mark.parametrize("outcomes", [["age"], ["sex", "glucose"]])
+def test_outcomes_are_fitted_on_the_features_alone(office: Office, study: Path, outcomes: list[str]) -> None:
+    study.write_text(f'mechanism = "moments"\noutcomes = {json.dumps(outcomes)}\n{STUDY}')
+    shown = run(str(study), "--dry-run")
+    assert shown.exit_code == 0, shown.output
+    assert f"outcomes only: {', '.join(outcomes)}" in shown.stdout
+    assert "Products of two outcomes are not released." in shown.stdout
+    found = json.loads(run(str(study), "--dry-run", "--json").stdout)
+    features = {"age": ["sex=male", "sex=other", "glucose"], "glucose": ["age"]}
+    assert (found["fit"]["target"], found["fit"]["features"]) == (outcomes[-1], features[outcomes[-1]])
+    created = run(str(study))
+    assert f"dealer coordinator, outcomes only: {', '.join(outcomes)}" in created.stdout
+    assert f"plan: d = {found['plan'].split()[2]} features" in created.stdout
+    digest = created.stdout.split()[1]
+    shown = CliRunner().invoke(main, ["release", "show", digest, "--json"])
+    assert json.loads(shown.stdout)["outcomes"] == outcomes
+    assert found["verified"]
+
+
 @pytest.mark.parametrize("mechanism", ["mixed", "rows", "moments"])
 def test_the_report_says_what_the_release_would(office: Office, study: Path, mechanism: str) -> None:
     study.write_text(f'mechanism = "{mechanism}"\n{STUDY}')

@@ -19,9 +19,10 @@ from dprelease.errors import Conflict, InvalidInput, SpecRefused
 from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import JointMoments
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
-from dprelease.spec import JointMoments, ReleaseSpec
+from dprelease.spec import ReleaseSpec
 from tests.coordinator.office import COLUMNS, NOW, RUN_TIME, Office, catalogue, request
 
 SMOKER = CategoricalColumn(name="smoker", levels=("yes",))

@@ -56,9 +56,12 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("outcomes", ["", 'outcomes = ["sex"]\n'])
 @pytest.mark.parametrize("mechanism", ["mixed", "rows", "moments"])
-def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, mechanism: str) -> None:
-    study.write_text(f'mechanism = "{mechanism}"\n' + STUDY)
+def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, mechanism: str, outcomes: str) -> None:
+    if outcomes and mechanism != "moments":
+        return
+    study.write_text(f'mechanism = "{mechanism}"\n' + outcomes + STUDY)
     planned = json.loads(run("plan", str(study), "--json").stdout)
     made = run("release", "create", str(study), "--json")
     assert made.exit_code == 0, made.output
@@ -70,6 +73,33 @@ def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, 
     assert planned["releases"]["mixed"]["k"] == (
         spec.mixing.outputs if spec.mixing else planned["releases"]["mixed"]["k"]
     )
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_so_it_is_with_weights(office: Office, study: Path, mechanism: str) -> None:
+    study.write_text(f'mechanism = "{mechanism}"\nweights = {{ glucose = 2 }}\n' + STUDY)
+    planned = json.loads(run("plan", str(study), "--json").stdout)
+    made = run("release", "create", str(study))
+    assert made.exit_code == 0, made.output
+    assert ", weights glucose = 2" in made.stdout
+    with office.store.reading() as tx:
+        spec: ReleaseSpec = tx.releases.all()[0].read_spec()
+    charged = {name: Fraction(text) for name, text in planned["releases"][mechanism]["charged_mu2"].items()}
+    assert charged == {part.party: part.mu2 for part in guarantee(spec).parties}
+    assert planned["weights"] == spec.weights == {"glucose": 2}
+
+
+def test_a_weight_for_the_outcome_is_advised(office: Office) -> None:
+    arguments = ("--rows", "200000", "--parties", "3,3,3", "--epsilon", "1", "--delta", "1e-6")
+    shown, found = run("plan", *arguments), json.loads(run("plan", *arguments, "--json").stdout)
+    assert found["recommended_weight"] == json.loads(run("plan", *arguments, "--weight", "x9=5", "--json").stdout).get(
+        "recommended_weight"
+    )
+    assert found["recommended_weight"]["weight"] > 1
+    assert f"weights = {{ x9 = {found['recommended_weight']['weight']} }} the error of this fit" in shown.stdout
+    assert json.loads(run("plan", *arguments, "--mechanism", "moments", "--json").stdout)["recommended_weight"] is None
+    given = run("plan", *arguments, "--weight", "x1=2", "--weight", "x9=3")
+    assert "scope joint, weight of x1 2, weight of x9 3" in given.stdout
 
 
 def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office, study: Path) -> None:
@@ -117,6 +147,11 @@ def test_by_hand(office: Office, tmp_path: Path) -> None:
         ((*BY_HAND, "--target", "glucose"), "no such column: glucose"),
         (("STUDY", "--rows", "5", "--k", "3"), "the request says already what --rows, --k would say"),
         (("STUDY", "--features", "weight"), "no such column: weight"),
+        ((*BY_HAND, "--weight", "x1"), "'x1' is not a column and its weight, such as glucose=2"),
+        ((*BY_HAND, "--weight", "x1=two"), "'x1=two' is not a column and its weight"),
+        ((*BY_HAND, "--weight", "x1=0"), "must lie between 1 and 16, not 0"),
+        ((*BY_HAND, "--weight", "x10=2"), "no such column to weigh: x10"),
+        (("STUDY", "--weight", "age=2"), "the request says already what --weight would say"),
         (("missing.toml",), "cannot read missing.toml"),
     ],
 )
@@ -139,3 +174,21 @@ def test_requests_that_make_no_sense(office: Office, study: Path, old: str, new:
     result = run("plan", str(study))
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_outcomes_are_no_features_of_the_plan(office: Office, study: Path) -> None:
+    study.write_text('mechanism = "moments"\noutcomes = ["age"]\n' + STUDY)
+    planned = json.loads(run("plan", str(study), "--json").stdout)
+    assert (planned["outcome"], planned["features"], planned["outcomes_only"]) == ("age", ["sex", "glucose"], ["age"])
+    assert "in moments 1 columns are outcomes only" in run("plan", str(study)).stdout
+    refused = run("plan", str(study), "--target", "glucose", "--features", "age")
+    assert "age cannot be a feature: the release names it as an outcome" in refused.output
+    study.write_text('outcomes = ["age"]\n' + STUDY)
+    assert "outcomes belong to mechanism 'moments'" in run("plan", str(study)).output
+
+
+def test_outcomes_by_hand_are_the_last_columns(office: Office) -> None:
+    planned = json.loads(run("plan", *BY_HAND, "--outcomes", "3", "--json").stdout)
+    assert (planned["outcome"], planned["outcomes_only"]) == ("x9", ["x7", "x8", "x9"])
+    assert planned["features"] == [f"x{place}" for place in range(1, 7)]
+    assert "a fit needs an outcome" in run("plan", *BY_HAND, "--outcomes", "9").output

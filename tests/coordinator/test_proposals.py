@@ -81,6 +81,29 @@ def test_rows_need_no_mixing(office: Office) -> None:
     assert made.spec.anchor_weight == "0"
 
 
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_weights_of_a_request_are_in_the_spec_and_its_noise_follows(office: Office, mechanism: str) -> None:
+    made = propose(office, mechanism=mechanism, weights={"glucose": 3, "age": 1})
+    spec = made.spec
+    assert {part.party: part.weights for part in spec.parties} == {"north": (), "south": (3,)}
+    assert made.guarantee == check_spec(spec)
+    assert made.guarantee.joint_epsilon == pytest.approx(1.0, rel=1e-6)
+    # Shares of a joint target go with weighted sensitivities: 4 + 2 of the north's, 9 * 4 of the south's.
+    assert float(made.guarantee.party("south").mu2 / made.guarantee.joint_mu2) == pytest.approx(36 / 42, rel=1e-4)
+    if mechanism == "mixed":
+        assert made.plan == plan_mixing(1000, COLUMNS, spec.target, weights={"glucose": 3})
+
+
+def test_weights_of_1_change_no_byte(office: Office) -> None:
+    fixed = {"k": 10, "rho": "1/10"}
+    with office.store.reading() as tx:
+        one, other = (
+            make_proposal(request(**fixed, **more), "Trio", tx.members, NOW, draw=lambda size: b"\x07" * size).spec
+            for more in ({}, {"weights": {"age": 1}})
+        )
+    assert one.to_bytes() == other.to_bytes()
+
+
 def test_rows_per_subject_multiplies_mu(office: Office) -> None:
     single = propose(office, k=10, rho="1/10").spec
     office.report(catalogue("north", rows_per_subject=3), catalogue("south", rows_per_subject=3))
@@ -119,6 +142,11 @@ def test_a_per_party_target_bounds_each_block(office: Office) -> None:
         ({"rho": "1/0"}, "is not a number"),
         ({"mechanism": "rows", "k": 10}, "k and rho belong to mechanism 'mixed'"),
         ({"mechanism": "rows", "rho": "1/10"}, "k and rho belong to mechanism 'mixed'"),
+        ({"weights": {"weight": 2}}, "no such column to weigh: weight; there are age, sex, glucose"),
+        ({"weights": {"age": 0}}, "weights.age"),
+        ({"weights": {"age": 17}}, "weights.age"),
+        ({"weights": {"age": 1.5}}, "weights.age"),
+        ({"mechanism": "moments", "weights": {"age": 2}}, "weights belong to mechanisms 'mixed' and 'rows'"),
         ({"mechanism": "magic"}, "mechanism"),
         ({"scope": "everywhere"}, "scope"),
         ({"grid_bits": 40}, "grid_bits"),

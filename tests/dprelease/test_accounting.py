@@ -102,6 +102,46 @@ def test_wider_declared_bounds_do_not_ride_on_old_noise() -> None:
         check_spec(spec.model_copy(update={"parties": (wider, *spec.parties[1:])}))
 
 
+def weighing(spec: ReleaseSpec, *weights: tuple[int, ...]) -> ReleaseSpec:
+    parts = zip(spec.parties, weights, strict=True)
+    return spec.model_copy(update={"parties": tuple(part.model_copy(update={"weights": w}) for part, w in parts)})
+
+
+@pytest.mark.parametrize(
+    ("forged", "party"),
+    [
+        (weighing(build_spec(), (2, 1), ()), "north"),
+        (weighing(build_spec(), (), (2,)), "south"),
+        (weighing(build_spec(weights={"age": 2}), (3, 1), ()), "north"),
+        (weighing(build_spec(weights={"age": 2}), (), ()), "north"),
+        (weighing(build_spec(weights={"age": 2}), (1, 2), ()), "north"),
+    ],
+)
+def test_other_weights_do_not_ride_on_old_noise(forged: ReleaseSpec, party: str) -> None:
+    with pytest.raises(SpecRefused, match=f"{party}: the noise scales are not those"):
+        check_spec(forged)
+
+
+@pytest.mark.parametrize("scope", ["joint", "per-party"])
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_weights_move_noise_between_columns_within_the_same_target(scope: str, mechanism: str) -> None:
+    plain, weighed = (
+        check_spec(build_spec(scope=scope, mechanism=mechanism, grid_bits=14, weights=weights))
+        for weights in (None, {"glucose": 4})
+    )
+    assert weighed.joint_epsilon <= plain.joint_epsilon * (1 + 1e-9)
+    assert float(weighed.joint_mu2) == pytest.approx(float(plain.joint_mu2), rel=1e-4)
+    if scope == "joint":  # shares go with weighted sensitivities: 4 + 2 of the north's, 16 * 4 of the south's
+        assert float(weighed.party("south").mu2 / weighed.joint_mu2) == pytest.approx(64 / 70, rel=1e-4)
+
+
+def test_weighted_integers_must_stay_exact_too() -> None:
+    sound = {"rows": 1 << 26, "epsilon": 10.0, "grid_bits": 24, "anchor_weight": "1/2"}
+    check_spec(build_spec(**sound, weights={"glucose": 7}))
+    with pytest.raises(SpecRefused, match="could reach 2\\^53"):
+        check_spec(build_spec(**sound, weights={"glucose": 8}))
+
+
 @pytest.mark.parametrize("subject_rows", [2, 3])
 def test_more_rows_for_each_subject_do_not_ride_on_old_noise(subject_rows: int) -> None:
     with pytest.raises(SpecRefused, match="noise scales are not those"):

@@ -74,6 +74,8 @@ def test_a_share_that_is_none(signal: float) -> None:
         ({"features": ()}, "at least one other column"),
         ({"features": ("age", "glucose")}, "at least one other column"),
         ({"features": ("age", "age")}, "each named once"),
+        ({"outcomes": ("age",)}, "age cannot be a feature: the release names it as an outcome"),
+        ({"outcomes": ("weight",)}, "no such column: weight"),
         ({"rows": 0}, "must be positive"),
         ({"spread": 0.0}, "in \\(0, 1\\]"),
         ({"spread": 1.5}, "in \\(0, 1\\]"),
@@ -110,6 +112,8 @@ def test_widths_that_are_none(widths: str) -> None:
 def test_outcome_and_features_as_asked_for() -> None:
     assert chosen(PARTIES, None, None) == ("glucose", ("age", "sex", "stage"))
     assert chosen(PARTIES, "sex", "2") == ("sex", ("age", "stage"))
+    assert chosen(PARTIES, "sex", None, ("sex", "glucose")) == ("sex", ("age", "stage"))
+    assert chosen(PARTIES, None, None, ("glucose", "sex")) == ("sex", ("age", "stage"))
     assert chosen(PARTIES, "sex", "glucose, age") == ("sex", ("glucose", "age"))
     with pytest.raises(InvalidInput, match="3 columns besides glucose"):
         chosen(PARTIES, None, "4")

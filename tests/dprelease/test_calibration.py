@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.bounding import RawColumn, bound
+from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.calibration import GRID_VARIANCE, budget, party_noise, root_up, shares, spent
 from dprelease.columns import Column, NumericColumn
 from dprelease.gaussian import mu_of
 from dprelease.mixing import BernoulliMixing
-from dprelease.privatize import integer_query
+from dprelease.privatize import integer_query, weighted
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec, Target
 from tests.support.specs import SEED, build_spec, categorical, numeric, random_raw
@@ -131,7 +131,10 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "numbers": numerics(3),
     "both kinds": (numeric("age", 20.0, 100.0), categorical("sex", "f", "m"), categorical("stage", "I", "II", "III")),
     "one category": (categorical("smoker", "yes"),),
+    "numbers, weighed": numerics(3),
+    "both kinds, weighed": (numeric("age", 20.0, 100.0), categorical("sex", "f", "m"), categorical("stage", "I", "II")),
 }
+WEIGHTS = {"numbers, weighed": {"x1": 2, "x2": 16}, "both kinds, weighed": {"sex": 3, "age": 2}}
 SETTINGS = [("mixed", "1/10"), ("mixed", "3/10"), ("mixed", "0"), ("rows", "0")]
 
 
@@ -144,6 +147,7 @@ def small_spec(columns: str, mechanism: str, weight: str, subject_rows: int, eps
         anchor_weight=weight,
         rows_per_subject=subject_rows,
         epsilon=epsilon,
+        weights=WEIGHTS.get(columns),
     )
 
 
@@ -169,7 +173,9 @@ def cost_of_replacing(
     before, after = base.copy(), base.copy()
     before[where] = bound(old, columns, spec.grid_bits)
     after[where] = bound(new, columns, spec.grid_bits)
-    return price(spec, integer_query(after, spec) - integer_query(before, spec))
+    weighed = (weighted(BoundedRows(codes, columns, spec.grid_bits), spec, "a") for codes in (before, after))
+    first, second = (integer_query(codes, spec) for codes in weighed)
+    return price(spec, second - first)
 
 
 def adversarial(columns: tuple[Column, ...], rows: int, generator: np.random.Generator) -> dict[str, RawColumn]:

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dprelease.bounding import bound
-from dprelease.columns import CategoricalColumn, NumericColumn, released_names, squared_sensitivity
+from dprelease.columns import (
+    CategoricalColumn,
+    NumericColumn,
+    check_weights,
+    private_weights,
+    released_names,
+    squared_sensitivity,
+    weights_of,
+)
+from dprelease.errors import InvalidInput
 from tests.support.specs import categorical, numeric
 
 
@@ -87,6 +96,36 @@ def test_sensitivity_is_four_for_a_number_and_two_for_a_category(numerics: int, 
         categorical(f"c{i}", *"abcdefg"[: i + 1]) for i in range(categoricals)
     )
     assert squared_sensitivity(columns) == 4 * numerics + 2 * categoricals
+
+
+SHOWN = numeric("seen").model_copy(update={"public": True})
+WEIGHED = (numeric("age"), categorical("sex", "f", "m"), SHOWN)
+
+
+def test_weights_are_listed_only_where_one_is_not_1() -> None:
+    assert weights_of(WEIGHED, {"sex": 3, "elsewhere": 2}) == (1, 3, 1)
+    assert weights_of(WEIGHED, {"age": 1, "elsewhere": 2}) == weights_of(WEIGHED, {}) == ()
+
+
+def test_a_weight_counts_squared_and_for_every_level() -> None:
+    assert squared_sensitivity(WEIGHED, (2, 3, 1)) == 4 * 4 + 9 * 2
+    assert private_weights(WEIGHED, (2, 3, 1)).tolist() == [2, 3, 3, 3]
+    assert private_weights(WEIGHED, ()).tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"weight": 2}, "no such column to weigh: weight; there are age, sex, seen"),
+        ({"seen": 2}, "seen is public and gets no noise"),
+        ({"age": 0}, "between 1 and 16, not 0"),
+        ({"age": 17}, "between 1 and 16, not 17"),
+    ],
+)
+def test_weights_that_no_release_has_are_refused(chosen: dict[str, int], message: str) -> None:
+    check_weights(WEIGHED, {"age": 16, "seen": 1})
+    with pytest.raises(InvalidInput, match=message):
+        check_weights(WEIGHED, chosen)
 
 
 @given(st.integers(1, 6), st.data())

@@ -89,11 +89,13 @@ def own_entries(v: float) -> np.ndarray:
     return np.array(found, dtype=float)
 
 
-def test_formula_2_is_exact_to_first_order() -> None:
+@pytest.mark.parametrize("outcome_noise", [1.0, 3.0])
+def test_formula_2_is_exact_to_first_order(outcome_noise: float) -> None:
     """Every noisy entry by itself, under every choice of the weights' signs."""
     layout = Layout(COLUMNS)
     v = float(sensitivity(layout.variables).diagonal_weight)
     unit = np.where(layout.diagonal, 1 / math.sqrt(v), 1.0)
+    unit[layout.cols == USED[-1]] = outcome_noise
     moves = [layout.matrix(unit * row, 0.0)[np.ix_(USED, USED)] for row in np.eye(layout.entries)]
     variances = []
     for signs in product((-1, 1), repeat=5):
@@ -102,7 +104,7 @@ def test_formula_2_is_exact_to_first_order() -> None:
         off = np.array([move @ u for move in moves])[:, :-1]
         variances.append(((off[:, 1:] - ASSUMED.mean * off[:, :1]) ** 2).sum(axis=0))
     expected = (np.mean(variances, axis=0) / ASSUMED.free).sum()
-    assert moments_error(ASSUMED, 1.0, own_entries(v)) == pytest.approx(expected, rel=1e-12)
+    assert moments_error(ASSUMED, 1.0, own_entries(v), outcome_noise) == pytest.approx(expected, rel=1e-12)
 
 
 def test_formula_2_is_the_error_of_the_inverted_noisy_matrix() -> None:
@@ -118,7 +120,7 @@ def test_formula_2_is_the_error_of_the_inverted_noisy_matrix() -> None:
         found = np.linalg.solve(moments[:-1, :-1], moments[:-1, -1])[1:]
         covariance = truth(weights, ASSUMED)[1:-1, 1:-1] - np.outer(ASSUMED.mean, ASSUMED.mean)
         errors.append((found - weights) @ covariance @ (found - weights))
-    predicted = moments_error(ASSUMED, noise, own_entries(v))
+    predicted = moments_error(ASSUMED, noise, own_entries(v), noise)
     assert np.mean(errors) == pytest.approx(predicted, rel=0.1)  # standard error 3 %
 
 
@@ -126,7 +128,7 @@ def test_formula_2_of_even_features() -> None:
     assumed, noise, v = even(8, 0.5), 0.003, 6.0
     length = float(assumed.squares.sum())
     expected = (noise / EVEN_SPREAD) ** 2 * (8 + (7 + 1 / v) * length)
-    assert moments_error(assumed, noise, np.full(8, 1 / v)) == pytest.approx(EVEN_SPREAD * expected)
+    assert moments_error(assumed, noise, np.full(8, 1 / v), noise) == pytest.approx(EVEN_SPREAD * expected)
 
 
 def test_formula_1_is_the_error_of_debiased_least_squares_for_features_that_differ() -> None:

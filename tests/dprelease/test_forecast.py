@@ -17,7 +17,8 @@ from dprelease.estimators._calibrated import calibrated
 from dprelease.estimators._rows import Rows
 from dprelease.estimators._shrinkage import shrunken
 from dprelease.forecast import HALF, epsilon_needed, forecast, mean_variance, proposed, rows_needed
-from dprelease.moments.layout import Layout
+from dprelease.moments.association import Moves
+from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.released import NoisyMoments
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.planning import plan_mixing
@@ -86,7 +87,13 @@ def fit_rows(where: Setting, moments: Floats, random: np.random.Generator) -> tu
 
 def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anchor: bool) -> tuple[float, Floats]:
     release = proposed(where)
-    variance = np.array([release.variance[name] for name, columns in where.parties.items() for _ in columns])
+    variance = np.array(
+        [
+            release.variance[name] / where.weights.get(column.name, 1) ** 2
+            for name, columns in where.parties.items()
+            for column in columns
+        ]
+    )
     rows[:, 1:] += random.normal(size=(len(rows), len(variance))) * np.sqrt(variance)
     released = Rows(
         ones=rows[:, 0],
@@ -146,6 +153,34 @@ def test_forecasts_are_what_simulated_releases_give(
     mechanism: Mechanism, widths: str, rows: int, epsilon: float, signal: float, draws: int, fit: Fit
 ) -> None:
     where = setting(mechanism, rows, widths, epsilon)
+    expected = forecast(where, signal)
+    assert HALF <= expected.kept < 0.999
+    error, r2 = simulated(where, signal, draws, fit)
+    assert error == pytest.approx(expected.coefficient_error, rel=WITHIN)
+    assert r2 == pytest.approx(expected.r2, rel=WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "widths", "scope", "epsilon", "rows", "signal", "draws", "fit", "weights"),
+    [
+        ("mixed", "2,2,2", "joint", 1.0, 150_000, 0.5, 120, fit_mixed, {"x6": 2}),
+        ("mixed", "3,3,3,3,3", "per-party", 1.0, 300_000, 0.9, 60, fit_mixed, {"x15": 2}),
+        ("mixed", "5,5,1", "joint", 1.0, 400_000, 0.5, 100, fit_mixed, {"x11": 3, "x2": 2}),
+        ("rows", "2,2,2", "joint", 20.0, 20_000, 0.3, 40, fit_rows, {"x6": 2}),
+    ],
+)
+def test_forecasts_with_weights_are_what_simulated_releases_give(
+    mechanism: Mechanism,
+    widths: str,
+    scope: str,
+    epsilon: float,
+    rows: int,
+    signal: float,
+    draws: int,
+    fit: Fit,
+    weights: dict[str, int],
+) -> None:
+    where = setting(mechanism, rows, widths, epsilon, scope=scope, weights=weights)
     expected = forecast(where, signal)
     assert HALF <= expected.kept < 0.999
     error, r2 = simulated(where, signal, draws, fit)
@@ -222,6 +257,77 @@ def test_prices_and_noise_are_those_of_the_spec_to_the_last_digit(mechanism: Mec
         else:
             variance = (spec.noise_of(name).scale / 2**14) ** 2
         assert release.variance[name] == pytest.approx(variance)
+
+
+def test_prices_and_noise_of_outcomes_apart_are_those_of_the_spec() -> None:
+    target = Target(scope="joint", epsilon=0.7, delta=1e-6)
+    where = Setting(5000, MIXED_KINDS, target, "moments", "glucose", ("age",), outcomes=("glucose", "stage"))
+    spec = build_spec(
+        MIXED_KINDS, mechanism="moments", rows=5000, epsilon=0.7, delta=1e-6, grid_bits=16, outcomes=where.outcomes
+    )
+    release, moments = proposed(where), spec.moments
+    assert moments is not None
+    assert moments.association is not None
+    assert release.prices == {part.party: part.mu2 for part in guarantee(spec).parties}
+    found = [(scale / 4**16 / 5000) ** 2 * 2 for scale in (moments.scale, moments.association.scale)]
+    assert [release.variance["south"], release.association] == pytest.approx(found)
+    # age and both sexes are features; glucose and the four stages are outcomes
+    assert mean_variance(where, release) == pytest.approx((3 * found[0] + 5 * found[1]) / 8)
+
+
+@pytest.mark.parametrize(("public", "terms"), [("north", {"basis": "orthonormal"}), ("south", {"norm": 0.5})])
+def test_prices_with_a_basis_or_a_stated_norm_are_those_of_the_spec(public: str, terms: dict[str, Any]) -> None:
+    target = Target(scope="joint", epsilon=0.7, delta=1e-6)
+    parties = {
+        name: tuple(column.model_copy(update={"public": name == public}) for column in columns)
+        for name, columns in MIXED_KINDS.items()
+    }
+    basis, norm2 = terms.get("basis", "columns"), Fraction(terms["norm"]) if "norm" in terms else None
+    outcomes = ("glucose", "stage")
+    where = Setting(
+        5000, parties, target, "moments", "glucose", ("age",), outcomes=outcomes, basis=basis, public_norm2=norm2
+    )
+    spec = build_spec(
+        parties,
+        mechanism="moments",
+        rows=5000,
+        epsilon=0.7,
+        delta=1e-6,
+        grid_bits=16,
+        outcomes=outcomes,
+        basis=basis,
+        public_norm2=norm2,
+        guarantee="label-DP" if public == "north" else "feature-DP",
+    )
+    assert proposed(where).prices == {part.party: part.mu2 for part in guarantee(spec).parties}
+
+
+def fit_apart(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+    """Least squares on moments whose only outcome is apart."""
+    release, d = proposed(where), len(moments) - 1
+    layout = Layout(where.columns, where.outcomes)
+    sd = where.rows * np.sqrt(
+        np.where(layout.kinds == Kind.ASSOCIATION, release.association, release.variance["party1"])
+    )
+    sd[layout.diagonal] /= math.sqrt(float(Moves.of(layout).diagonal_weight))
+    noisy = moments.copy()
+    noisy[layout.rows, layout.cols] += sd * random.normal(size=layout.entries) / where.rows
+    noisy[layout.cols, layout.rows] = noisy[layout.rows, layout.cols]
+    found = np.linalg.solve(noisy[:d, :d], noisy[:d, d])
+    return float(found[0]), found[1:]
+
+
+@pytest.mark.parametrize(("widths", "rows", "signal"), [("5,5,1", 10_000, 0.3), ("1,2,1", 5_000, 0.5)])
+def test_forecasts_with_an_outcome_apart_are_what_simulated_releases_give(
+    widths: str, rows: int, signal: float
+) -> None:
+    usual = setting("moments", rows, widths)
+    where = replace(usual, outcomes=(usual.outcome,))
+    expected = forecast(where, signal)
+    assert HALF <= expected.kept < 0.999
+    error, r2 = simulated(where, signal, 150, fit_apart)
+    assert error == pytest.approx(math.sqrt(expected.error_ratio), rel=WITHIN)
+    assert r2 == pytest.approx(expected.r2, rel=WITHIN)
 
 
 def test_k_and_rho_may_be_given() -> None:

@@ -46,6 +46,15 @@ def test_a_per_party_target_averages_the_parties_own_noise_over_columns() -> Non
 
 
 @pytest.mark.parametrize("scope", ["joint", "per-party"])
+def test_weights_count_squared_in_what_a_party_needs_and_divide_the_columns_noise(scope: str) -> None:
+    plan = plan_mixing(1000, PARTIES, target(scope), weights={"y": 3, "sex": 2})
+    a, b = 12, 9 * 4 + 4 * 2
+    first, second = (a + b, a + b) if scope == "joint" else (a, b)
+    mean = (3 * first + second * (1 / 9 + 3 / 4)) / P / mu_of(1.0, 1e-5) ** 2
+    assert plan.noise_variance == pytest.approx(mean, rel=1e-12)
+
+
+@pytest.mark.parametrize("scope", ["joint", "per-party"])
 def test_noise_is_averaged_over_private_columns_only(scope: str) -> None:
     shown = numeric("seen").model_copy(update={"public": True})
     beside = plan_mixing(1000, {"a": PARTIES["a"], "c": (shown,)}, target(scope))

@@ -10,7 +10,7 @@ from dprelease.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mixing import BernoulliMixing
 from dprelease.noise import SecureNoise
-from dprelease.privatize import integer_query, privatize
+from dprelease.privatize import integer_query, privatize, weighted
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 from tests.support.noise import RecordingNoise, ZeroNoise
@@ -103,6 +103,28 @@ def test_the_rows_themselves_are_left_alone() -> None:
     before = bounded.digest()
     privatize(bounded, ANCHORED, "north", RecordingNoise())
     assert bounded.digest() == before
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_codes_are_weighed_before_the_query_and_noise_is_the_same_for_all(mechanism: str) -> None:
+    spec = build_spec(mechanism=mechanism, weights={"sex": 16, "glucose": 3}, grid_bits=24)
+    bounded, noise = random_rows(spec, "north"), RecordingNoise()
+    block = privatize(bounded, spec, "north", noise)
+    assert np.array_equal(weighted(bounded, spec, "north"), bounded.codes.astype(np.int64) * [1, 16, 16, 16])
+    declared = spec.noise_of("north")
+    scales = [declared.scale] if declared.anchor_scale is None else [declared.scale, declared.anchor_scale]
+    assert [draw.scale for draw in noise.draws] == scales
+    exact = integer_query(bounded.codes, spec) * [1, 16, 16, 16]
+    assert np.array_equal(block.values - exact, np.vstack([draw.values for draw in reversed(noise.draws)]))
+
+
+def test_public_columns_are_not_weighed() -> None:
+    parties = {"north": (numeric("age", public=True), numeric("bmi")), "south": (numeric("glucose"),)}
+    spec = build_spec(parties, weights={"bmi": 2})
+    bounded = random_rows(spec, "north")
+    block = privatize(bounded, spec, "north", ZeroNoise())
+    assert np.array_equal(block.public, bounded.public)
+    assert np.array_equal(block.values, 2 * integer_query(bounded.private, spec))
 
 
 def refused_without_noise(bounded: BoundedRows, spec: ReleaseSpec, party: str, sentence: str) -> None:

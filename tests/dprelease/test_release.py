@@ -24,7 +24,10 @@ SPECS = {
     "light anchor": build_spec(anchor_weight="1/50", grid_bits=16),
     "plain": build_spec(anchor_weight="0"),
     "rows": build_spec(mechanism="rows"),
+    "weighed": build_spec(weights={"sex": 3, "glucose": 2}),
+    "weighed rows": build_spec(mechanism="rows", weights={"age": 16}),
 }
+ANCHORED = {"anchored", "light anchor", "weighed"}
 
 
 def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
@@ -57,7 +60,7 @@ def test_without_noise_a_release_is_the_weighted_map_of_the_rows(name: str) -> N
     spec = SPECS[name]
     scaled = released(spec, ZeroNoise()).scaled()
     assert scaled.names == spec.released
-    assert (scaled.rows, scaled.anchor) == (40, name.endswith("anchor") or name == "anchored")
+    assert (scaled.rows, scaled.anchor) == (40, name in ANCHORED)
     np.testing.assert_allclose(scaled.values, weights(spec) @ data(spec), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(scaled.ones, weights(spec) @ np.ones(40), rtol=1e-12, atol=1e-12)
 
@@ -78,7 +81,7 @@ def test_noise_has_the_declared_scale_after_weighting(name: str) -> None:
         mixing_sd = noise.scale * math.sqrt((1 - rho) / spec.squared_norm()) / 2**spec.grid_bits
         if noise.anchor_scale is not None:
             assert noise.anchor_scale * math.sqrt(rho) / 2**spec.grid_bits == pytest.approx(mixing_sd, rel=1e-12)
-        expected += [mixing_sd] * len(part.released)
+        expected += [mixing_sd / spec.weights.get(column.name, 1) for column in part.columns for _ in column.released]
     np.testing.assert_allclose(scaled.noise_sd, expected, rtol=1e-12)
 
 
@@ -107,6 +110,20 @@ def test_anchor_and_mixing_rows_carry_equal_variance() -> None:
     # A mean of `draws` squared normals of variance 1 has standard error sqrt(2 / draws) = 0.0115.
     assert ratio.shape == (4,)
     assert np.abs(ratio - 1).max() < 5 * math.sqrt(2 / draws)
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_a_column_of_weight_w_has_w_times_less_noise(mechanism: str) -> None:
+    spec = build_spec(mechanism=mechanism, outputs=3, rows=12, weights={"age": 2, "glucose": 5})
+    quiet, noise, repeats = released(spec, ZeroNoise()).scaled(), SeededNoise(13), 400
+    errors = np.array([released(spec, noise).scaled().values - quiet.values for _ in range(repeats)])
+    variance = (errors**2).mean(axis=(0, 1))
+    draws = repeats * errors.shape[1]
+    # A joint target gives all columns the same noise but for their weights; a mean of `draws` squared normals of variance v
+    # has the standard error v sqrt(2 / draws).
+    unit = quiet.noise_sd[1]
+    np.testing.assert_allclose(quiet.noise_sd, unit / np.array([2, 1, 1, 1, 5]), rtol=1e-12)
+    assert np.abs(variance / quiet.noise_sd**2 - 1).max() < 5 * math.sqrt(2 / draws)
 
 
 @pytest.mark.parametrize("name", SPECS)

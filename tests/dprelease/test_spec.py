@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import InvalidInput
-from dprelease.spec import JointMoments, Mixing, ReleaseSpec, Target, instant, moment
+from dprelease.moments.terms import JointMoments
+from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target, instant, moment
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 
 SPEC = build_spec()
@@ -36,6 +37,42 @@ def test_what_follows_from_a_mixed_spec() -> None:
 def test_what_follows_from_a_spec_of_rows() -> None:
     spec = build_spec(mechanism="rows")
     assert (spec.mixing, spec.block_rows(), spec.squared_norm()) == (None, 40, 1)
+
+
+def test_weights_are_left_out_of_canonical_bytes_where_all_are_1() -> None:
+    assert b"weights" not in SPEC.to_bytes()
+    assert build_spec(weights={"age": 1}).to_bytes() == SPEC.to_bytes()
+    weighed = build_spec(weights={"sex": 2})
+    assert b'"weights":[1,2]' in weighed.to_bytes()
+    assert ReleaseSpec.from_bytes(weighed.to_bytes()) == weighed
+    assert (weighed.weights, SPEC.weights) == ({"sex": 2}, {})
+    with pytest.raises(InvalidInput, match="one weight for each column, or none"):
+        ReleaseSpec.from_bytes(weighed.to_bytes().replace(b'"weights":[1,2]', b'"weights":[1,1]'))
+    with pytest.raises(InvalidInput, match="not in canonical form"):
+        ReleaseSpec.from_bytes(weighed.to_bytes().replace(b'"weights":[1,2]', b'"weights":[]'))
+
+
+@pytest.mark.parametrize("weights", [(1,), (2, 1, 1), (1, 1), (0, 2), (17, 1), (2.0, 1), (True, 2)])
+def test_weights_that_fit_no_columns_are_refused(weights: tuple[object, ...]) -> None:
+    data = SPEC.parties[0].model_dump() | {"columns": SPEC.parties[0].columns, "weights": weights}
+    with pytest.raises(ValidationError, match="weight"):
+        PartyColumns.model_validate(data)
+
+
+def test_public_columns_and_joint_moments_have_no_weights() -> None:
+    seen = {"north": (numeric("age", public=True), numeric("bmi")), "south": (numeric("glucose"),)}
+    assert build_spec(seen, weights={"bmi": 2}).weights == {"bmi": 2}
+    with pytest.raises(ValidationError, match="a public column gets no noise"):
+        build_spec(seen, weights={"age": 2})
+    with pytest.raises(ValidationError, match="'moments' has no weights"):
+        build_spec(mechanism="moments", weights={"age": 2})
+
+
+@pytest.mark.parametrize("subject_rows", [1, 2, 5])
+def test_sensitivity_counts_weights_squared(subject_rows: int) -> None:
+    spec = build_spec(rows_per_subject=subject_rows, grid_bits=10, weights={"age": 3, "glucose": 2})
+    assert spec.squared_sensitivity("north") == (9 * 4 + 2) * subject_rows**2 * 1024**2
+    assert spec.squared_sensitivity("south") == 4 * 4 * subject_rows**2 * 1024**2
 
 
 @pytest.mark.parametrize("subject_rows", [1, 2, 5])

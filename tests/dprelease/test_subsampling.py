@@ -12,7 +12,9 @@ from scipy.stats import norm
 
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import delta_of, epsilon_of, mu_of
-from dprelease.subsampling import amplified, base_epsilon, delta_of_part, mu_of_part
+from dprelease.noise import secret_part
+from dprelease.subsampling import amplified, base_epsilon, delta_of_part, mu_of_part, sampled_moments
+from tests.support.noise import RecordingNoise, ZeroNoise
 
 parts = st.floats(1e-6, 1.0)
 epsilons = st.floats(1e-6, 50.0)
@@ -91,3 +93,61 @@ def test_targets_out_of_range_are_refused() -> None:
         base_epsilon(1000.0, 0.1)
     with pytest.raises(InvalidInput, match="must be below"):
         mu_of_part(1.0, 0.1, 0.1, expert=True)
+
+
+BITS, N, DRAWN = 10, 200, 50
+GENERATOR = np.random.default_rng(3)
+FEATURES = GENERATOR.integers(-1024, 1025, (N, 3)).astype(np.int32)
+OUTCOMES = GENERATOR.integers(-1024, 1025, (N, 2)).astype(np.int32)
+FIRST = np.arange(DRAWN)
+
+
+def first_rows(count: int, size: int) -> np.ndarray:
+    assert (count, size) == (N, DRAWN)
+    return FIRST
+
+
+def test_without_noise_it_is_the_parts_covariance_and_everybodys_association() -> None:
+    found = sampled_moments(FEATURES, OUTCOMES, DRAWN, 1.0, 1e-5, BITS, ZeroNoise(), expert=True, draw=first_rows)
+    rows = np.column_stack([np.full(N, 1 << BITS, np.int64), FEATURES])
+    np.testing.assert_array_equal(found.covariance, rows[:DRAWN].T @ rows[:DRAWN])
+    np.testing.assert_array_equal(found.association, rows.T @ OUTCOMES.astype(np.int64))
+
+
+def test_its_noise_is_calibrated_to_the_part_and_to_half_of_the_target_each() -> None:
+    noise = RecordingNoise()
+    found = sampled_moments(FEATURES, OUTCOMES, DRAWN, 1.0, 1e-5, BITS, noise, expert=True, draw=first_rows)
+    bare = sampled_moments(FEATURES, OUTCOMES, DRAWN, 1.0, 1e-5, BITS, ZeroNoise(), expert=True, draw=first_rows)
+    covariance, association = noise.draws
+    unit2 = 2.0 ** (2 * BITS)
+    mu_part = 4 * unit2 / math.sqrt(covariance.scale**2 - 4)  # moves by 1 + d = 4
+    assert delta_of_part(0.5, mu_part, DRAWN / N) <= 0.5e-5 * (1 + 1e-9)
+    assert delta_of_part(0.5, mu_part * 1.001, DRAWN / N) > 0.5e-5
+    mu_all = 2 * math.sqrt(4 * 2) * unit2 / math.sqrt(association.scale**2 - 4)  # 2 R S
+    assert delta_of(0.5, mu_all) <= 0.5e-5 * (1 + 1e-9)
+    assert delta_of(0.5, mu_all * 1.001) > 0.5e-5
+    assert (found.covariance_scale, found.association_scale) == (covariance.scale, association.scale)
+    moved = found.covariance - bare.covariance
+    np.testing.assert_array_equal(np.triu(moved)[0, 1:], covariance.values[0, 1:])
+    np.testing.assert_array_equal(moved, moved.T)
+    assert moved[0, 0] == 0  # s is public
+    np.testing.assert_array_equal(found.association - bare.association, association.values)
+
+
+def test_only_experts_and_only_possible_draws() -> None:
+    with pytest.raises(InvalidInput, match="for experts"):
+        sampled_moments(FEATURES, OUTCOMES, DRAWN, 1.0, 1e-5, BITS, ZeroNoise())
+    with pytest.raises(InvalidInput, match="201 of 200"):
+        sampled_moments(FEATURES, OUTCOMES, 201, 1.0, 1e-5, BITS, ZeroNoise(), expert=True)
+    with pytest.raises(InvalidInput, match="within their bounds"):
+        sampled_moments(2 * FEATURES, OUTCOMES, DRAWN, 1.0, 1e-5, BITS, ZeroNoise(), expert=True)
+
+
+def test_the_secret_part_is_without_replacement_and_every_row_is_as_likely() -> None:
+    drawn = np.array([secret_part(20, 5) for _ in range(4000)])
+    assert all(len(set(each.tolist())) == 5 for each in drawn)
+    counts = np.bincount(drawn.ravel(), minlength=20)
+    # Each of 20 counts has mean 1000 and variance 4000 (1/4)(3/4); eight standard deviations fail once in 1e14.
+    assert np.abs(counts - 1000).max() < 8 * math.sqrt(750)
+    with pytest.raises(InvalidInput):
+        secret_part(5, 6)

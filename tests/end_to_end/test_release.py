@@ -53,12 +53,15 @@ def hospitals(count: int) -> list[Hospital]:
 
 
 @pytest.mark.parametrize(
-    ("count", "mechanism", "method"), [(2, "mixed", "ols"), (3, "mixed", "rmgm"), (3, "rows", "dgm")]
+    ("count", "mechanism", "method", "weight"),
+    [(2, "mixed", "ols", 2), (3, "mixed", "rmgm", 1), (3, "rows", "dgm", 1)],
 )
-def test_a_release_from_end_to_end(consortium: Consortium, count: int, mechanism: str, method: str) -> None:
+def test_a_release_from_end_to_end(
+    consortium: Consortium, count: int, mechanism: str, method: str, weight: int
+) -> None:
     parties = hospitals(count)
     found(consortium, parties)
-    release = propose(consortium, parties, mechanism=mechanism)
+    release = propose(consortium, parties, mechanism=mechanism, **{"weights.pressure": weight})
     assert final_state(consortium, release) == "PUBLISHED"
 
     folder, home = trust(consortium)
@@ -75,6 +78,7 @@ def test_a_release_from_end_to_end(consortium: Consortium, count: int, mechanism
     assert len(fitted["coef"]) == 2
 
     manifest = next(Manifest.from_bytes(path.read_bytes()) for path in consortium.hub.rglob("manifest.json"))
+    assert manifest.spec.weights == ({} if weight == 1 else {"pressure": weight})
     _charged_what_it_states(consortium, manifest, release)
 
 

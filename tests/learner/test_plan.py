@@ -43,6 +43,8 @@ def test_every_option_counts() -> None:
         ("--spread", 0.1),
         ("--signal", 0.2),
         ("--features", 3),
+        ("--weight", "x1=2"),
+        ("--outcomes", 3),
     ):
         other = run(*quick, *option)
         assert other.exit_code == 0, other.output

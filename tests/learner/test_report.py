@@ -194,6 +194,14 @@ def test_plotted_coefficients_stand_where_their_numbers_are(tree: Element, made:
     assert shown == pytest.approx(reach * made.fit.inference.estimate[0], abs=0.01 * (values[-1] - values[0]))
 
 
+def test_intervals_without_an_end_say_so(made: Report) -> None:
+    inference = made.fit.inference
+    slopes = replace(inference.slopes, bend=np.ones_like(inference.slopes.bend))
+    found = replace(made, fit=replace(made.fit, infer=lambda: replace(inference, slopes=slopes)))
+    assert "no bound" not in page(made)
+    assert "no bound" in page(found)
+
+
 def test_what_was_learned_is_said_in_words(tree: Element, made: Report) -> None:
     assert made.better(0)
     said = [words(item) for item in part(tree, "findings").iter("li")]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from learner.report_axis import Axis
 from learner.report_markup import Markup, element, number, short, table, text
-from learner.report_plots import Interval, forest, heat_map, scree
+from learner.report_plots import _RIGHT, Interval, forest, heat_map, scree
 from learner.report_spectrum import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed
@@ -90,6 +90,18 @@ def test_intervals_are_drawn_where_they_are() -> None:
     assert float(bars[0].get("x1", "")) == pytest.approx(2 * zero - float(bars[2].get("x2", "")), abs=0.02)
     assert float(bars[1].get("x1", "")) < zero < float(bars[1].get("x2", ""))
     assert max(len(node.text or "") for node in made.iter("text")) < 50
+
+
+def test_an_interval_without_an_end_goes_on_to_the_edge() -> None:
+    bars = [
+        node
+        for each in ([Interval("a", 2, 1, np.inf)], [Interval("a", 2, -np.inf, np.inf)])
+        for node in parsed(forest("plot", "title", "description", each, "x")).iter("line")
+        if "interval" in node.get("class", "")
+    ]
+    first, second = ((float(node.get("x1", "")), float(node.get("x2", ""))) for node in bars)
+    assert first[1] == second[1] == pytest.approx(_RIGHT)
+    assert second[0] < first[0] < first[1]
 
 
 @pytest.mark.parametrize("noise", [(0.5, 1.5), (-1.5, 1.5), (0.0, 1.5)])

@@ -16,7 +16,13 @@ DRAWS_OF_ONE_BLOCK = 2  # squares of numbers, and everything else
 JOINT = ("north", "south")
 
 
-def joint_spec(world: World, *names: str, title: str = "moments") -> ReleaseSpec:
+def joint_spec(
+    world: World,
+    *names: str,
+    title: str = "moments",
+    outcomes: tuple[str, ...] = (),
+    guarantee: str | None = None,
+) -> ReleaseSpec:
     """An honest proposal of joint moments over the hospitals' tables."""
     own = {name: getattr(world, name).desk().catalogue() for name in names or JOINT}
     now = datetime.now(UTC)
@@ -26,6 +32,8 @@ def joint_spec(world: World, *names: str, title: str = "moments") -> ReleaseSpec
         rows=ROWS,
         keys={name: world.members[name].fingerprint for name in own},
         title=title,
+        outcomes=outcomes,
+        guarantee=guarantee,
     )
     facts = {
         "roster": "cohort",

@@ -270,7 +270,7 @@ class JointWorld:
         """What the hub would publish."""
         moments, spec = self.spec.moments, self.spec
         assert moments is not None
-        most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scale, moments.diagonal_scale, len(self.sites))
+        most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scales, len(self.sites))
         blocks = [site.block for site in self.sites.values() if site.block is not None]
         return [int(value) for value in add_up([block.values for block in blocks], most)]
 

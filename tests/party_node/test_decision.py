@@ -33,6 +33,12 @@ def test_honest_proposals_of_every_kind_pass(scope: str, mechanism: str) -> None
     assert KNOWN.assess(build_spec(keys=KEYS, scope=scope, mechanism=mechanism)).automatic
 
 
+def test_a_weight_costs_what_it_says_and_needs_no_other_approval() -> None:
+    assessment = KNOWN.assess(build_spec(keys=KEYS, weights={"age": 3}))
+    assert assessment.automatic
+    assert float(assessment.cost) == pytest.approx(float(budget(SPEC.target) * 38 / 42), rel=1e-6)
+
+
 def part_of(spec: ReleaseSpec, whose: str, **changes: object) -> dict[str, object]:
     """The spec's parties with one of them changed."""
     return {"parties": tuple(part.model_copy(update=changes) if part.party == whose else part for part in spec.parties)}
@@ -119,6 +125,8 @@ LIES: dict[str, tuple[Callable[[ReleaseSpec], dict[str, object]], str]] = {
         "column sex is not declared here",
     ),
     "expiry": (lambda spec: {"expires": instant(NOW)}, "has expired"),
+    "our weights": (lambda spec: part_of(spec, "north", weights=(2, 1)), "north: the noise scales are not those"),
+    "a peer's weights": (lambda spec: part_of(spec, "south", weights=(3,)), "south: the noise scales are not those"),
     "our noise": (lambda spec: noise_of(spec, "north", half_the_noise), "north: the noise scales are not those"),
     "our anchor": (lambda spec: noise_of(spec, "north", half_the_anchors_noise), "north: the noise scales"),
     "a peer's noise": (lambda spec: noise_of(spec, "south", half_the_noise), "south: the noise scales are not those"),

@@ -70,7 +70,7 @@ def test_a_vault_holds_one_block_of_a_release_for_good(folder: Path) -> None:
     # A peer's second block does not go with it: the fresh shares of the second session do not cancel.
     spec, honest = build_spec(PAIR, mechanism="moments", rows=30), [block.values for block in before]
     assert spec.moments is not None
-    most = limits(spec.layout, 30, spec.grid_bits, spec.moments.scale, spec.moments.diagonal_scale, 2)
+    most = limits(spec.layout, 30, spec.grid_bits, spec.moments.scales, 2)
     add_up(honest, most)
     with pytest.raises(IntegrityError, match="do not add up to moments"):
         add_up([honest[0], after[1].values], most)

@@ -101,7 +101,7 @@ def test_the_act_cannot_be_taken_back(world: World) -> None:
         for change in ("UPDATE entries SET kind = 'open'", "DELETE FROM entries WHERE kind = 'public'"):
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                 db.execute(change)
-    assert {command.name for command in _commands(world)} == {"declare", "list"}
+    assert {command.name for command in _commands(world)} == {"declare", "list", "norm"}
 
 
 def _commands(world: World) -> list:  # type: ignore[type-arg]

@@ -36,6 +36,16 @@ def test_a_column_that_became_public_hides_no_second_payment_for_the_others() ->
     assert found(spec("one", north=TWO_PARTIES["north"][:1]), spec("two", "sex"))
 
 
+def test_other_outcomes_are_other_content() -> None:
+    def moments(title: str, *outcomes: str) -> ReleaseSpec:
+        return build_spec(keys=KEYS, mechanism="moments", title=title, outcomes=outcomes)
+
+    assert found(moments("one", "glucose"), moments("two", "glucose"))
+    assert not found(moments("one", "glucose"), moments("two", "age"))
+    assert not found(moments("one", "glucose"), moments("two"))
+    assert not found(moments("one"), moments("two", "glucose"))
+
+
 def test_what_is_public_is_not_paid_for() -> None:
     everything = ("age", "sex")
     assert not found(spec("one"), spec("two", *everything))

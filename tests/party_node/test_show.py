@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from io import StringIO
 
 import pytest
 
 from dprelease.accounting import guarantee
+from dprelease.columns import Column
 from dprelease.errors import InvalidInput
-from party_node.show import _published, screen
+from party_node.journal import Record, Status
+from party_node.show import _published, card, screen
+from tests.party_node.known import KEYS, KNOWN
 from tests.party_node.world import CAP, ROWS, World
-from tests.support.specs import build_spec
+from tests.support.specs import TWO_PARTIES, build_spec, numeric
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]Age[/red] [/nothing] :smile: \u202eesrever"
 
@@ -41,6 +45,18 @@ def test_the_card_says_what_would_be_published_and_what_it_costs(careful: World)
     assert (shown["first"], shown["status"], shown["decide_before"]) == ([], "waiting", spec.expires)
 
 
+def test_the_card_says_whose_noise_is_smaller(careful: World) -> None:
+    for weights in ({}, {"glucose": 2, "age": 3}):
+        spec = build_spec(keys=KEYS, weights=weights)
+        record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
+        shown = card(KNOWN.assess(spec), record)
+        assert shown["weighted_columns"] == [
+            f"{name}: noise {weights[name]} times smaller, at the cost of the other columns"
+            for name in ("age", "glucose")
+            if name in weights
+        ]
+
+
 def test_a_card_counts_its_own_cost_once(careful: World) -> None:
     release = careful.coordinator.propose(careful.spec())
     careful.north.cycle()
@@ -62,6 +78,65 @@ def test_a_card_counts_its_own_cost_once(careful: World) -> None:
 )
 def test_every_kind_of_release_is_told_in_its_own_words(changes: dict[str, str], words: str) -> None:
     assert _published(build_spec(**changes)) == words  # type: ignore[arg-type]
+
+
+OPEN: dict[str, tuple[Column, ...]] = {
+    "north": (numeric("age", public=True), numeric("bmi", public=True)),
+    "south": (numeric("glucose"),),
+}
+MASKED = "computed by 2 hospitals on masked columns; no product of two outcomes, no"
+
+
+@pytest.mark.parametrize(
+    ("parties", "outcomes", "words"),
+    [
+        (
+            TWO_PARTIES,
+            ("glucose",),
+            "14 noisy sums over all 40 patients: means and products of 4 features, means and squares of 1 outcomes and "
+            f"their products with the 4 features, {MASKED} row of anybody's",
+        ),
+        (
+            TWO_PARTIES,
+            ("sex",),
+            "14 noisy sums over all 40 patients: means and products of 2 features, means of 3 outcomes and their products "
+            f"with the 2 features, {MASKED} row of anybody's",
+        ),
+        (
+            OPEN,
+            ("glucose",),
+            "4 noisy sums over all 40 patients: means and squares of 1 outcomes and their products with the 2 features, "
+            f"{MASKED} private row of anybody's; and, exactly, all 40 rows of 2 public columns",
+        ),
+    ],
+)
+def test_a_release_with_outcomes_is_told_by_its_parts(
+    parties: dict[str, tuple[Column, ...]], outcomes: tuple[str, ...], words: str
+) -> None:
+    label = "label-DP" if parties is OPEN else None
+    assert _published(build_spec(parties, mechanism="moments", outcomes=outcomes, guarantee=label)) == words
+
+
+def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
+    for outcomes in ((), ("glucose",)):
+        spec = build_spec(mechanism="moments", keys=KEYS, outcomes=outcomes)
+        record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
+        shown = card(KNOWN.assess(spec), record)
+        assert shown["outcome_columns"] == list(outcomes)
+        if not outcomes:
+            assert shown["noise_of_outcomes"] == []
+            continue
+        moments = spec.moments
+        assert moments is not None
+        assert moments.association is not None
+        scales = (moments.scale, moments.association.scale, moments.association.square_scale)
+        sds = [f"noise sd {scale * 2**0.5 / 4**10:.4g} patients" for scale in scales]
+        assert shown["noise_of_outcomes"] == [
+            f"products of two features: {sds[0]}",
+            f"products of a feature and an outcome: {sds[1]}",
+            f"squares of outcomes: {sds[2]}",
+            f"split of mu^2: q = {float(Fraction(moments.association.split)):.3g}; 5% of it for squares of outcomes",
+        ]
 
 
 def printed(world: World, release: str) -> list[str]:

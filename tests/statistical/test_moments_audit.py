@@ -94,8 +94,7 @@ def honest(seed: int) -> dict[str, NoiseSource]:
 
 def joined(spec: ReleaseSpec, blocks: Mapping[str, object]) -> Outputs:
     assert spec.moments is not None
-    scales = spec.moments.scale, spec.moments.diagonal_scale
-    largest = limits(spec.layout, spec.rows, spec.grid_bits, *scales, len(PARTIES))
+    largest = limits(spec.layout, spec.rows, spec.grid_bits, spec.moments.scales, len(PARTIES))
     return add_up([blocks[party].values for party in PARTIES], largest).astype(np.float64)
 
 

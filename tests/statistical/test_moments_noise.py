@@ -70,7 +70,7 @@ def make(noise: Mapping[str, NoiseSource], runs: int = MOMENTS_RUNS) -> Releases
     """Releases with fresh masks. A share is what a block differs by from the block that has no noise."""
     assert SPEC.moments is not None
     session, silent = multiply(SPEC, TABLES), dict.fromkeys(PARTIES, ZeroNoise())
-    largest = limits(LAYOUT, SPEC.rows, SPEC.grid_bits, share_scale("products"), share_scale("squares"), len(PARTIES))
+    largest = limits(LAYOUT, SPEC.rows, SPEC.grid_bits, SPEC.moments.scales, len(PARTIES))
     released, shares, blocks = [], [], []
     for _ in range(runs):
         masks = {frozenset(pair): secrets.token_bytes(32) for pair in combinations(PARTIES, 2)}
@@ -201,9 +201,8 @@ def test_blocks_look_uniform_until_the_last_is_added(honest: Releases, parties: 
 
 def test_what_follows_from_other_entries_has_no_noise_of_its_own(honest: Releases) -> None:
     assert SPEC.moments is not None
-    scales = share_scale("products"), share_scale("squares")
     for released in honest.released[:10]:
-        moments = NoisyMoments.read(LAYOUT, released, SPEC.rows, SPEC.grid_bits, *scales, len(PARTIES))
+        moments = NoisyMoments.read(LAYOUT, released, SPEC.rows, SPEC.grid_bits, SPEC.moments.scales, len(PARTIES))
         kinds = [variable.kind for variable in LAYOUT.variables]
         levels = [place for place, kind in enumerate(kinds, 1) if kind == "level"]
         (binary,) = (place for place, kind in enumerate(kinds, 1) if kind == "binary")

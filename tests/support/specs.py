@@ -18,7 +18,7 @@ from dprelease.block import SealedBlock
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.calibration import party_noise, shares
 from dprelease.canonical import sha256
-from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
+from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
 from dprelease.manifest import BlockEntry, Manifest, assemble, sign_block, sign_manifest
 from dprelease.noise import NoiseSource
 from dprelease.privatize import privatize
@@ -67,7 +67,11 @@ def build_spec(
     curious: int | None = None,
     dealer: str | None = None,
     guarantee: str | None = None,
+    outcomes: tuple[str, ...] = (),
+    basis: str = "columns",
+    public_norm2: Fraction | None = None,
     title: str = "a test release",
+    weights: Mapping[str, int] | None = None,
 ) -> ReleaseSpec:
     """A sound spec: shares of the target and the least noise that keeps to them.
 
@@ -87,18 +91,25 @@ def build_spec(
         dealer: for ``moments``; rotating wherever that is possible, unless told.
         keys: party to key fingerprint; made up where nothing is signed.
         guarantee: what it is called; DP, or feature-DP where a column is public, unless told.
+        outcomes: columns that are outcomes only, for ``moments``.
+        basis: what their association is with.
+        public_norm2: largest squared norm of public ones, as stated.
         title: tells two otherwise equal releases apart.
+        weights: column to weight, where it is not 1.
     """
+    weighed = {party: weights_of(columns, weights or {}) for party, columns in parties.items()}
     mixing = Mixing(outputs=outputs, seed=seed.hex()) if mechanism == "mixed" else None
     weight = anchor_weight or ("1/10" if mixing else "0")
     target = Target.model_validate({"scope": scope, "epsilon": epsilon, "delta": delta})
     moments = None
     noise: tuple[PartyNoise, ...] = ()
     if mechanism == "moments":
-        moments = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject)
+        moments = joint_moments(
+            parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, basis, public_norm2
+        )
     else:
         sensitivity2 = {
-            party: squared_sensitivity(columns) * rows_per_subject**2 << (2 * grid_bits)
+            party: squared_sensitivity(columns, weighed[party]) * rows_per_subject**2 << (2 * grid_bits)
             for party, columns in parties.items()
         }
         noise = tuple(
@@ -123,7 +134,8 @@ def build_spec(
             "grid_bits": grid_bits,
             "target": target,
             "parties": tuple(
-                PartyColumns(party=party, key=named[party], columns=columns) for party, columns in parties.items()
+                PartyColumns(party=party, key=named[party], columns=columns, weights=weighed[party])
+                for party, columns in parties.items()
             ),
             "noise": noise,
             "created": instant(NOW - timedelta(hours=2)),

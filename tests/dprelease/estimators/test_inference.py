@@ -10,6 +10,7 @@ from scipy import stats
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
+from dprelease.estimators._fieller import Estimates
 from dprelease.estimators._learned import LIMIT
 from dprelease.estimators._row_inference import learned_from_rows
 from dprelease.estimators._rows import Rows
@@ -31,12 +32,16 @@ def drowned() -> Release:
     return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
 
 
+def estimates(value: list, standard_error: list, bend: float = 0.0) -> Estimates:
+    """Errors that are the same whatever is true, unless they bend."""
+    found = np.array(value)
+    return Estimates(found, np.array(standard_error) ** 2, 0 * found, bend + 0 * found)
+
+
 def plain_inference(**changed: object) -> Inference:
     given = {
-        "estimate": np.array([[2.0, -1.0]]),
-        "standard_error": np.array([[1.0, 4.0]]),
-        "intercept": np.array([3.0]),
-        "intercept_se": np.array([1.5]),
+        "slopes": estimates([[2.0, -1.0]], [[1.0, 4.0]]),
+        "intercepts": estimates([3.0], [1.5]),
         "known": np.array([True]),
         "degrees": np.inf,
         "doubt": 0.1,
@@ -54,10 +59,10 @@ def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool
     expected = learned_from_rows(rows, 3000, origin, intercept=fit_intercept)
     found = fit(clear, ["score"], FEATURES, fit_intercept=fit_intercept).inference
     per_unit = 50 / np.array([60, 1, 14])
-    np.testing.assert_allclose(found.estimate[0], expected.weights[:, 0] * per_unit, rtol=1e-9)
-    np.testing.assert_allclose(found.standard_error[0], np.sqrt(expected.weight_variance[:, 0]) * per_unit, rtol=1e-9)
-    np.testing.assert_allclose(found.intercept, 50 + 50 * expected.offsets, rtol=1e-9)
-    np.testing.assert_allclose(found.intercept_se, 50 * np.sqrt(expected.offset_variance), rtol=1e-9)
+    np.testing.assert_allclose(found.estimate[0], expected.weights.value[:, 0] * per_unit, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_error[0], np.sqrt(expected.weights.variance[:, 0]) * per_unit, rtol=1e-9)
+    np.testing.assert_allclose(found.intercept, 50 + 50 * expected.offsets.value, rtol=1e-9)
+    np.testing.assert_allclose(found.intercept_se, 50 * np.sqrt(expected.offsets.variance), rtol=1e-9)
     assert found.degrees == expected.degrees
     assert found.known.tolist() == [True]
     assert found.statement == ""
@@ -105,7 +110,9 @@ def test_what_would_have_to_be_left_out_is_named_and_is_enough():
     others = fit(release, ["score"], ["age", "sex=male"]).inference
     assert others.known.all()
     many = plain_inference(
-        known=np.array([False]), hidden=tuple(f"x{place}" for place in range(12)), estimate=np.full((1, 13), np.nan)
+        known=np.array([False]),
+        hidden=tuple(f"x{place}" for place in range(12)),
+        slopes=estimates([[np.nan] * 13], [[np.nan] * 13]),
     )
     assert "x9 and 2 more" in many.statement
     assert "x10" not in many.statement
@@ -134,6 +141,16 @@ def test_intervals_and_p_values_are_the_normal_laws_or_students():
     np.testing.assert_allclose(few.intercept_z, [2.0])
 
 
+def test_an_interval_may_have_no_end():
+    """(2 - b)^2 <= t^2 (0.04 + 0.5 (b - 2)^2): bounded at 50 %, not at 95 %."""
+    found = plain_inference(slopes=estimates([[2.0, -1.0]], [[0.2, 4.0]], bend=0.5))
+    assert found.interval(0.5)[1][0, 0] == pytest.approx(2 + 0.2 / np.sqrt(1 / stats.norm.ppf(0.75) ** 2 - 0.5))
+    assert found.interval()[1][0, 0] == np.inf
+    assert found.bounded.tolist() == [[False, False]]
+    assert found.to_json()["coef"]["upper"] == [[None, None]]
+    assert plain_inference().bounded.all()
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_a_level_is_a_probability(level: float):
     with pytest.raises(InvalidInput, match="between 0 and 1"):
@@ -141,7 +158,7 @@ def test_a_level_is_a_probability(level: float):
 
 
 def test_without_any_error_left_a_coefficient_is_certain():
-    found = plain_inference(standard_error=np.array([[0.0, 0.0]]), estimate=np.array([[2.0, 0.0]]))
+    found = plain_inference(slopes=estimates([[2.0, 0.0]], [[0.0, 0.0]]))
     assert found.p_value[0, 0] == 0
     assert np.isnan(found.p_value[0, 1])
 

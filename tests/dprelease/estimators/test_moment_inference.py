@@ -33,10 +33,10 @@ def test_without_noise_it_is_least_squares_with_the_textbooks_standard_errors(in
     sigma2 = ((outcomes - full @ expected) ** 2).sum(axis=0) / (3000 - full.shape[1])
     inverse = np.linalg.inv(full.T @ full)
     point = np.append(1.0, ORIGIN) if intercept else ORIGIN
-    np.testing.assert_allclose(found.weights, expected[-6:], atol=1e-8)
-    np.testing.assert_allclose(found.weight_variance, np.outer(np.diag(inverse)[-6:], sigma2), rtol=1e-6, atol=1e-15)
-    np.testing.assert_allclose(found.offsets, point @ expected, atol=1e-8)
-    np.testing.assert_allclose(found.offset_variance, point @ inverse @ point * sigma2, rtol=1e-6, atol=1e-15)
+    np.testing.assert_allclose(found.weights.value, expected[-6:], atol=1e-8)
+    np.testing.assert_allclose(found.weights.variance, np.outer(np.diag(inverse)[-6:], sigma2), rtol=1e-6, atol=1e-15)
+    np.testing.assert_allclose(found.offsets.value, point @ expected, atol=1e-8)
+    np.testing.assert_allclose(found.offsets.variance, point @ inverse @ point * sigma2, rtol=1e-6, atol=1e-15)
     assert found.doubt == 0
     assert found.hidden == ()
 
@@ -69,8 +69,34 @@ def test_the_variance_is_the_sum_of_what_every_entry_does_to_the_estimate(interc
     u[z], u[target] = -inverse @ matrix[z, target], 1.0
     moved = np.array([inverse @ (pattern @ u)[z] for pattern in patterns(moments)])
     point = np.append(1.0, origin) if intercept else origin
-    np.testing.assert_allclose(found.weight_variance[:, 0], (moved[:, -len(x) :] ** 2).sum(axis=0), rtol=5e-3)
-    np.testing.assert_allclose(found.offset_variance[0], ((moved @ point) ** 2).sum(), rtol=5e-3)
+    np.testing.assert_allclose(found.weights.variance[:, 0], (moved[:, -len(x) :] ** 2).sum(axis=0), rtol=5e-3)
+    np.testing.assert_allclose(found.offsets.variance[0], ((moved @ point) ** 2).sum(), rtol=5e-3)
+
+
+def test_the_variance_follows_what_is_tested_and_what_goes_with_it():
+    """One steep slope among two: the sum over all entries' patterns, at fits along the errors in common."""
+    few, many = noisy_moments(MIXED, ROWS, 3e-6), 10**9
+    gram = few.gram.copy()
+    gram[OUTCOME] = gram[:, OUTCOME] = 4 * gram[1]
+    gram[OUTCOME, OUTCOME] = 16 * gram[1, 1]
+    moments = NoisyMoments(few.layout, gram * many, few.noise_sd * many, few.rows * many)
+    found = learned_from_moments(moments, [1, 3], [OUTCOME], np.zeros(2), intercept=False)
+    inverse = np.linalg.inv(gram[np.ix_([1, 3], [1, 3])] / few.rows)
+
+    def covariance(model: np.ndarray) -> np.ndarray:
+        u = np.zeros(len(gram))
+        u[[1, 3]], u[OUTCOME] = -model, 1.0
+        moved = np.array([inverse @ (pattern @ u)[[1, 3]] for pattern in patterns(moments)])
+        return moved.T @ moved
+
+    fitted = found.weights.value[:, 0]
+    np.testing.assert_allclose(fitted, [4, 0], atol=1e-3)
+    for place in range(2):
+        whole = covariance(fitted)
+        path = whole[place] / whole[place, place]
+        for off in (-3.0, 5.0):
+            parabola = (found.weights.variance + off * found.weights.lean + off**2 * found.weights.bend)[place, 0]
+            assert parabola == pytest.approx(covariance(fitted + off * path)[place, place], rel=0.02)
 
 
 def test_targets_together_are_targets_one_by_one():
@@ -78,8 +104,9 @@ def test_targets_together_are_targets_one_by_one():
     together = learned_from_moments(moments, [1, 3], [OUTCOME, 5, 2], np.zeros(2), intercept=True)
     for index, target in enumerate([OUTCOME, 5, 2]):
         alone = learned_from_moments(moments, [1, 3], [target], np.zeros(2), intercept=True)
-        for name in ("weights", "weight_variance", "offsets", "offset_variance"):
-            np.testing.assert_allclose(getattr(together, name)[..., index], getattr(alone, name)[..., 0], rtol=1e-9)
+        for whole, part in ((together.weights, alone.weights), (together.offsets, alone.offsets)):
+            for name in ("value", "variance", "lean", "bend"):
+                np.testing.assert_allclose(getattr(whole, name)[..., index], getattr(part, name)[..., 0], rtol=1e-8)
 
 
 def test_a_feature_that_noise_hides_makes_all_unknown_and_is_named():
@@ -103,7 +130,7 @@ def test_a_matrix_that_is_not_definite_tells_nothing(intercept: bool):
     found = learned_from_moments(moments, X, [OUTCOME], ORIGIN, intercept=intercept)
     assert found.doubt == np.inf
     assert sorted(found.hidden) == list(range(6))
-    assert np.isnan(found.weight_variance).all()
+    assert np.isnan(found.weights.variance).all()
     exact = noisy_moments(MIXED, np.zeros_like(ROWS), 0.0)
     assert learned_from_moments(exact, [1], [OUTCOME], np.zeros(1), intercept=intercept).hidden == (0,)
 

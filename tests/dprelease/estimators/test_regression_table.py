@@ -76,6 +76,15 @@ def test_rows_have_a_t_and_its_degrees_and_moments_a_z(clear: Release):
     assert "t|" not in unlimited
 
 
+def test_an_interval_without_an_end_says_so(clear: Release):
+    result = fit(clear, ["score"], FEATURES)
+    assert "no bound" not in result.summary()
+    slopes = replace(result.inference.slopes, bend=np.ones((1, len(FEATURES))))
+    unbounded = replace(result, infer=lambda: replace(result.inference, slopes=slopes))
+    assert cells(unbounded, "sex=male")[5:7] == ["-inf", "inf"]
+    assert "An end at inf or -inf: this release sets no bound on that side." in unbounded.summary()
+
+
 def test_it_says_what_is_taken_for_granted(clear: Release):
     assert "Residuals are taken to spread equally everywhere" in fit(clear, ["score"], FEATURES).summary()
 

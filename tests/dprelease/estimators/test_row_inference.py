@@ -49,10 +49,10 @@ def test_without_noise_patients_rows_give_the_textbooks_standard_errors(intercep
     sigma2 = ((rows.y - full @ expected) ** 2).sum(axis=0) / (400 - full.shape[1])
     inverse = np.linalg.inv(full.T @ full)
     point = np.append(1.0, origin) if intercept else origin
-    np.testing.assert_allclose(found.weights, expected[-3:], rtol=1e-9)
-    np.testing.assert_allclose(found.weight_variance, np.outer(np.diag(inverse)[-3:], sigma2), rtol=1e-9)
-    np.testing.assert_allclose(found.offsets, point @ expected, rtol=1e-9)
-    np.testing.assert_allclose(found.offset_variance, point @ inverse @ point * sigma2, rtol=1e-9)
+    np.testing.assert_allclose(found.weights.value, expected[-3:], rtol=1e-9)
+    np.testing.assert_allclose(found.weights.variance, np.outer(np.diag(inverse)[-3:], sigma2), rtol=1e-9)
+    np.testing.assert_allclose(found.offsets.value, point @ expected, rtol=1e-9)
+    np.testing.assert_allclose(found.offsets.variance, point @ inverse @ point * sigma2, rtol=1e-9)
     assert found.degrees == 400 - full.shape[1]
     assert found.doubt == 0
     assert found.doubt < LIMIT
@@ -70,8 +70,8 @@ def test_mixing_rows_without_noise_add_the_sampling_of_their_patients():
     covariance = gram / 400 / per_row
     expected_variance = np.outer(np.diag(np.linalg.inv(gram)), residual)
     expected_variance += np.outer(np.diag(np.linalg.inv(covariance)), residual / per_row) / 4000
-    np.testing.assert_allclose(found.weights, expected[1:], rtol=1e-8)
-    np.testing.assert_allclose(found.weight_variance, expected_variance, rtol=1e-8)
+    np.testing.assert_allclose(found.weights.value, expected[1:], rtol=1e-8)
+    np.testing.assert_allclose(found.weights.variance, expected_variance, rtol=1e-8)
 
 
 def test_one_feature_by_hand():
@@ -85,15 +85,44 @@ def test_one_feature_by_hand():
     found = learned_from_rows(rows, count, np.array([2.0]), intercept=False)
     mu = x @ x / count / noise
     factor = mu / (mu - 1)
-    solved = x @ x - count * noise + 2 * factor * noise
+    solved = x @ x - count * noise
     weight = x @ y / solved
-    tau2 = ((y - weight * x) ** 2).sum() / (count - 1)
-    variance = (tau2 * x @ x + count * (noise * weight) ** 2) / solved**2
-    assert found.weights[0, 0] == pytest.approx(weight)
-    assert found.weight_variance[0, 0] == pytest.approx(variance)
-    assert found.offsets[0] == pytest.approx(2 * weight)
-    assert found.offset_variance[0] == pytest.approx(4 * variance)
+    left = ((y - x @ y / (x @ x) * x) ** 2).sum() / (count - 1)
+    bend = 2 * count * noise**2 / solved**2
+    variance = left * x @ x / solved**2 + bend * weight**2
+    assert found.weights.value[0, 0] == pytest.approx(weight)
+    assert found.weights.variance[0, 0] == pytest.approx(variance)
+    assert found.weights.lean[0, 0] == pytest.approx(2 * bend * weight)
+    assert found.weights.bend[0, 0] == pytest.approx(bend)
+    assert found.offsets.value[0] == pytest.approx(2 * weight)
+    assert found.offsets.variance[0] == pytest.approx(4 * variance)
+    assert found.offsets.bend[0] == pytest.approx(bend)
     assert found.doubt == pytest.approx(math.sqrt((2 * factor**2 - 2) / count))
+
+
+def test_the_variance_follows_what_is_tested_and_what_goes_with_it():
+    """Formula (2) with whole matrices, along the errors that the other weights have in common with the tested one."""
+    rows, slopes = rows_of(np.random.default_rng(9), sd=0.4), np.array([[2.0], [-1.0], [3.0]])
+    rows = replace(rows, y=rows.y[:, :1] + (rows.x @ slopes), y_variance=rows.y_variance[:1])
+    found = learned_from_rows(rows, 400, np.zeros(3), intercept=False).weights
+    gram, outcome, noise = rows.x.T @ rows.x, rows.y[:, 0], np.diag(rows.x_variance)
+    inverse = np.linalg.inv(gram - 400 * noise)
+    residual = outcome - rows.x @ np.linalg.solve(gram, rows.x.T @ outcome)
+
+    def covariance(model: np.ndarray) -> np.ndarray:
+        pulled = noise @ model
+        tau2 = residual @ residual / (400 - 3) + 400 * pulled @ np.linalg.solve(gram, pulled)
+        return inverse @ (tau2 * gram + 400 * np.outer(pulled, pulled)) @ inverse
+
+    fitted = found.value[:, 0]
+    for place in range(3):
+        path = covariance(fitted)[place] / covariance(fitted)[place, place]
+        stretched = covariance(fitted)[place, place] / found.variance[place, 0]
+        assert 1 <= stretched < 1.1
+        for off in (-1.0, 2.0):
+            parabola = found.variance[place, 0] + off * found.lean[place, 0] + off**2 * found.bend[place, 0]
+            expected = covariance(fitted + off * path)[place, place]
+            assert parabola * stretched == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("mixed", [True, False])
@@ -102,13 +131,13 @@ def test_units_and_the_order_of_features_do_not_matter(mixed: bool):
     straight = learned_from_rows(rows, 4000, origin, intercept=True)
     factors, order = np.array([10.0, 0.01, 3.0]), [2, 0, 1]
     found = learned_from_rows(scaled(rows, factors), 4000, origin * factors, intercept=True)
-    np.testing.assert_allclose(found.weights * factors[:, None], straight.weights, rtol=1e-8)
-    np.testing.assert_allclose(found.weight_variance * factors[:, None] ** 2, straight.weight_variance, rtol=1e-8)
-    np.testing.assert_allclose(found.offset_variance, straight.offset_variance, rtol=1e-8)
+    np.testing.assert_allclose(found.weights.value * factors[:, None], straight.weights.value, rtol=1e-8)
+    np.testing.assert_allclose(found.weights.variance * factors[:, None] ** 2, straight.weights.variance, rtol=1e-8)
+    np.testing.assert_allclose(found.offsets.variance, straight.offsets.variance, rtol=1e-8)
     assert found.doubt == pytest.approx(straight.doubt)
     turned = replace(rows, x=rows.x[:, order], x_variance=rows.x_variance[order])
     found = learned_from_rows(turned, 4000, origin[order], intercept=True)
-    np.testing.assert_allclose(found.weight_variance, straight.weight_variance[order], rtol=1e-8)
+    np.testing.assert_allclose(found.weights.variance, straight.weights.variance[order], rtol=1e-8)
 
 
 @pytest.mark.parametrize("mixed", [True, False])
@@ -118,8 +147,9 @@ def test_targets_together_are_targets_one_by_one(mixed: bool):
     for index in range(2):
         one = replace(rows, y=rows.y[:, [index]], y_variance=rows.y_variance[[index]])
         alone = learned_from_rows(one, 4000, np.zeros(3), intercept=True)
-        for name in ("weights", "weight_variance", "offsets", "offset_variance"):
-            np.testing.assert_allclose(getattr(together, name)[..., index], getattr(alone, name)[..., 0], rtol=1e-9)
+        for whole, part in ((together.weights, alone.weights), (together.offsets, alone.offsets)):
+            for name in ("value", "variance", "lean", "bend"):
+                np.testing.assert_allclose(getattr(whole, name)[..., index], getattr(part, name)[..., 0], rtol=1e-9)
 
 
 def test_features_drowned_in_noise_are_unknown_and_the_worst_is_named():
@@ -146,7 +176,7 @@ def test_where_nothing_can_be_solved_nothing_is_known(intercept: bool):
     ):
         found = learned_from_rows(bad, 400, np.zeros(3), intercept=intercept)
         assert found.doubt == np.inf
-        assert np.isnan(found.weights).all()
+        assert np.isnan(found.weights.value).all()
     cancelled = replace(rows, ones=np.zeros(400))
     cancelled = learned_from_rows(cancelled, 400, np.zeros(3), intercept=intercept)
     assert (cancelled.doubt < LIMIT) is not intercept

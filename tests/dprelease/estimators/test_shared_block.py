@@ -75,7 +75,7 @@ def by_the_book(moments: NoisyMoments, x: list[int], y: int, *, intercept: bool)
     doubt = belief @ variances @ (u * xi) ** 2 + belief @ (sums - belief @ sums) ** 2
     curve = xi @ u**2
     spread = np.sqrt(4 * ALPHAS**2 * doubt + 2 * s2 * ALPHAS**4 * (u @ u) ** 2)
-    cautious = (2 * ALPHAS - ALPHAS**2) * curve - 1.2815515655446004 * spread
+    cautious = (2 * ALPHAS - ALPHAS**2) * curve - 0.8416212335729143 * spread
     alpha = ALPHAS[cautious >= 0.95 * cautious.max()].max()
     return alpha * (basis @ vectors @ u)[1:], (2 * alpha - alpha**2) * curve
 

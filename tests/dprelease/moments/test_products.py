@@ -14,7 +14,7 @@ from dprelease.moments import ring
 from dprelease.moments.dealing import deal, read_deal
 from dprelease.moments.layout import code
 from dprelease.moments.plan import Plan
-from dprelease.moments.products import first_half, masked, own_moments, second_half
+from dprelease.moments.products import OwnMoments, first_half, masked, second_half
 from dprelease.moments.released import add_up, limits
 from dprelease.privatize import privatize_moments
 from dprelease.spec import ReleaseSpec
@@ -61,7 +61,7 @@ def released(spec: ReleaseSpec, tables: dict[str, BoundedRows]) -> list[int]:
     blocks = compute(spec, tables, silence).blocks
     moments = spec.moments
     assert moments is not None
-    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scale, moments.diagonal_scale, len(spec.parties))
+    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scales, len(spec.parties))
     return [int(value) for value in add_up([block.values for block in blocks.values()], most)]
 
 
@@ -144,9 +144,10 @@ def test_columns_of_another_length_are_refused() -> None:
 def test_own_moments_are_exact_at_the_bounds() -> None:
     spec = joint_spec(["nb"], 5000, 24)
     codes = np.full((5000, 2), -(1 << 24), np.int32)
-    sums, squares = own_moments(codes, Plan(spec))
-    assert sums.view(np.int64).tolist() == [-5000 << 48] * 2
-    assert squares.view(np.int64).tolist() == [[5000 << 48] * 2] * 2
+    own = OwnMoments.of(codes, np.zeros(2, bool), Plan(spec))
+    assert own.sums.view(np.int64).tolist() == [-5000 << 48] * 2
+    assert own.across.view(np.int64).tolist() == [[5000 << 48] * 2] * 2
+    assert own.squares.view(np.int64).tolist() == [5000 << 48] * 2
 
 
 def test_every_party_draws_the_declared_noise_for_every_entry() -> None:
@@ -178,7 +179,7 @@ def test_a_block_is_hidden_by_its_masks() -> None:
     blocks = compute(spec, tables, noise, {pair: bytes(32)}).blocks
     moments = spec.moments
     assert moments is not None
-    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scale, moments.diagonal_scale, 2)
+    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scales, 2)
     with pytest.raises(IntegrityError, match="do not add up"):
         add_up([blocks["a"].values], most)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dprelease.bounding import RawColumn, bound
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.layout import Layout, code
+from dprelease.moments.layout import Layout, by_kind, code
 from dprelease.moments.released import NoisyMoments, add_up, limits
 from tests.support.specs import categorical, numeric, random_raw
 
@@ -91,15 +91,15 @@ def test_a_missing_repeated_or_foreign_block_is_garbage() -> None:
 
 
 def test_limits_are_the_range_of_the_data_and_twenty_standard_deviations() -> None:
-    largest = limits(LAYOUT, 1000, 10, 3000.0, 100.0, 4)
+    largest = limits(LAYOUT, 1000, 10, by_kind(3000.0, 100.0), 4)
     whole = 1000 * 2**20
     assert len(largest) == LAYOUT.entries
     assert largest == [whole + 20 * 2 * (100 if square else 3000) + 1 for square in LAYOUT.diagonal]
 
 
 def test_limits_are_exact_where_doubles_are_not() -> None:
-    assert limits(LAYOUT, 2**14 + 1, 24, 0.001, 0.001, 1)[0] == (2**14 + 1) * 2**48 + 1
-    largest = limits(LAYOUT, 1, 24, 2.0**56, 2.0**55, 4)
+    assert limits(LAYOUT, 2**14 + 1, 24, by_kind(0.001, 0.001), 1)[0] == (2**14 + 1) * 2**48 + 1
+    largest = limits(LAYOUT, 1, 24, by_kind(2.0**56, 2.0**55), 4)
     assert max(largest) == 2**48 + 40 * 2**56 + 1
     assert min(largest) == 2**48 + 20 * 2**56 + 1
 
@@ -109,7 +109,7 @@ def test_data_at_the_bounds_are_within_the_limits() -> None:
     raw = {"stage": ["I"] * rows, "age": np.full(rows, 100.0), "smoker": [None] * rows, "weight": np.full(rows, -3.0)}
     exact = entries(raw, rows, bits)
     assert np.abs(exact).max() == rows << (2 * bits)
-    largest = limits(LAYOUT, rows, bits, 1.0, 1.0, 1)
+    largest = limits(LAYOUT, rows, bits, by_kind(1.0, 1.0), 1)
     assert add_up([exact.reshape(1, -1)], largest).tolist() == exact.tolist()
 
 
@@ -123,7 +123,7 @@ def entries(raw: Mapping[str, RawColumn], rows: int, grid_bits: int) -> Integers
 
 
 def read(values: Integers, rows: int = 40, grid_bits: int = 10) -> NoisyMoments:
-    return NoisyMoments.read(LAYOUT, values, rows, grid_bits, 5000.0, 700.0, 3)
+    return NoisyMoments.read(LAYOUT, values, rows, grid_bits, by_kind(5000.0, 700.0), 3)
 
 
 def test_released_integers_become_sums_in_scaled_units() -> None:

@@ -1,0 +1,155 @@
+"""Weights of many outcomes from noisy X^T X and X^T Y: the paper's projections and ridge, and ours.
+
+The paper's ridge minimises its error bound (equations 24 and 25; 12 to 14 for the projection). With L = log(2 d^2 / rho),
+
+    lambda^2 = d L s1^2 + e2 / |w|^2,   e2 = d L s2^2, or with a projection at most 4 s2 h sqrt(log(2 / rho)) / l,
+
+s1 and s2 the noise; h is the radius of the body times the expected length of C^T e, e standard normal: sqrt(n) R sqrt(d) |Y|_F with
+outcomes public, sqrt(n l) sqrt(l) |X|_F with features public. |w|^2 is private; d S^2 / (2 l R^2) is put for it, as in `reuse_cov`.
+
+Ours is the library's: an association with public outcomes is what evidence leaves of it within what rows within their bounds
+can give (`_evidence`, as in `_public_side`); the ridge is averaged over the strengths that the released matrices bear out, and
+goes as far as caution allows (`_shared_block`, `_caution`). The constant is a feature here, so that there is no intercept.
+Only what is released or public enters any of these.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from benchmarks._primo_data import Sums
+from benchmarks._primo_noise import Noise
+from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
+from dprelease.estimators._evidence import believed, within
+from dprelease.estimators._shared_block import _denoised, _ridges
+from dprelease.estimators.projection import PublicSide
+from dprelease.release import Floats
+
+FAILURE = 0.05
+"""rho of the paper's bounds."""
+EXPLAINED = 0.5
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What is published, and the public numbers beside it.
+
+    Attributes:
+        rows: n.
+        xx: (d, d) X^T X, noisy unless features are public.
+        xy: (d, l) noisy X^T Y.
+        noise: of both.
+        radius2: R^2.
+        mean_square: (l,) most that an outcome's mean square may be: its own where outcomes are public, 1 elsewhere.
+    """
+
+    rows: int
+    xx: Floats
+    xy: Floats
+    noise: Noise
+    radius2: float
+    mean_square: Floats
+
+    @classmethod
+    def draw(
+        cls, sums: Sums, noise: Noise, radius2: float, random: np.random.Generator, *, public_outcomes: bool = False
+    ) -> Release:
+        """One release of exact sums."""
+        xy = sums.xy + noise.association * random.normal(size=sums.xy.shape)
+        mean_square = sums.square / sums.rows if public_outcomes else np.ones(len(sums.square))
+        return cls(sums.rows, noise.add(sums.xx, random), xy, noise, radius2, mean_square)
+
+    def ridged(self, reach: float = math.inf) -> Floats:
+        """(d, l) weights by the paper's ridge.
+
+        Args:
+            reach: h of the projection, infinite without one.
+        """
+        (width, outcomes), noise = self.xy.shape, self.noise
+        log = math.log(2 * width**2 / FAILURE)
+        bound = 4 * noise.association * reach / outcomes * math.sqrt(math.log(2 / FAILURE))
+        error = min(width * log * noise.association**2, bound)
+        weight2 = EXPLAINED * width * float(self.mean_square.mean()) / self.radius2
+        ridge = math.sqrt(width * log * noise.covariance**2 + error / weight2)
+        return np.asarray(np.linalg.solve(self.xx + ridge * np.eye(width), self.xy), np.float64)
+
+    def projected(self, outcomes: PublicSide, radius: float) -> Release:
+        """The same with the association brought back to what |X|_F <= radius gives."""
+        return replace(self, xy=outcomes.project_jointly(self.xy.T, radius).T)
+
+    def associated(self, outcomes: PublicSide, bound: float) -> tuple[Release, Floats]:
+        """The same with the association as evidence leaves it, and (l,) the variance that remains in its entries.
+
+        Args:
+            outcomes: public.
+            bound: of every |x_c|.
+        """
+        seen, width = outcomes.right.T @ self.xy.T, len(self.xx)
+        spread: Floats = np.clip(np.diag(self.xx) / self.rows, 1e-3 * self.radius2 / width, bound**2)[None]
+        likely, doubt = believed(outcomes.singular, seen, np.full(width, self.noise.association), spread, self.rows)
+        back = outcomes.right * outcomes.singular
+        found: Floats = back @ within(outcomes, seen, likely, np.full(width, math.sqrt(self.rows) * bound))
+        return replace(self, xy=found.T), (back**2 @ doubt).mean(axis=1)
+
+    def believed(self, left: Floats | None = None) -> Floats:
+        """(d, l) weights by our ridge.
+
+        Args:
+            left: (l,) variance of an entry of X^T Y if it is not the noise's.
+        """
+        rows, outcomes = self.rows, self.xy.shape[1]
+        s2 = max(self.noise.covariance / rows, _TINY) ** 2
+        r2 = np.full(outcomes, self.noise.association**2) if left is None else left
+        xi, vectors = _denoised(self.xx / rows, s2)
+        turned, doubt = _ridges(
+            xi, vectors.T @ self.xy / rows, s2, np.maximum(r2 / rows**2, _TINY**2), self.mean_square
+        )
+        of_s = 2 * s2 * (turned**2).sum(axis=0) ** 2
+        return vectors @ (_cautious(xi @ turned**2, doubt, of_s) * turned)
+
+
+def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats:
+    """(d, l) weights of one release of Q^T Y, X = Q R public, by our ridge.
+
+    Q^T Y = S w + noise where X = Q S V^T, w the weights along V: what `_ridges` says of scores with S for the eigenvalues.
+
+    Args:
+        sums: exact sums.
+        noise: standard deviation of an entry.
+        random: of the noise.
+    """
+    side = PublicSide.of_gram(sums.xx)
+    s, outcomes = side.singular, sums.xy.shape[1]
+    seen = side.right.T @ sums.xy / s[:, None] + noise * random.normal(size=(len(s), outcomes))
+    most = np.full(outcomes, sums.rows * s.sum() / (s**2).sum())  # the outcome's mean square 1, per the sum of s
+    turned, doubt = _ridges(s, seen, _TINY**2, np.full(outcomes, noise**2), most)
+    return side.right @ (_cautious(s**2 @ turned**2, doubt, np.zeros(outcomes)) * turned)
+
+
+def naive(sums: Sums, noise: Noise, radius2: float, random: np.random.Generator) -> Floats:
+    """(d, l) weights of every outcome from a covariance and an association of its own, by the paper's ridge.
+
+    Args:
+        sums: of the outcomes looked at.
+        noise: of one outcome's release.
+        radius2: R^2.
+        random: of the noise.
+    """
+    found = np.empty_like(sums.xy)
+    for place in range(sums.xy.shape[1]):
+        one = replace(sums, xy=sums.xy[:, [place]], square=sums.square[[place]])
+        found[:, place] = Release.draw(one, noise, radius2, random).ridged()[:, 0]
+    return found
+
+
+def _cautious(square: Floats, of_g: Floats, of_s: Floats) -> Floats:
+    """(l,) how far each model goes: the `_caution` quantile of a gain (2 alpha - alpha^2) square, as in `_shared_block`."""
+    steps = ALPHAS[:, None]
+    spread = np.sqrt(steps**2 * 4 * of_g + steps**4 * of_s)
+    quantile = (2 * steps - steps**2) * square + float(ndtri(CAUTIOUS)) * spread
+    return np.where(square > 0, furthest(quantile), 0.0)

@@ -1,0 +1,68 @@
+"""From a target to the parameters of joint moments: the least noise that reaches it, for any choice of outcomes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+from dprelease.moments.association import SQUARES, Moves, best_split, share_scales
+from dprelease.moments.layout import Kind, Layout
+from dprelease.moments.scales import share_scales as scales_of_all
+from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import Association, JointMoments
+
+Dealer = Literal["none", "rotating", "coordinator"]
+Basis = Literal["columns", "orthonormal"]
+
+
+def least_noise(
+    layout: Layout,
+    mu2: Fraction,
+    parties: int,
+    curious: int,
+    dealer: Dealer,
+    grid_bits: int,
+    rows_per_subject: int,
+    basis: Basis = "columns",
+    public_norm2: Fraction | None = None,
+) -> JointMoments:
+    """The parameters of a release, with the least noise of each party's share that gives mu.
+
+    Args:
+        layout: columns, and which of them are outcomes only.
+        mu2: mu^2 > 0.
+        parties: m.
+        curious: t < m.
+        dealer: who deals.
+        grid_bits: b.
+        rows_per_subject: q.
+        basis: what the association with outcomes is with.
+        public_norm2: T2, as the party that has all public outcomes states it.
+
+    Raises:
+        InvalidInput: nothing is private, or every column is an outcome.
+    """
+    shared = parties, curious, grid_bits, rows_per_subject
+    if not layout.outcomes:
+        scale, diagonal_scale = scales_of_all(sensitivity(layout.variables), mu2, *shared)
+        return JointMoments(curious=curious, dealer=dealer, mu2=str(mu2), scale=scale, diagonal_scale=diagonal_scale)
+    moves = Moves.of(layout, orthonormal=basis == "orthonormal", public_norm2=public_norm2)
+    split = best_split(layout)
+    squares = SQUARES if moves.squares else Fraction(0)
+    scales = share_scales(moves, mu2, split, squares, *shared)
+    return JointMoments(
+        curious=curious,
+        dealer=dealer,
+        mu2=str(mu2),
+        scale=scales[Kind.PRODUCT],
+        diagonal_scale=scales[Kind.SQUARE],
+        association=Association(
+            outcomes=layout.outcomes,
+            split=str(split),
+            squares=str(squares),
+            scale=scales[Kind.ASSOCIATION],
+            square_scale=scales[Kind.OUTCOME_SQUARE],
+            basis=basis,
+            public_norm2=None if public_norm2 is None else str(public_norm2),
+        ),
+    )

@@ -1,0 +1,145 @@
+"""The terms of joint moments: what is released of the columns' products, with how much noise, and against whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from dprelease.canonical import Rational, Value
+from dprelease.columns import Column, Name, public
+from dprelease.moments.layout import Kind, by_kind
+
+Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
+"""What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
+outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (privacy.md 2.3 and 3.4)."""
+
+
+class Association(Value):
+    """Columns that are outcomes only (PRIMO), apart from the features, whose covariance has noise of its own.
+
+    Their association with the features is released, their products with one another are not.
+
+    Attributes:
+        outcomes: names of columns; every other column is a feature.
+        split: q, how much of the budget the association gets (`dprelease.reuse_cov`); 1 where every feature is public.
+        squares: part of mu^2 for the squares of outcomes that are private numbers; 0 where there are none.
+        scale: noise scale of each party's share of an entry of the association.
+        square_scale: the same for the square of an outcome; 0 where there are none.
+        basis: what the association is with: the features, or, where they are all public and of one party, an orthonormal basis
+            of them and the constant (`dprelease.moments.basis`).
+        public_norm2: T2, the largest squared norm of a patient's public outcomes, in scaled units, as the one party that has them
+            states it; None for what their bounds allow, 1 for each column.
+    """
+
+    outcomes: Annotated[tuple[Name, ...], Field(min_length=1)]
+    split: Rational
+    squares: Rational
+    scale: Annotated[float, Field(gt=0)]
+    square_scale: Annotated[float, Field(ge=0)]
+    basis: Literal["columns", "orthonormal"] = "columns"
+    public_norm2: Annotated[Rational | None, Field(exclude_if=lambda norm2: norm2 is None)] = None
+
+
+class JointMoments(Value):
+    """The parameters of mechanism ``moments``; scales are in units of the Gram matrix's integers, squared grid steps.
+
+    Attributes:
+        curious: t, hospitals that may pool what they saw and still learn no more than the guarantee says.
+        dealer: who deals the randomness of a pair of hospitals: ``none`` (one party), ``rotating`` (another hospital) or
+            ``coordinator``.
+        mu2: mu^2 of the release; every party with a private column is charged all of it.
+        scale: noise scale of each party's share of an entry; with an association, of the covariance's, 0 where every
+            feature is public.
+        diagonal_scale: the same for the square of a number.
+        association: what is different where some columns are outcomes only; None where every column may be either, and then
+            left out of canonical bytes.
+    """
+
+    curious: Annotated[int, Field(ge=0)]
+    dealer: Literal["none", "rotating", "coordinator"]
+    mu2: Rational
+    scale: Annotated[float, Field(ge=0)]
+    diagonal_scale: Annotated[float, Field(ge=0)]
+    association: Annotated[Association | None, Field(exclude_if=lambda association: association is None)] = None
+
+    @model_validator(mode="after")
+    def _scales_are_positive(self) -> JointMoments:
+        if self.association is None and not (self.scale and self.diagonal_scale):
+            raise ValueError("joint moments have positive noise scales")
+        return self
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Names of the columns that are outcomes only."""
+        return self.association.outcomes if self.association is not None else ()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of entries that noise is drawn for, in this order."""
+        return tuple(kind for kind, scale in self.scales.items() if scale)
+
+    @property
+    def scales(self) -> dict[Kind, float]:
+        """Noise scale of each party's share of an entry, by kind of entry; 0 where there are none."""
+        apart = self.association
+        others = (apart.scale, apart.square_scale) if apart is not None else (0.0, 0.0)
+        return by_kind(self.scale, self.diagonal_scale, *others)
+
+    @property
+    def by_leverage(self) -> bool:
+        """Whether the association is with an orthonormal basis of the features."""
+        return self.association is not None and self.association.basis == "orthonormal"
+
+    @property
+    def public_norm2(self) -> Fraction | None:
+        """T2 as it is stated."""
+        stated = self.association.public_norm2 if self.association is not None else None
+        return None if stated is None else Fraction(stated)
+
+    def label(self, columns: tuple[Column, ...]) -> Label | None:
+        """What the guarantee is called where outcomes are named; None where they are not.
+
+        Args:
+            columns: of all parties.
+        """
+        if self.association is None:
+            return None
+        sides = {column.name in self.outcomes for column in public(columns)}
+        if len(sides) != 1:
+            return "mixed" if sides else "DP"
+        return "feature-DP" if True in sides else "label-DP"
+
+    def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
+        """Whether these are terms for these parties.
+
+        Args:
+            parties: party to its columns.
+
+        Raises:
+            ValueError: they are not; why.
+        """
+        if len(parties) == 1:
+            if self.curious or self.dealer != "none":
+                raise ValueError("one party alone has curious = 0 and dealer 'none'")
+        elif not 1 <= self.curious < len(parties):
+            raise ValueError(f"curious must lie between 1 and {len(parties) - 1}: a hospital always sees its own noise")
+        elif self.dealer == "none" or (self.dealer == "rotating" and (len(parties) == 2 or self.curious > 1)):
+            raise ValueError("a rotating dealer needs three parties and curious = 1; otherwise the coordinator deals")
+        if self.association is not None:
+            self._check_outcomes(parties)
+
+    def _check_outcomes(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
+        named, known = set(self.outcomes), {column.name for columns in parties.values() for column in columns}
+        if len(named) != len(self.outcomes) or not named < known:
+            raise ValueError("outcomes are distinct columns of the release, and at least one column is none of them")
+        features = [(party, each) for party, columns in parties.items() for each in columns if each.name not in named]
+        shown = {party for party, columns in parties.items() for each in public(columns) if each.name in named}
+        if self.by_leverage and (
+            not all(each.public for _, each in features) or len({party for party, _ in features}) > 1
+        ):
+            raise ValueError("an orthonormal basis needs features that are all public and of one party")
+        if self.public_norm2 is not None and (len(shown) != 1 or self.public_norm2 <= 0):
+            raise ValueError("a norm of public outcomes is positive, and stated where one party has all of them")

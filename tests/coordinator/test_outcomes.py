@@ -1,0 +1,137 @@
+"""Requests that name outcomes: what the spec says, the label that follows, and every reason for refusing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.moments_proposal import MomentsPlan
+from coordinator.proposals import Proposal, Request, create, make_proposal
+from dprelease.accounting import check_spec
+from dprelease.calibration import budget
+from dprelease.errors import InvalidInput
+from dprelease.moments.association import SQUARES, best_split
+from dprelease.settings import read_settings
+from tests.coordinator.office import AGE, GLUCOSE, NOW, RUN_TIME, SEX, Office, catalogue, request
+
+OPEN_AGE, OPEN_SEX, OPEN_GLUCOSE = (column.model_copy(update={"public": True}) for column in (AGE, SEX, GLUCOSE))
+
+
+def propose(office: Office, **changed: Any) -> Proposal:
+    with office.store.reading() as tx:
+        return make_proposal(request(**{"mechanism": "moments", **changed}), "Trio", tx.members, NOW)
+
+
+def refusal(office: Office, **changed: Any) -> str:
+    with pytest.raises(InvalidInput) as refused:
+        propose(office, **changed)
+    return refused.value.message
+
+
+def test_outcomes_get_noise_of_their_own_out_of_one_budget(office: Office) -> None:
+    made = propose(office, outcomes=["glucose"])
+    moments = made.spec.moments
+    assert moments is not None
+    assert moments.association is not None
+    assert moments.outcomes == ("glucose",)
+    assert Fraction(moments.association.split) == best_split(made.spec.layout)
+    assert Fraction(moments.association.squares) == SQUARES
+    assert made.spec.guarantee == "DP"
+    assert made.guarantee == check_spec(made.spec)
+    assert {part.mu2 for part in made.guarantee.parties} == {made.guarantee.joint_mu2}
+    assert budget(made.spec.target) * (1 - Fraction(1, 10**6)) < made.guarantee.joint_mu2 <= budget(made.spec.target)
+
+
+def test_the_plan_tells_the_noise_of_both_parts(office: Office) -> None:
+    plan = propose(office, outcomes=["glucose"]).plan
+    assert isinstance(plan, MomentsPlan)
+    assert (plan.variables, plan.outcomes) == (5, 1)
+    words = plan.explain()
+    assert f"d = 4 features, l = 1 outcomes, noise sd of an entry of the covariance = {plan.noise_sd:.4g}" in words
+    assert f"of the association = {plan.association_sd:.4g} patients" in words
+    assert "Products of two outcomes are not released." in words
+    office.report(catalogue("north", columns=(OPEN_AGE, OPEN_SEX)))
+    label = propose(office, outcomes=["glucose"]).plan
+    assert isinstance(label, MomentsPlan)
+    assert "covariance = 0, as every feature is public" in label.explain()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"outcomes": []}, "outcomes: name at least one outcome, or leave it out"),
+        ({"outcomes": ["glucos"]}, "outcomes: not in this release: glucos; it has age, sex, glucose"),
+        ({"outcomes": ["sex=male"]}, "outcomes"),
+        ({"outcomes": ["glucose", "age", "glucose"]}, "outcomes: glucose is named more than once"),
+        ({"outcomes": ["age", "sex", "glucose"]}, "outcomes: every column is one; leave at least one as a feature"),
+        ({"outcomes": ["age"], "parties": {"south": "*"}}, "not in this release: age; it has glucose"),
+        ({"outcomes": ["age"], "mechanism": "mixed"}, "outcomes belong to mechanism 'moments'; 'mixed' treats all"),
+        ({"outcomes": ["age"], "mechanism": "rows"}, "outcomes belong to mechanism 'moments'; 'rows' treats all"),
+        ({"outcomes": ["age"], "public_side": "mixed"}, "none of these columns is public; leave out --public-side"),
+    ],
+)
+def test_what_does_not_fit_is_refused(office: Office, changed: dict[str, Any], message: str) -> None:
+    assert message in refusal(office, **changed)
+
+
+@pytest.mark.parametrize(
+    ("north", "outcomes", "label", "side"),
+    [
+        ((OPEN_AGE, OPEN_SEX), ["glucose"], "label-DP", "features"),
+        ((OPEN_AGE, SEX), ["glucose"], "label-DP", None),
+        ((OPEN_AGE, OPEN_SEX), ["age", "sex"], "feature-DP", "outcomes"),
+        ((OPEN_AGE, SEX), ["age"], "feature-DP", "outcomes"),
+        ((OPEN_AGE, SEX), ["age", "sex"], "feature-DP", None),
+        ((OPEN_AGE, OPEN_SEX), ["age", "glucose"], "mixed", "mixed"),
+    ],
+)
+def test_the_label_follows_from_the_outcomes(
+    office: Office, north: Any, outcomes: list[str], label: str, side: str | None
+) -> None:
+    office.report(catalogue("north", columns=north))
+    made = propose(office, outcomes=outcomes)
+    assert made.spec.guarantee == label
+    assert made.guarantee == check_spec(made.spec)
+    if side is not None:
+        assert propose(office, outcomes=outcomes, public_side=side).spec == made.spec
+
+
+@pytest.mark.parametrize(
+    ("north", "outcomes", "side", "message"),
+    [
+        ((AGE, SEX), ["glucose"], "outcomes", "says that the outcomes are public, but glucose of south is private"),
+        ((OPEN_AGE, SEX), ["age", "sex"], "outcomes", "says that the outcomes are public, but sex of north is private"),
+        ((OPEN_AGE, SEX), ["glucose"], "features", "says that the features are public, but sex of north is private"),
+        ((OPEN_AGE, OPEN_SEX), ["age"], "outcomes", "the public columns are some of both; leave out --public-side"),
+        ((OPEN_AGE, OPEN_SEX), ["glucose"], "mixed", "the public columns are features; leave out --public-side"),
+        ((OPEN_AGE, SEX), ["age"], "mixed", "the public columns are outcomes; leave out --public-side"),
+    ],
+)
+def test_a_side_that_is_not_public_is_refused_with_its_owner(
+    office: Office, north: Any, outcomes: list[str], side: str, message: str
+) -> None:
+    office.report(catalogue("north", columns=north))
+    said = refusal(office, outcomes=outcomes, public_side=side)
+    assert message in said
+    if "private" in message:
+        assert "let its owner declare it (party-node public declare), or leave out --public-side" in said
+
+
+def test_other_outcomes_are_another_release(office: Office) -> None:
+    first = create(office.store, request(mechanism="moments", outcomes=["glucose"]), RUN_TIME, NOW)
+    other = create(office.store, request(mechanism="moments", outcomes=["age"]), RUN_TIME, NOW)
+    none = create(office.store, request(mechanism="moments"), RUN_TIME, NOW)
+    assert first.similar is other.similar is none.similar is None
+    again = create(office.store, request(mechanism="moments", outcomes=["glucose"], grid_bits=15), RUN_TIME, NOW)
+    assert again.similar == first.release
+
+
+def test_outcomes_are_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'title = "Study"\nmechanism = "moments"\noutcomes = ["y", "z"]\nepsilon = 1\ndelta = 1e-6\n[parties]\na = "*"\n'
+    )
+    assert read_settings(path, Request).outcomes == ("y", "z")

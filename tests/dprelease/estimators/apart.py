@@ -1,0 +1,58 @@
+"""Moments whose outcomes are apart, with the noise of a real release, from coded rows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from dprelease.calibration import budget
+from dprelease.columns import Column
+from dprelease.moments.apart import ApartMoments
+from dprelease.moments.association import entry_scales
+from dprelease.moments.basis import Basis
+from dprelease.moments.layout import Layout
+from dprelease.moments.parameters import least_noise
+from dprelease.spec import Target
+from tests.support.specs import numeric
+
+BITS = 12
+
+
+def sides(features: int, outcomes: int, public: str = "") -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """Numbers, features first, and the names of the outcomes; ``public`` is "x", "y" or nothing."""
+    x = tuple(numeric(f"x{place}", public=public == "x") for place in range(features))
+    y = tuple(numeric(f"y{place}", public=public == "y") for place in range(outcomes))
+    return (*x, *y), tuple(column.name for column in y)
+
+
+def apart_of(
+    rows: np.ndarray,
+    columns: tuple[Column, ...],
+    outcomes: tuple[str, ...],
+    generator: np.random.Generator | None = None,
+    epsilon: float = 1.0,
+    basis: Literal["columns", "orthonormal"] = "columns",
+) -> ApartMoments:
+    """What one party releases of coded rows, (n, p), at (epsilon, 1e-5); without a generator the noise is declared only.
+
+    Public cells are rounded to the grid. With a basis the features, which come first, are public.
+    """
+    layout = Layout(columns, outcomes)
+    codes = np.round(np.ldexp(rows, BITS)).astype(np.int32)
+    rounded = np.column_stack([np.ones(len(rows)), np.ldexp(codes.astype(np.float64), -BITS)])
+    mu2 = Fraction(budget(Target(scope="joint", epsilon=epsilon, delta=1e-5)))
+    scales = least_noise(layout, mu2, 1, 0, "none", BITS, 1, basis).scales
+    if basis == "orthonormal":
+        features = int((~layout.outcome).sum())
+        turned = Basis.of(layout, codes[:, : features - 1], BITS).codes
+        rounded[:, :features] = np.ldexp(turned.astype(np.float64), -BITS)
+    exact = (rounded.T @ rounded)[layout.rows, layout.cols]
+    values = np.ldexp(exact, 2 * BITS)
+    if generator is not None:
+        values = values + entry_scales(layout, scales) * generator.normal(size=layout.entries)
+    shown = codes[:, layout.public[1:]]
+    return ApartMoments.read(
+        layout, np.round(values).astype(np.int64), len(rows), BITS, scales, 1, shown, orthonormal=basis != "columns"
+    )

@@ -1,0 +1,160 @@
+"""Fits on releases whose outcomes are apart: one covariance for all outcomes, and what public sides are good for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators import fit
+from dprelease.estimators._apart import on_apart, projected
+from dprelease.estimators._noisy_matrix import inverted
+from dprelease.estimators._shared_block import shared_block
+from dprelease.estimators.methods import primo_ridge
+from dprelease.noise import NoiseSource
+from dprelease.release import Release
+from tests.dprelease.estimators.apart import apart_of, sides
+from tests.dprelease.estimators.public import least_squares, r_squared, table
+from tests.support.joint import compute
+from tests.support.noise import SeededNoise, ZeroNoise
+from tests.support.specs import build_spec, numeric, random_rows
+
+FEATURES = 6
+X = list(range(1, FEATURES + 1))
+
+
+@pytest.mark.parametrize("public", ["", "x", "y", "basis"])
+def test_with_many_patients_every_outcome_is_fitted_as_without_privacy(public: str) -> None:
+    y = list(range(FEATURES + 1, FEATURES + 13))
+    data = table(FEATURES, 12, rows=40_000, seed=0)
+    columns, names = sides(FEATURES, 12, "x" if public == "basis" else public)
+    basis = "orthonormal" if public == "basis" else "columns"
+    moments = apart_of(data, columns, names, np.random.default_rng(2), basis=basis)
+    found = on_apart(moments, X, y, data[:, moments.layout.public[1:]], intercept=True)
+    best = least_squares(data, X, y, intercept=True)
+    limit = r_squared(data, X, y, best[0], best[1:])
+    assert (r_squared(data, X, y, found.offsets, found.weights) > limit - 0.02).all()
+
+
+def test_many_public_outcomes_are_fitted_far_better_with_the_projection_than_without() -> None:
+    data = table(FEATURES, 150, rows=5_000, seed=1)
+    columns, names = sides(FEATURES, 150, "y")
+    moments = apart_of(data, columns, names, np.random.default_rng(3))
+    y, public = list(range(7, 157)), data[:, moments.layout.public[1:]]
+    with_, without = (
+        r_squared(data, X, y, found.offsets, found.weights)
+        for found in (on_apart(moments, X, y, public, intercept=True), shared_block(moments, X, y, intercept=True))
+    )
+    assert np.median(with_) > np.median(without) + 0.1
+    assert with_.min() > -0.01
+
+
+def test_a_projected_association_is_closer_and_knows_by_how_much() -> None:
+    data = table(FEATURES, 150, rows=3_000, seed=1)
+    columns, names = sides(FEATURES, 150, "y")
+    moments = apart_of(data, columns, names, np.random.default_rng(4))
+    helped, truth = projected(moments, data[:, FEATURES:]), data[:, :FEATURES].T @ data[:, FEATURES:]
+    y = list(range(7, 157))
+    before, after = (np.linalg.norm(each.between(X, y) - truth) for each in (moments, helped))
+    assert after < 0.3 * before
+    assert 0.5 < after / np.linalg.norm(helped.noise_between(X, y)) < 1.5
+    assert np.array_equal(helped.features.gram, moments.features.gram)
+
+
+def test_outcomes_together_are_what_they_are_one_by_one() -> None:
+    data = table(FEATURES, 5, rows=5_000)
+    columns, names = sides(FEATURES, 5)
+    moments = apart_of(data, columns, names, np.random.default_rng(5))
+    none = np.zeros((len(data), 0))
+    together = on_apart(moments, X, list(range(7, 12)), none, intercept=True)
+    for place in range(5):
+        alone = on_apart(moments, X, [7 + place], none, intercept=True)
+        np.testing.assert_allclose(alone.weights[:, 0], together.weights[:, place], rtol=1e-9)
+
+
+def test_without_noise_the_inverse_is_least_squares() -> None:
+    data = np.round(table(FEATURES, 3, rows=400) * 2**12) / 2**12
+    columns, names = sides(FEATURES, 3)
+    moments = apart_of(data, columns, names)
+    found = inverted(moments, X, [7, 8, 9], np.full(3, -1.0), intercept=True)
+    best = least_squares(data, X, [7, 8, 9], intercept=True)
+    np.testing.assert_allclose(np.vstack([found.offsets, found.weights]), best, atol=1e-8)
+
+
+def released(noise: NoiseSource, rows: int = 400) -> Release:
+    parties = {"a": (numeric("y1"), numeric("x1", 0.0, 10.0)), "b": (numeric("x2"), numeric("y2", 0.0, 50.0))}
+    spec = build_spec(parties, mechanism="moments", rows=rows, outcomes=("y1", "y2"), grid_bits=14)
+    tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
+    return Release(spec, compute(spec, tables, dict.fromkeys(tables, noise)).blocks, ())
+
+
+def test_features_are_the_columns_that_are_no_outcomes() -> None:
+    found = fit(released(SeededNoise(1)), ["y1", "y2"])
+    assert found.features == ("x1", "x2")
+    assert found.coef.shape == (2, 2)
+    with pytest.raises(InvalidInput, match="y1 cannot be a feature: it is an outcome of this release"):
+        fit(released(SeededNoise(1)), ["y2"], ["x1", "y1"])
+
+
+def test_a_feature_can_be_a_target_too() -> None:
+    found = fit(released(ZeroNoise()), ["x1"], method="ols")
+    assert found.features == ("x2",)
+    tables = [random_rows(released(ZeroNoise()).spec, party, place).codes for place, party in enumerate("ab")]
+    x1, x2 = tables[0][:, 1] / 2.0**14 * 5 + 5, tables[1][:, 0] / 2.0**14
+    slope, offset = np.polyfit(x2, x1, 1)
+    assert found.coef[0, 0] == pytest.approx(slope)
+    assert found.intercept[0] == pytest.approx(offset)
+    assert fit(released(SeededNoise(1)), ["x1"]).features == (
+        "x2",
+    )  # the default method, on draws of the features' moments
+
+
+def test_with_features_nearly_alike_leverage_keeps_what_columns_lose() -> None:
+    """privacy.md 2.3: never worse in the direction of the least eigenvalue, so better where features are ill-conditioned."""
+    generator, rows = np.random.default_rng(0), 4_000
+    shared, apart = generator.uniform(-0.6, 0.6, rows), generator.uniform(-0.02, 0.02, rows)
+    y = np.clip(20 * apart + 0.1 * generator.normal(size=rows), -1, 1)  # what tells the two features apart
+    data = np.column_stack([shared + apart, shared - apart, y])
+    columns, names = sides(2, 1, "x")
+    found = {}
+    for basis in ("columns", "orthonormal"):
+        moments = apart_of(data, columns, names, np.random.default_rng(1), basis=basis)
+        fitted = on_apart(moments, [1, 2], [3], data[:, :2], intercept=True)
+        found[basis] = r_squared(data, [1, 2], [3], fitted.offsets, fitted.weights)[0]
+    best = least_squares(data, [1, 2], [3], intercept=True)
+    limit = r_squared(data, [1, 2], [3], best[0], best[1:])[0]
+    assert found["orthonormal"] > limit - 0.1
+    assert found["columns"] < limit - 0.5
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_without_noise_a_basis_gives_least_squares(intercept: bool) -> None:
+    data = np.round(table(FEATURES, 3, rows=400) * 2**12) / 2**12
+    columns, names = sides(FEATURES, 3, "x")
+    moments = apart_of(data, columns, names, epsilon=1e5, basis="orthonormal")
+    found = on_apart(moments, X, [7, 8, 9], data[:, :FEATURES], intercept=intercept)
+    best = least_squares(data, X, [7, 8, 9], intercept=intercept)
+    np.testing.assert_allclose(found.weights, best[1:] if intercept else best, atol=0.02)
+
+
+def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_is_better_once_there_is_signal() -> None:
+    y, lower, found = list(range(7, 47)), np.full(40, -1.0), {}
+    for rows in (3_000, 20_000):
+        data = table(FEATURES, 40, rows=rows, seed=3)
+        columns, names = sides(FEATURES, 40)
+        moments = apart_of(data, columns, names, np.random.default_rng(7))
+        fits = [inverted(moments, X, y, lower, intercept=True, ridge=ridge) for ridge in (False, True)]
+        fits.append(shared_block(moments, X, y, intercept=True))
+        found[rows] = [r_squared(data, X, y, each.offsets, each.weights).mean() for each in fits]
+    assert found[3_000][0] < -1
+    assert min(found[3_000][1:]) > -0.1
+    assert found[20_000][2] > found[20_000][1] > 0.3
+
+
+def test_the_papers_ridge_follows_from_public_numbers() -> None:
+    # d L (s1^2 + 2 s2^2) with d = 10 and L = log(200 / 0.05)
+    assert primo_ridge(10, 4.0, 8.0) == pytest.approx(np.sqrt(10 * np.log(4000) * 20))
+    found = [
+        fit(released(SeededNoise(seed)), ["y1"], method="primo").diagnostics.smallest_eigenvalue for seed in (1, 2)
+    ]
+    assert min(found) > 0

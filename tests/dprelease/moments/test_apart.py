@@ -1,0 +1,240 @@
+"""Releases whose outcomes are apart: from bounded rows to what a learner reads, bit for bit with the noise off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dprelease.accounting import check_spec, guarantee
+from dprelease.columns import Column
+from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
+from dprelease.gaussian import mu_of
+from dprelease.moments.apart import ApartMoments
+from dprelease.moments.layout import Kind, Layout
+from dprelease.noise import NoiseSource
+from dprelease.release import Release
+from dprelease.spec import ReleaseSpec
+from tests.support.joint import compute, entries, exact_gram
+from tests.support.noise import RecordingNoise, ZeroNoise
+from tests.support.specs import build_spec, categorical, numeric, random_rows
+
+Parties = Mapping[str, tuple[Column, ...]]
+
+MIXED_UP: Parties = {
+    "a": (numeric("y1"), numeric("x1"), categorical("s", "yes")),
+    "b": (categorical("g", "one", "two"), categorical("h", "one", "two"), numeric("y2")),
+    "c": (numeric("y3"), categorical("t", "yes")),
+}
+OUTCOMES = ("y1", "y2", "y3", "h", "t")
+FEATURE_DP: Parties = {
+    "a": (numeric("y1", public=True), categorical("h", "one", "two", public=True)),
+    "b": (numeric("x1"), numeric("x2")),
+    "c": (categorical("s", "yes"), numeric("y2", public=True)),
+}
+LABEL_DP: Parties = {
+    "a": (numeric("x1", public=True), categorical("g", "one", "two", public=True)),
+    "b": (numeric("y1"), categorical("t", "yes")),
+    "c": (numeric("x2", public=True),),
+}
+CASES: dict[str, tuple[Parties, tuple[str, ...], str]] = {
+    "full": (MIXED_UP, OUTCOMES, "DP"),
+    "features": (FEATURE_DP, ("y1", "h", "y2"), "feature-DP"),
+    "labels": (LABEL_DP, ("y1", "t"), "label-DP"),
+    "one party": ({"a": (numeric("x"), numeric("y"))}, ("y",), "DP"),
+    "only outcomes at one": ({"a": (numeric("x"),), "b": (numeric("y"), numeric("z"))}, ("y", "z"), "DP"),
+}
+
+
+def spec_of(name: str, rows: int = 40) -> ReleaseSpec:
+    parties, outcomes, label = CASES[name]
+    return build_spec(parties, mechanism="moments", rows=rows, guarantee=label, outcomes=outcomes, grid_bits=14)
+
+
+def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
+    tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
+    return Release(spec, compute(spec, tables, dict.fromkeys(tables, noise)).blocks, ())
+
+
+def exact(spec: ReleaseSpec) -> np.ndarray:
+    """The Gram matrix of the constant and all variables, scaled units."""
+    tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
+    return exact_gram(spec, tables).astype(np.float64) / 4.0**spec.grid_bits
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_noise_a_learner_reads_the_exact_products(name: str) -> None:
+    spec, gram = spec_of(name), exact(spec_of(name))
+    found = released(spec, ZeroNoise()).products
+    assert isinstance(found, ApartMoments)
+    everything, inner = list(range(len(gram))), np.flatnonzero(~spec.layout.outcome).tolist()
+    assert np.array_equal(found.between(inner, everything), gram[inner])
+    assert np.array_equal(found.between(everything, inner), gram[:, inner])
+    assert np.array_equal(found.own(everything), np.diag(gram))
+    assert np.array_equal(found.features.gram, gram[np.ix_(inner, inner)])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_of_two_outcomes_do_not_leave(name: str) -> None:
+    spec = spec_of(name)
+    layout = spec.layout
+    both = layout.outcome[layout.rows] & layout.outcome[layout.cols]
+    assert (layout.rows[both] == layout.cols[both]).all()
+    assert (layout.kinds[both] == Kind.OUTCOME_SQUARE).all()
+    outcomes = np.flatnonzero(layout.outcome).tolist()
+    found = released(spec, ZeroNoise()).products
+    with pytest.raises(InvalidInput, match="two outcomes are not released"):
+        found.between(outcomes, outcomes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_party_draws_the_declared_noise_of_every_kind(name: str) -> None:
+    spec = spec_of(name)
+    tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
+    sources = {party: RecordingNoise() for party in tables}
+    blocks = compute(spec, tables, sources).blocks
+    moments, layout, total = spec.moments, spec.layout, np.zeros(spec.layout.entries, np.int64)
+    assert moments is not None
+    for source in sources.values():
+        assert [draw.scale for draw in source.draws] == [moments.scales[kind] for kind in moments.kinds]
+        for kind, draw in zip(moments.kinds, source.draws, strict=True):
+            total[layout.kinds == kind] += draw.values[0]
+    assert (layout.kinds[:, None] == np.array(moments.kinds)).any(axis=1).all()  # no entry is without noise
+    summed = sum(block.values.reshape(-1).view(np.uint64) for block in blocks.values())
+    assert (summed.view(np.int64) - total).tolist() == entries(spec, exact_gram(spec, tables))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_noise_that_a_learner_states_is_that_of_all_shares(name: str) -> None:
+    spec = spec_of(name)
+    found, moments = released(spec, ZeroNoise()).products, spec.moments
+    assert isinstance(found, ApartMoments)
+    assert moments is not None
+    assert moments.association is not None
+    unit = np.sqrt(len(spec.parties)) / 4.0**spec.grid_bits
+    outcomes = np.flatnonzero(spec.layout.outcome)
+    private = outcomes[~spec.layout.public[outcomes]]
+    of_constant = found.noise_between([0], outcomes)[0]
+    assert of_constant[np.isin(outcomes, private)] == pytest.approx(moments.association.scale * unit)
+    assert not of_constant[~np.isin(outcomes, private)].any()
+    for index in private:
+        kind = spec.layout.variables[index - 1].kind
+        stated = {"numeric": moments.association.square_scale, "level": moments.association.scale, "binary": 0.0}[kind]
+        assert found.noise_own([index]) == pytest.approx(stated * unit)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_price_is_the_target(name: str) -> None:
+    spec = spec_of(name)
+    found = check_spec(spec)
+    assert found == guarantee(spec)
+    assert 1 - 1e-5 < float(found.joint_mu2) / mu_of(1.0, 1e-5) ** 2 <= 1
+    assert found.label == spec.guarantee
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scale": 1.0},
+        {"scale": 1e-3},
+        {"square_scale": 1.0},
+        {"split": "1/3"},
+        {"squares": "1/100"},
+        {"outcomes": ("y1", "y2", "y3", "h")},
+        {"outcomes": ("y1", "y2", "y3", "h", "t", "s")},
+    ],
+    ids=str,
+)
+def test_a_changed_number_is_refused(change: dict[str, object]) -> None:
+    spec = spec_of("full")
+    assert spec.moments is not None
+    assert spec.moments.association is not None
+    association = spec.moments.association.model_copy(update=change)
+    tampered = spec.model_copy(update={"moments": spec.moments.model_copy(update={"association": association})})
+    with pytest.raises(SpecRefused):
+        check_spec(tampered)
+
+
+def test_forgetting_that_outcomes_are_apart_is_refused() -> None:
+    spec = spec_of("full")
+    assert spec.moments is not None
+    with pytest.raises(SpecRefused, match="noise scales"):
+        check_spec(spec.model_copy(update={"moments": spec.moments.model_copy(update={"association": None})}))
+
+
+def test_outcomes_are_many_and_the_entries_few() -> None:
+    columns = tuple(numeric(f"x{place}") for place in range(5)) + tuple(numeric(f"y{place}") for place in range(3000))
+    layout = Layout(columns, tuple(f"y{place}" for place in range(3000)))
+    assert layout.entries == 5 + 15 + 6 * 3000 + 3000
+
+
+def leverage_spec(rows: int = 40) -> ReleaseSpec:
+    parties = {
+        "a": (numeric("x1", public=True), numeric("y0"), categorical("g", "one", "two", public=True)),
+        "b": (numeric("y1"), categorical("t", "yes")),
+        "c": (categorical("h", "one", "two"),),
+    }
+    outcomes = ("y0", "y1", "t", "h")
+    return build_spec(
+        parties,
+        mechanism="moments",
+        rows=rows,
+        guarantee="label-DP",
+        outcomes=outcomes,
+        basis="orthonormal",
+        grid_bits=14,
+    )
+
+
+def test_a_basis_says_what_the_features_would_have_said() -> None:
+    spec, gram = leverage_spec(), exact(leverage_spec())
+    found = released(spec, ZeroNoise()).products
+    assert isinstance(found, ApartMoments)
+    inner, everything = np.flatnonzero(~spec.layout.outcome).tolist(), list(range(len(gram)))
+    # Every cell of the basis is rounded to the grid: sqrt(n/12) steps in a sum, times |T|.
+    np.testing.assert_allclose(found.between(inner, everything), gram[inner], atol=0.05)
+    assert np.array_equal(found.between(inner, inner), gram[np.ix_(inner, inner)])
+    np.testing.assert_allclose(found.own(everything), np.diag(gram), atol=0.05)
+
+
+def test_with_a_basis_noise_is_for_rows_of_norm_one() -> None:
+    basis, columns = leverage_spec(), leverage_spec().model_dump()
+    columns["moments"]["association"]["basis"] = "columns"
+    assert check_spec(basis).joint_mu2 > 0
+    with pytest.raises(SpecRefused, match="noise scales"):
+        check_spec(ReleaseSpec.model_validate(columns))
+    moments = basis.moments
+    assert moments is not None
+    assert moments.association is not None
+    # 4 outcomes of norm 1: (2 S)^2 = 16, of which 19/20 of mu^2; one of three is curious.
+    expected = np.sqrt(16 / (0.95 * float(Fraction(moments.mu2))) / 2) * 4.0**14
+    assert moments.association.scale == pytest.approx(expected, rel=1e-6)
+
+
+def stated(norm2: Fraction | None) -> ReleaseSpec:
+    return build_spec(
+        {"a": (numeric("y1", public=True), numeric("y2", public=True)), "b": (numeric("x1"),)},
+        mechanism="moments",
+        guarantee="feature-DP",
+        outcomes=("y1", "y2"),
+        grid_bits=14,
+        public_norm2=norm2,
+    )
+
+
+def test_a_smaller_norm_of_public_outcomes_takes_less_noise_and_is_checked_by_whoever_reads() -> None:
+    scales = []
+    for norm2 in (None, Fraction(2), Fraction(3), Fraction(1, 2)):
+        moments = stated(norm2).moments
+        assert moments is not None
+        assert moments.association is not None
+        assert check_spec(stated(norm2)).joint_mu2 <= Fraction(mu_of(1.0, 1e-5)) ** 2
+        scales.append(moments.association.scale)
+    assert scales[0] == scales[1] == scales[2]  # what the bounds allow is the most that counts
+    assert scales[3] == pytest.approx(scales[0] / 2, rel=1e-6)
+    longest = Fraction(int((random_rows(stated(None), "a").codes.astype(np.int64) ** 2).sum(axis=1).max()), 4**14)
+    assert released(stated(longest), ZeroNoise()).products.rows == 40
+    with pytest.raises(IntegrityError, match=r"squared norm .* more than .* that the noise is for"):
+        _ = released(stated(longest - Fraction(1, 4**14)), ZeroNoise()).products

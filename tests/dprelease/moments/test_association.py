@@ -1,0 +1,179 @@
+"""Covariance and association together: what one patient moves, searched for adversarially, and what the noise gives for it."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dprelease import reuse_cov
+from dprelease.columns import Column
+from dprelease.errors import InvalidInput
+from dprelease.moments.association import LARGEST_SPLIT, SQUARES, Moves, best_split, share_scales, spent
+from dprelease.moments.layout import Kind, Layout
+from tests.support.specs import categorical, numeric
+
+Rows = npt.NDArray[np.float64]
+
+X: tuple[Column, ...] = (numeric("x1"), numeric("x2"))
+Y: tuple[Column, ...] = (numeric("y1"), numeric("y2"))
+GROUP, BINARY = categorical("g", "a", "b"), categorical("s", "yes")
+OPEN_X, OPEN_Y = numeric("p", public=True), numeric("q", public=True)
+
+CASES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
+    "one of each": (X[:1], Y[:1]),
+    "numbers": (X, Y),
+    "outcomes of all kinds": (X[:1], (Y[0], BINARY, GROUP)),
+    "features of all kinds": ((X[0], BINARY, GROUP), Y[:1]),
+    "outcomes public": (X, (OPEN_Y,)),
+    "outcomes half public": (X[:1], (Y[0], OPEN_Y)),
+    "features public": ((OPEN_X,), Y),
+    "features half public": ((X[0], OPEN_X), Y[:1]),
+    "both half public": ((X[0], OPEN_X), (Y[0], OPEN_Y)),
+}
+SPLITS = [Fraction(1, 10), Fraction(2, 5), Fraction(9, 10)]
+
+
+def layout_of(features: tuple[Column, ...], outcomes: tuple[Column, ...]) -> Layout:
+    # Outcomes first, so that an entry's row may be either.
+    return Layout((*outcomes, *features), tuple(column.name for column in outcomes))
+
+
+LAYOUTS = {name: layout_of(*sides) for name, sides in CASES.items()}
+
+
+def choices(layout: Layout) -> list[Rows]:
+    """For every declared column the values that its variables may take together: bounds, zero and some between."""
+    found = []
+    for position, _ in enumerate(layout.columns):
+        mine = [variable for variable in layout.variables if variable.column == position]
+        if mine[0].kind == "numeric":
+            found.append(np.array([[-1.0], [-0.5], [0.0], [0.5], [1.0]]))
+        else:
+            found.append(np.array([[-1.0], [1.0]]) if mine[0].kind == "binary" else np.eye(len(mine)))
+    return found
+
+
+def rows_of(layout: Layout) -> Rows:
+    return np.array([np.concatenate([[1.0], *parts]) for parts in itertools.product(*choices(layout))])
+
+
+def moved(layout: Layout, room: dict[Kind, float], split: Fraction) -> float:
+    """The largest mu^2 of any two rows with the same public part, at noise variances `room`."""
+    assert split
+    rows = rows_of(layout)
+    products = rows[:, layout.rows] * rows[:, layout.cols] / np.sqrt([room[kind] for kind in map(Kind, layout.kinds)])
+    open_part = rows[:, layout.public]
+    largest = 0.0
+    for row, shown in zip(products, open_part, strict=True):
+        same = (open_part == shown).all(axis=1)
+        largest = max(largest, float(((products[same] - row) ** 2).sum(axis=1).max()))
+    return largest
+
+
+def variances(layout: Layout, mu2: Fraction, split: Fraction, bits: int = 12) -> dict[Kind, float]:
+    """What the declared scales leave beyond the grid's variance, in scaled units."""
+    moves = Moves.of(layout)
+    scales = share_scales(moves, mu2, split, SQUARES if moves.squares else Fraction(0), 1, 0, bits, 1)
+    return {kind: (scale**2 - 4) / 2.0 ** (4 * bits) for kind, scale in scales.items()}
+
+
+def splits(layout: Layout) -> list[Fraction]:
+    return SPLITS if Moves.of(layout).covariance else [Fraction(1)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_two_rows_are_further_apart_than_the_noise_is_for(name: str) -> None:
+    layout = LAYOUTS[name]
+    for split in splits(layout):
+        assert moved(layout, variances(layout, Fraction(1, 16), split), split) <= 1 / 16 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_noise_is_not_much_more_than_some_rows_need(name: str) -> None:
+    layout = LAYOUTS[name]
+    used = [moved(layout, variances(layout, Fraction(1, 16), split), split) * 16 for split in splits(layout)]
+    assert max(used) > (0.4 if "half" in name else 0.6)
+
+
+@pytest.mark.parametrize("name", ["numbers", "outcomes public", "features public"])
+def test_the_forgotten_factor_of_the_paper_would_be_noticed(name: str) -> None:
+    """Delta_2 = R S instead of 2 R S (privacy.md 0, items 4 and 5)."""
+    layout = LAYOUTS[name]
+    split = splits(layout)[-1]
+    room = variances(layout, Fraction(1, 16), split)
+    room[Kind.ASSOCIATION] /= 4
+    assert moved(layout, room, split) > 1 / 16
+
+
+def test_the_moves_of_boxes_are_those_of_the_notes() -> None:
+    moves = Moves.of(LAYOUTS["numbers"])
+    assert moves.covariance == 9  # (1 + 2)^2, privacy.md 2.2
+    assert moves.association == 4 * 3 * 2  # (2 R S)^2
+    assert moves.squares == 2
+    assert moves.diagonal_weight == Fraction(5, 2)  # second_reading.md 3: (p + 3)/2
+    assert Moves.of(LAYOUTS["outcomes public"]).squares == 0
+    label = Moves.of(LAYOUTS["features public"])
+    assert (label.covariance, label.association) == (0, 4 * 2 * 2)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("parties", "curious"), [(1, 0), (3, 1), (4, 3)])
+def test_the_declared_scales_spend_the_budget_and_no_more(name: str, parties: int, curious: int) -> None:
+    layout, mu2 = LAYOUTS[name], Fraction(7, 100)
+    moves, squares = Moves.of(layout), SQUARES if Moves.of(layout).squares else Fraction(0)
+    for split in splits(layout):
+        shared = parties, curious, 16, 2
+        found = spent(moves, share_scales(moves, mu2, split, squares, *shared), *shared)
+        assert mu2 * (1 - Fraction(1, 10**6)) < found <= mu2
+
+
+def test_less_noise_on_any_part_costs_more() -> None:
+    moves, mu2 = Moves.of(LAYOUTS["numbers"]), Fraction(7, 100)
+    scales = share_scales(moves, mu2, Fraction(2, 5), SQUARES, 3, 1, 16, 1)
+    for kind in Kind:
+        fewer = {**scales, kind: 0.9 * scales[kind]}
+        assert spent(moves, fewer, 3, 1, 16, 1) > mu2
+        assert spent(moves, {**scales, kind: 1.0}, 3, 1, 16, 1) == reuse_cov.UNBOUNDED
+
+
+def test_beyond_the_coupled_case_the_sum_is_charged() -> None:
+    """Q > 2A: formula (1) does not hold with weighted squares."""
+    moves = Moves.of(LAYOUTS["numbers"])
+    scales = share_scales(moves, Fraction(1, 16), Fraction(9, 10), SQUARES, 1, 0, 12, 1)
+    scales[Kind.PRODUCT], scales[Kind.SQUARE] = 10 * scales[Kind.PRODUCT], 10 * scales[Kind.SQUARE]
+    room = {kind: (scale**2 - 4) / 2.0**48 for kind, scale in scales.items()}
+    assert moved(LAYOUTS["numbers"], room, Fraction(1)) <= float(spent(moves, scales, 1, 0, 12, 1))
+
+
+def test_the_split_comes_from_public_numbers() -> None:
+    assert best_split(LAYOUTS["features public"]) == 1
+    few, many = (
+        best_split(layout_of(X, tuple(numeric(f"y{place}") for place in range(outcomes)))) for outcomes in (1, 40)
+    )
+    assert 0 < few < many <= LARGEST_SPLIT
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "squares"),
+    [
+        ("numbers", Fraction(1), SQUARES),
+        ("numbers", Fraction(0), SQUARES),
+        ("numbers", Fraction(1, 2), Fraction(0)),
+        ("numbers", Fraction(1, 2), Fraction(1)),
+        ("features public", Fraction(1, 2), SQUARES),
+        ("outcomes public", Fraction(1, 2), SQUARES),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(name: str, split: Fraction, squares: Fraction) -> None:
+    with pytest.raises(InvalidInput):
+        share_scales(Moves.of(LAYOUTS[name]), Fraction(1, 16), split, squares, 1, 0, 12, 1)
+
+
+@pytest.mark.parametrize("sides", [((), Y), (X, ())])
+def test_a_side_without_columns_is_refused(sides: tuple[tuple[Column, ...], tuple[Column, ...]]) -> None:
+    with pytest.raises(InvalidInput, match="a feature and an outcome"):
+        Moves.of(layout_of(*sides))

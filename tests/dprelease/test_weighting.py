@@ -1,0 +1,108 @@
+"""Which weight to give an outcome: the least expected error, from public numbers alone, and what it is worth and costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dprelease.assumptions import Setting, evenly
+from dprelease.columns import LARGEST_WEIGHT
+from dprelease.errors import InvalidInput
+from dprelease.forecast import forecast, mean_variance, proposed
+from dprelease.spec import Target
+from dprelease.weighting import Weighing, outcome_weight
+from tests.support.specs import numeric
+
+
+def setting(rows: int, widths: str, scope: str = "per-party", **changed: Any) -> Setting:
+    parties = evenly(widths)
+    *features, outcome = (column.name for columns in parties.values() for column in columns)
+    target = Target.model_validate({"scope": scope, "epsilon": 1.0, "delta": 1e-5})
+    return Setting(rows, parties, target, changed.pop("mechanism", "mixed"), outcome, tuple(features), **changed)
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+@pytest.mark.parametrize("scope", ["joint", "per-party"])
+def test_no_other_weight_is_expected_to_do_better(scope: str, mechanism: str) -> None:
+    where = setting(200_000, "3,3,3,3,3", scope, mechanism=mechanism)
+    found = outcome_weight(where, 0.3)
+    errors = [
+        forecast(replace(where, weights={"x15": weight}), 0.3).error_ratio for weight in range(1, LARGEST_WEIGHT + 1)
+    ]
+    assert min(errors) == errors[found.weight - 1] == pytest.approx(found.error * errors[0])
+    assert found.weight > 1
+    assert (found.outcome, found.joint) == ("x15", scope == "joint")
+
+
+@pytest.mark.parametrize(("scope", "others"), [("joint", 14), ("per-party", 2)])
+def test_what_it_costs_follows_from_the_sensitivities(scope: str, others: int) -> None:
+    found = outcome_weight(setting(200_000, "3,3,3,3,3", scope))
+    assert found.others == pytest.approx(math.sqrt((others + found.weight**2) / (others + 1)), rel=1e-6)
+
+
+def test_where_noise_is_all_there_is_a_joint_outcome_gets_half_of_the_sensitivity() -> None:
+    # Hardly anything is left to explain but noise, and rows without a mixing matrix have k = n: error ~ (D + w^2)^2 / w^2.
+    where = setting(10**5, ",".join(["1"] * 26), "joint", mechanism="rows")
+    assert outcome_weight(where, 1e-9).weight == 5
+
+
+def test_it_hardly_matters_which_signal_is_assumed() -> None:
+    for widths in ("3,3,3,3,3", "10,9,9,9,9,9,9,9,9,9"):
+        found = {outcome_weight(setting(200_000, widths), signal).weight for signal in (0.1, 0.3, 0.5, 0.9)}
+        assert max(found) - min(found) <= 1
+
+
+def test_an_outcome_that_shares_its_noise_with_one_column_needs_no_weight() -> None:
+    assert outcome_weight(setting(10**6, "1,1", "joint")) == Weighing("x2", 1, 1.0, 1.0, True)
+    assert "not expected to make this fit better" in outcome_weight(setting(10**6, "1,1", "joint")).explain()
+
+
+def test_neither_does_a_public_one() -> None:
+    where = setting(200_000, "3,3")
+    seen = (*where.parties["party2"][:2], numeric("x6").model_copy(update={"public": True}))
+    assert outcome_weight(replace(where, parties=where.parties | {"party2": seen})).weight == 1
+
+
+def test_its_own_weight_plays_no_part_and_those_of_others_do() -> None:
+    where = setting(200_000, "3,3,3")
+    assert outcome_weight(replace(where, weights={"x9": 7})) == outcome_weight(where)
+    heavy = replace(where, weights={"x8": 8})
+    assert outcome_weight(heavy).weight > outcome_weight(where).weight
+
+
+def test_what_is_said() -> None:
+    joint = Weighing("glucose", 3, 0.641, 1.27, joint=True).explain()
+    assert joint == (
+        "Blocks: with weights = { glucose = 3 } the error of this fit is expected to be 0.64 times that without; "
+        "the noise of all other columns grows 1.27 times."
+    )
+    assert "the noise of its hospital's other columns grows" in Weighing("y", 2, 0.9, 1.4, joint=False).explain()
+
+
+def test_a_weight_moves_noise_from_one_column_to_the_others() -> None:
+    where = setting(200_000, "3,3", mechanism="rows")
+    plain, weighed = proposed(where), proposed(replace(where, weights={"x6": 2}))
+    assert weighed.variance["party1"] == plain.variance["party1"]
+    assert weighed.variance["party2"] == pytest.approx(2 * plain.variance["party2"], rel=1e-6)
+    # party1 has 3 columns of variance v; party2 two of 2 v and one of 2 v / 4.
+    mean = mean_variance(replace(where, weights={"x6": 2}), weighed)
+    assert mean == pytest.approx((3 + 2 * 2 + 0.5) / 6 * plain.variance["party1"], rel=1e-6)
+    first, second = (
+        forecast(replace(where, outcome="x6", features=("x1",), weights=weights), 0.5).constant_r2
+        for weights in ({}, {"x6": 2})
+    )
+    assert second == pytest.approx(first / 2, rel=1e-2)
+
+
+@pytest.mark.parametrize("weights", [{"x7": 2}, {"x1": 0}, {"x1": 17}])
+def test_settings_with_weights_that_no_release_has_are_refused(weights: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput):
+        setting(1000, "3,3", weights=weights)
+
+
+def test_moments_take_no_notice_of_weights() -> None:
+    where = setting(1000, "3,3", "joint", mechanism="moments")
+    assert forecast(replace(where, weights={"x1": 3}), 0.5) == forecast(where, 0.5)

@@ -1,0 +1,235 @@
+"""The commands on releases whose outcomes are apart: three hospitals in full privacy, and one with public features."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import dprelease
+from dprelease.errors import InvalidInput
+from dprelease.estimators import Shrinkage, fit
+from dprelease.estimators.summary import summarise
+from dprelease.moments.apart import ApartMoments
+from learner.cli import main
+from learner.export import CONSTANT
+from learner.export_moments import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix, rows
+from learner.library import Opened
+from learner.report import report
+from learner.report_page import page
+from tests.learner.moments import AGE, COLUMNS, GLUCOSE, ROWS, opened, truth
+from tests.learner.world import World
+from tests.support.specs import categorical, numeric
+
+Run = Callable[..., Result]
+
+OUTCOMES = ("glucose", "stage")
+FEATURES = ("age", "smoker=yes")
+OPEN = {
+    "north": (AGE.model_copy(update={"public": True}), categorical("site", "A", "B", public=True)),
+    "south": (GLUCOSE, numeric("bmi", 10.0, 60.0, unit="kg/m2")),
+}
+MANY = {"north": (AGE,), "south": tuple(numeric(f"y{place}") for place in range(7))}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("outcomes")
+
+
+@pytest.fixture(scope="module")
+def full(place: Path) -> Opened:
+    """Three hospitals, nothing public."""
+    return opened(World(place, COLUMNS[3]), place, outcomes=OUTCOMES, epsilon=20.0)
+
+
+@pytest.fixture(scope="module")
+def label(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """All features public at the north."""
+    folder = tmp_path_factory.mktemp("label")
+    return opened(World(folder, OPEN), folder, outcomes=("glucose", "bmi"), guarantee="label-DP")
+
+
+@pytest.fixture
+def run(full: Opened, place: Path) -> Run:
+    home = str(place / "home")
+    return lambda *arguments: CliRunner().invoke(main, ["--home", home, *map(str, arguments)])
+
+
+def apart(opened: Opened) -> ApartMoments:
+    found = opened.release.products
+    assert isinstance(found, ApartMoments)
+    return found
+
+
+def test_verify_tells_features_from_outcomes(run: Run, full: Opened) -> None:
+    shown = run("verify", full.folder.path)
+    assert shown.exit_code == 0, shown.output
+    assert (
+        "moments of 3 features and their association with 4 outcomes, computed together by 3 hospitals" in shown.output
+    )
+
+
+def test_describe_has_all_columns_and_correlations_of_features(run: Run, full: Opened) -> None:
+    facts = json.loads(run("describe", full.folder.path, "--json").output)
+    found = {column["name"]: column for column in facts["columns"]}
+    assert list(found) == list(full.release.spec.released)
+    exact, n = np.array(truth(full.release.spec)), ROWS
+    for name, index, middle, half in (("glucose", 3, 16.0, 14.0), ("stage=II", 5, 0.0, 1.0), ("age", 1, 60.0, 60.0)):
+        own = found[name]
+        assert own["mean_noise_sd"] > 0
+        assert abs(own["mean"] - (middle + half * exact[0, index] / n)) < 5 * own["mean_noise_sd"]
+        spread = half * np.sqrt(exact[index, index] / n - (exact[0, index] / n) ** 2)
+        assert abs(own["standard_deviation"] - spread) < 5 * own["standard_deviation_noise_sd"]
+    assert facts["correlated"] == ["age", "smoker=yes", "smoker=other"]
+    assert np.array(facts["correlation"]).shape == (3, 3)
+    shown = run("describe", full.folder.path)
+    assert shown.exit_code == 0, shown.output
+    assert "correlation with" in shown.output
+    assert "outcomes of this release have no correlations" in shown.output
+    alone = run("describe", full.folder.path, "--columns", "glucose")
+    assert alone.exit_code == 0, alone.output
+    assert "correlation with" not in alone.output
+
+
+def test_public_outcomes_are_described_exactly(tmp_path: Path) -> None:
+    columns = {"north": (AGE,), "south": (GLUCOSE.model_copy(update={"public": True}),)}
+    made = opened(World(tmp_path, columns), tmp_path, outcomes=("glucose",), guarantee="feature-DP")
+    summary, exact = summarise(apart(made)), np.array(truth(made.release.spec))
+    mean = exact[0, 2] / ROWS
+    assert summary.mean[1] == pytest.approx(16 + 14 * mean, rel=1e-12)
+    assert summary.standard_deviation[1] == pytest.approx(14 * np.sqrt(exact[2, 2] / ROWS - mean**2), rel=1e-9)
+    assert summary.mean_sd[1] == summary.standard_deviation_sd[1] == 0
+
+
+def test_a_fit_takes_all_outcomes_unless_told(run: Run, full: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "fit.json"
+    shown = run("fit", full.folder.path, "--output", path)
+    assert shown.exit_code == 0, shown.output
+    made = json.loads(path.read_text())
+    assert made["targets"] == ["glucose", "stage=I", "stage=II", "stage=other"]
+    assert made["features"] == ["age", "smoker=other"]
+    assert "share of variance explained" in shown.output
+    one = run("fit", full.folder.path, "--target", "glucose", "--features", "age", "--json")
+    assert json.loads(one.output)["targets"] == ["glucose"]
+    refused = run("fit", full.folder.path, "--target", "age", "--features", "glucose")
+    assert refused.exit_code == 2
+    assert "glucose cannot be a feature: it is an outcome of this release" in refused.output
+
+
+def test_a_fit_without_target_needs_a_release_that_names_outcomes(tmp_path: Path) -> None:
+    made = opened(World(tmp_path, COLUMNS[2]), tmp_path, rows=200)
+    shown = CliRunner().invoke(main, ["--home", str(tmp_path / "home"), "fit", str(made.folder.path)])
+    assert shown.exit_code == 2
+    assert "name at least one target out of age" in shown.output
+
+
+def test_many_outcomes_are_a_line_each(tmp_path: Path) -> None:
+    made = opened(World(tmp_path, MANY), tmp_path, outcomes=tuple(column.name for column in MANY["south"]))
+    shown = CliRunner().invoke(main, ["--home", str(tmp_path / "home"), "fit", str(made.folder.path)])
+    assert shown.exit_code == 0, shown.output
+    assert "7 targets on 1 features" in shown.output
+    assert "constant" in shown.output
+    assert all(f"\ny{place} " in shown.output for place in range(7))
+
+
+def test_classes_and_load_take_such_releases(full: Opened, tmp_path: Path) -> None:
+    root = tmp_path / "root.pem"
+    root.write_text(full.consortium.root)
+    release = dprelease.load(full.folder.path, root=root)
+    found = Shrinkage().fit(release, targets=["glucose", "stage"])
+    assert found.coef_.shape == (4, 2)
+    assert np.array_equal(found.coef_, fit(full.release, OUTCOMES).coef)
+    assert found.result_.inference.estimate.shape == (4, 2)
+
+
+def test_the_matrix_has_features_and_the_constant_as_rows(full: Opened) -> None:
+    made, moments = matrix(full), apart(full)
+    assert made.names == (CONSTANT, "age", "smoker=yes", "glucose", "stage=I", "stage=II", "stage=other")
+    assert made.row_names == (CONSTANT, *FEATURES, SQUARES)
+    exact = np.array(truth(full.release.spec))
+    whole = np.vstack([exact[:3], np.diag(exact)])
+    assert (np.abs(made.values - whole) <= 5 * made.noise_sd).all()
+    assert (made.values[made.noise_sd == 0] == whole[made.noise_sd == 0]).all()
+    assert np.array_equal(made.values[-1], moments.squares)
+    assert SQUARES in made.metadata["meaning_of_entries"]
+    assert "a matrix, 4 x 7" in made.sentence()
+
+
+@pytest.mark.parametrize("kind", MATRIX_WRITERS)
+def test_matrices_read_back_equal(full: Opened, tmp_path: Path, kind: str) -> None:
+    made, path = matrix(full), tmp_path / f"moments.{kind}"
+    MATRIX_WRITERS[kind](made, path)
+    if kind == "csv":
+        with path.open(newline="") as file:
+            header, *lines = csv.reader(file)
+        assert header == ["name", *made.names]
+        names, values = [line[0] for line in lines], np.array([[float(cell) for cell in line[1:]] for line in lines])
+    elif kind == "npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            names, values = arrays["row_names"].tolist(), arrays["values"]
+            assert np.array_equal(arrays["noise_sd"], made.noise_sd)
+    else:
+        read = pq.read_table(path)
+        names, values = read["name"].to_pylist(), np.column_stack([read[name].to_numpy() for name in made.names])
+        noise_sd = np.column_stack([read[f"{NOISE_PREFIX}{name}"].to_numpy() for name in made.names])
+        assert np.array_equal(noise_sd, made.noise_sd)
+    assert tuple(names) == made.row_names
+    assert np.array_equal(values, made.values)
+
+
+def test_there_are_no_rows_with_moments_that_are_not_known(run: Run, full: Opened, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="products of two outcomes are not released"):
+        rows(full)
+    export = ("export", full.folder.path, "--format", "csv", "--output", tmp_path / "m.csv")
+    assert run(*export, "--as", "rows").exit_code == 2
+    assert run(*export).exit_code == 0
+
+
+def test_a_report_takes_all_outcomes_unless_told(full: Opened) -> None:
+    made = report(full, ())
+    assert made.fit.targets == ("glucose", "stage=I", "stage=II", "stage=other")
+    assert "--target" not in made.command
+    shown = page(made)
+    assert "Correlations" in shown
+    assert ">nan<" not in shown.lower()
+    assert made.spectrum is not None
+    assert made.spectrum.features == made.fit.features
+
+
+def test_public_features_are_exact_and_fits_use_them(label: Opened) -> None:
+    moments = apart(label)
+    inner = ~moments.layout.outcome
+    exact = np.array(truth(label.release.spec))
+    np.testing.assert_allclose(moments.across[:, inner], exact[np.ix_(inner, inner)], rtol=1e-12)
+    assert not moments.across_sd[:, inner].any()
+    made = fit(label.release, ["glucose", "bmi"])
+    assert made.features == ("age", "site=B", "site=other")
+    assert any("label-DP" in sentence for sentence in made.guarantee)
+    assert np.isfinite(made.coef).all()
+    shown = page(report(label, ()))
+    assert "The released features carry no noise to compare with." in shown
+
+
+def test_noise_of_products_that_were_released_with_a_basis_is_as_the_matrix_says(tmp_path: Path) -> None:
+    made = opened(
+        World(tmp_path, OPEN), tmp_path, outcomes=("glucose", "bmi"), guarantee="label-DP", basis="orthonormal"
+    )
+    exported, moments = matrix(made), apart(made)
+    assert "s^2/n G" in exported.metadata["meaning_of_noise"]
+    assert moments.by_leverage is not None
+    gram, spread = exported.values[:-1, : len(exported.row_names) - 1], moments.by_leverage.coordinates
+    outcome = exported.names.index("bmi")
+    unit = exported.noise_sd[0, outcome] ** 2 / ROWS
+    covariance = moments.by_leverage.noise_sd[outcome] ** 2 * spread.T @ spread
+    np.testing.assert_allclose(unit * gram, covariance, rtol=1e-9, atol=1e-9 * unit * ROWS)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), exported.noise_sd[:-1, outcome], rtol=1e-9)
+    shown = fit(made.release, ["glucose", "bmi"])
+    assert np.isfinite(shown.coef).all()
+    assert "label-DP" in shown.summary()
