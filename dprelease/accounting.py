@@ -20,6 +20,7 @@ from dprelease.columns import private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.gaussian import epsilon_of, mu_of
 from dprelease.moments import association, scales
+from dprelease.moments.basis import most_columns
 from dprelease.moments.layout import Kind, by_kind
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments, Label
@@ -183,7 +184,9 @@ def check_spec(spec: ReleaseSpec) -> Guarantee:
     """
     try:
         return _recompute(spec)
-    except (OverflowError, ZeroDivisionError, ValueError, InvalidInput) as error:
+    except InvalidInput as error:
+        raise SpecRefused(error.message) from error
+    except (OverflowError, ZeroDivisionError, ValueError) as error:
         raise SpecRefused("a number in the spec is too large or too small to compute with") from error
 
 
@@ -227,6 +230,8 @@ def _check_moments(spec: ReleaseSpec, moments: JointMoments) -> None:
         raise SpecRefused(
             f"{size - 1 + outcomes} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
         )
+    if moments.by_leverage and size > most_columns(spec.grid_bits):
+        raise SpecRefused(f"a basis of {size} columns is too fine for the grid of 2^-{spec.grid_bits}; raise grid_bits")
     mu2 = Fraction(moments.mu2)
     if mu2 <= 0:
         raise SpecRefused(f"mu^2 of {moments.mu2} is not positive")

@@ -91,6 +91,7 @@ def privatize_moments(
     halves: Mapping[Pair, Words],
     masks: Mapping[str, bytes],
     noise: NoiseSource,
+    codes: Codes | None = None,
 ) -> Block:
     """One party's block of joint moments: its share of every noisy entry, its noise, its masks (joint_moments.md step 8).
 
@@ -106,17 +107,21 @@ def privatize_moments(
         halves: our half of the product for each of our pairs, (d_first, d_second).
         masks: peer to the 32-byte seed that we share with it; every other party of the spec.
         noise: secret noise; `SecureNoise` outside tests.
+        codes: from `moments.basis.coded`, what the halves were multiplied with; worked out from the rows unless given.
 
     Raises:
         DataRefused: the rows are not those the spec describes.
-        InvalidInput: a half or a mask is missing, or does not belong here; nothing would hide the block then.
+        InvalidInput: a half or a mask is missing, or does not belong here; nothing would hide the block then. Or the spec has
+            no noise for some entry.
     """
     check_rows(bounded, spec, party)
     plan, layout, moments = Plan(spec), spec.layout, spec.moments
     assert moments is not None  # noqa: S101 - the plan has refused other mechanisms
     if set(halves) != {pair for pair in plan.pairs if pair.has(party)} or set(masks) != set(plan.parties) - {party}:
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
-    total = _share(coded(bounded, spec, party), plan, party, halves)
+    if not set(layout.kinds.tolist()) <= {int(kind) for kind in moments.kinds}:
+        raise InvalidInput("the spec declares no noise for some of what it releases")
+    total = _share(coded(bounded, spec, party) if codes is None else codes, plan, party, halves)
     drawn = np.zeros(layout.entries, np.int64)
     for kind in moments.kinds:
         chosen = layout.kinds == kind

@@ -258,6 +258,14 @@ class ReleaseSpec(Value):
         outcomes = self.moments.outcomes
         return next(part.party for part in self.parties if any(each.name not in outcomes for each in part.columns))
 
+    @property
+    def norm_owner(self) -> str | None:
+        """The party that states how long its public outcomes are at most; None where bounds alone count."""
+        if self.moments is None or self.moments.public_norm2 is None:
+            return None
+        outcomes = self.moments.outcomes
+        return next(part.party for part in self.parties if any(each.name in outcomes for each in part.public))
+
     def block_rows(self) -> int:
         """Rows of every block: the anchor (if any) and k mixing rows, or n rows, or 1 for ``moments``."""
         if self.moments is not None:

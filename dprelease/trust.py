@@ -31,6 +31,16 @@ RANGE_ATTACK = (
     "patients' cells of other hospitals, undetected. Blocks of mechanism 'mixed' do not have this weakness."
 )
 
+STATED_NORM = (
+    "The noise for private features beside public outcomes counts on {owner}, who has these outcomes, to have made sure that "
+    "no patient's are longer than stated. Whoever verifies the release makes sure again."
+)
+
+BASIS = (
+    "The noise for outcomes counts on {owner}, who has the public features, to multiply a basis of them whose rows are no "
+    "longer than one unit of the grid, as its software makes sure."
+)
+
 PUBLIC = "Public columns are the exception: their rows were published exactly, for everybody to read."
 
 KEYS = "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates."
@@ -38,7 +48,17 @@ KEYS = "It rests on keys that the hospitals compared with one another, not on th
 
 def trust(spec: ReleaseSpec) -> tuple[str, ...]:
     """The trust assumption of a spec, one sentence each."""
-    return (*_sentences(spec), PUBLIC) if spec.public else _sentences(spec)
+    return (*_sentences(spec), *_owners(spec), PUBLIC) if spec.public else _sentences(spec)
+
+
+def _owners(spec: ReleaseSpec) -> tuple[str, ...]:
+    """What outcomes apart ask of the one party that has a public side, where there are others."""
+    if spec.moments is None or len(spec.parties) == 1:
+        return ()
+    found: tuple[str, ...] = ()
+    if spec.norm_owner is not None:
+        found = (*found, STATED_NORM.format(owner=spec.norm_owner))
+    return found if spec.basis_owner is None else (*found, BASIS.format(owner=spec.basis_owner))
 
 
 def _sentences(spec: ReleaseSpec) -> tuple[str, ...]:

@@ -91,6 +91,7 @@ def norm_of_columns(context: click.Context, columns: tuple[str, ...], as_json: b
     Example: party-node public norm phenotype1 phenotype2
     """
     desk: Desk = context.obj()
+    columns = tuple(dict.fromkeys(columns))
     norm2 = public_norm2(desk.read().bounded, columns)
     if as_json:
         click.echo(

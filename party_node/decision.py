@@ -99,7 +99,7 @@ def assess(
     if policy.auto_approve is not None:
         auto = [
             *_outside(policy.auto_approve, spec, own.party, result, balance),
-            *_more_trust(policy.auto_approve, spec),
+            *_more_trust(policy.auto_approve, spec, own.party),
         ]
     return Assessment(spec, own.party, result, cost, balance, tuple(blockers), (*auto, *linked), repeats)
 
@@ -158,7 +158,7 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     return found
 
 
-def _more_trust(limits: Limits, spec: ReleaseSpec) -> list[str]:
+def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
     """Why a release that asks for more trust than blocks do, or protects less, needs a person unless the policy names it."""
     found = []
     if spec.public and limits.guarantees is None:
@@ -172,6 +172,9 @@ def _more_trust(limits: Limits, spec: ReleaseSpec) -> list[str]:
             )
         if spec.moments.dealer == "coordinator" and len(spec.parties) > 2 and spec.moments.curious == 1:
             found.append("the coordinator would deal, although a third hospital could")
+        for owner, what in ((spec.norm_owner, "how long its public outcomes are"), (spec.basis_owner, "its basis")):
+            if owner not in (None, party):
+                found.append(f"the noise counts on {owner} for {what}, which nobody else can check before publication")
     return found
 
 

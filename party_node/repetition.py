@@ -48,5 +48,5 @@ def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ..
     part = spec.party(party)
     columns = {column.name: column for column in private(part.columns) if column.name not in exact} if part else {}
     outputs = spec.mixing.outputs if spec.mixing else None
-    outcomes = frozenset(spec.moments.outcomes) - exact if spec.moments else None
+    outcomes = frozenset(spec.moments.outcomes) & set(columns) if spec.moments else None
     return columns, spec.mechanism, outputs, outcomes, spec.grid_bits, spec.alignment

@@ -136,11 +136,15 @@ def _noise_of_outcomes(spec: ReleaseSpec) -> list[str]:
     }
     parties, unit = len(spec.parties), 4.0**spec.grid_bits
     found = [
-        f"{name}: noise sd {released_sd(moments.scales[kind], parties) / unit:.4g} patients"
+        f"{name}: noise sd {released_sd(moments.scales[kind], parties) / unit:.4g}"
+        + ("" if moments.by_leverage and kind is Kind.ASSOCIATION else " patients")
         if moments.scales[kind]
         else f"{name}: none is noisy"
         for kind, name in names.items()
     ]
+    if spec.norm_owner is not None:
+        stated = float(moments.public_norm2 or 0)
+        found.append(f"noise is for public outcomes of squared norm {stated:.6g} at most, as {spec.norm_owner} states")
     split, squares = Fraction(moments.association.split), Fraction(moments.association.squares)
     return [*found, f"split of mu^2: q = {float(split):.3g}; {float(squares):.0%} of it for squares of outcomes"]
 

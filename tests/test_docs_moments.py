@@ -191,6 +191,16 @@ def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -
     assert trust(spec) == expected
 
 
+def test_words_about_whoever_has_a_public_side() -> None:
+    shown, hidden = numeric("p", public=True), numeric("z")
+    shape = {"mechanism": "moments", "outcomes": ("p",), "guarantee": "feature-DP", "public_norm2": Fraction(1, 2)}
+    stated = trust(build_spec({"a": (shown,), "b": (hidden,)}, **shape))  # type: ignore[arg-type]
+    assert stated[-2:-1] == tuple(text.format(OWNER="a") for text in sentences("trust-norm"))
+    shape = {"mechanism": "moments", "outcomes": ("z",), "guarantee": "label-DP", "basis": "orthonormal"}
+    basis = trust(build_spec({"a": (shown,), "b": (hidden,)}, **shape))  # type: ignore[arg-type]
+    assert basis[-2:-1] == tuple(text.format(OWNER="a") for text in sentences("trust-basis"))
+
+
 def test_numbers_named_in_the_text() -> None:
     flowing = " ".join(FORMAT.split())
     assert f"min(scale, diagonal_scale) >= {FINEST:g} and" in flowing

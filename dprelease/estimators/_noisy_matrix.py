@@ -5,7 +5,7 @@ With u = (-b0, -w, 1) over (1, x, y), the released matrix S + N gives (per patie
     mse = u^T (S + N) u,   of variance sum over noisy entries of (coefficient of the entry)^2 sd^2,                   (1)
 
 unbiased for a fit fixed in advance. The fit was not: to first order it is off by -H^-1 r with r the rows of N u that
-belong to (1, x) and H the matrix of those columns, so (1) is too low by
+belong to (1, x) and H the matrix of those columns, with the ridge of ``primo`` on the slopes, so (1) is too low by
 
     optimism = 2 tr(H^-1 Cov r),   Cov(r_i, r_j) = u_i u_j sd_ij^2 (i != j),   Var r_i = sum_k u_k^2 sd_ik^2.          (2)
 
@@ -54,7 +54,8 @@ def inverted(
     """
     x, y = list(features), list(targets)
     equations, centre, outcome = NormalEquations.of_released(moments, x, y, intercept=intercept)
-    solution = solve(equations.xx, equations.xy, _ridge(moments, x, y) if ridge else 0.0)
+    added = _ridge(moments, x, y) if ridge else 0.0
+    solution = solve(equations.xx, equations.xy, added)
     if solution.singular:
         raise InvalidInput(
             f"the Gram matrix of {len(x)} features is singular; fit fewer features, and none that repeats others"
@@ -67,7 +68,7 @@ def inverted(
         constant=constant,
         constant_noise_sd=moments.noise_between([0], y)[0] / moments.rows,
         quality=_quality(
-            moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, solution, intercept=intercept
+            moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, solution, added, intercept=intercept
         ),
         diagnostics=Diagnostics(
             smallest_eigenvalue=solution.smallest_eigenvalue,
@@ -91,6 +92,7 @@ def _quality(
     model: Floats,
     flat: Floats,
     solution: Solution,
+    ridge: float,
     *,
     intercept: bool,
 ) -> Quality:
@@ -103,6 +105,7 @@ def _quality(
         model: (d + 1, l) the parts of u on (1, x); u is 1 on the target.
         flat: (l,) the only part of the constant predictor's.
         solution: what was inverted.
+        ridge: that was added to the features' diagonal.
         intercept: whether one was fitted.
     """
     z, rows = [0, *x], moments.rows
@@ -124,7 +127,8 @@ def _quality(
     fitted = slice(0 if intercept else 1, None)
     too_low = np.full(len(y), np.inf)
     if not solution.indefinite:
-        inverse = np.linalg.inv(within[fitted, fitted])
+        penalty = np.diag([0.0, *[ridge] * len(x)])
+        inverse = np.linalg.inv((within + penalty)[fitted, fitted])
         around = among[fitted, fitted]
         apart = inverse * around * (1 - np.eye(len(around)))
         squared = around @ model[fitted] ** 2 + seen[fitted]

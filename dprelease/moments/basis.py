@@ -2,12 +2,14 @@
 
 Let P = (1, X) be the constant and the public features of n patients and P = Q T with orthonormal columns of Q, the first of
 them constant. Instead of P^T Y the release has Q^T Y, which one patient's outcomes move by 2 S sqrt(h) at most, h the largest
-leverage max_i |q_i|^2, instead of 2 S max_i |p_i|. P^T Y = T^T Q^T Y, so a learner loses nothing, and the noise of the weights
-has covariance sigma^2 (P^T P)^-1 instead of sigma'^2 (P^T P)^-2: where X is ill-conditioned, much less.
+leverage max_i |q_i|^2, instead of 2 S max_i |p_i|. P^T Y = T^T Q^T Y, so a learner can go back, and the noise of the weights
+has covariance sigma^2 (P^T P)^-1 instead of sigma'^2 (P^T P)^-2: where X is ill-conditioned, much less. The mean of an outcome
+has sqrt(n h / |P row|^2) times the noise, at least as much as with columns, and far more where one patient's leverage is large.
 
 Integers. The basis is L = round(G c Q), c = (1 - sqrt(r)/(2 G)) / sqrt(h), r columns. Rounding moves a row by sqrt(r)/2 at most,
-so |L_i| <= G, as exact integers confirm: whatever rounding did, no patient moves L^T Y by more than 2 S G^2. Everybody who has X
-computes L; on another machine some of its entries may differ by one grid unit, which is far below the noise.
+so |L_i| <= G, as exact integers confirm: whatever rounding did, no patient moves L^T Y by more than 2 S G^2. A learner computes
+L from X; on another machine an entry may differ by a grid unit, which is far below the noise. In a session it may not: its owner
+keeps the one that it masked.
 
 A category's first level follows from the others and the constant; its place in L is zero.
 
@@ -30,7 +32,7 @@ from dprelease.spec import ReleaseSpec
 Floats = npt.NDArray[np.float64]
 
 
-def coded(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> Codes:
+def coded(bounded: BoundedRows, spec: ReleaseSpec, party: str, basis: Codes | None = None) -> Codes:
     """A party's columns in the products of a release, (n, `Plan.widths`), on the grid.
 
     The owner of an orthonormal basis has its constant element first, then its variables, features replaced.
@@ -39,6 +41,7 @@ def coded(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> Codes:
         bounded: the party's rows.
         spec: of mechanism ``moments``.
         party: name of the party in the spec.
+        basis: from `basis_of`, where it was kept; it must be the same wherever a session uses it, to the last unit.
 
     Raises:
         InvalidInput: a basis is asked for, and features follow from others.
@@ -46,11 +49,24 @@ def coded(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> Codes:
     variables = code(bounded.codes, bounded.columns)
     if spec.basis_owner != party:
         return variables
+    used = basis_of(bounded, spec) if basis is None else basis
+    variables[:, ~Layout(bounded.columns, spec.layout.outcomes).outcome[1:]] = used[:, 1:]
+    return np.ascontiguousarray(np.hstack([used[:, :1], variables]))
+
+
+def basis_of(bounded: BoundedRows, spec: ReleaseSpec) -> Codes:
+    """(n, d+1) the basis of its owner's features, on the grid.
+
+    Args:
+        bounded: the owner's rows.
+        spec: with an orthonormal basis.
+
+    Raises:
+        InvalidInput: features follow from others.
+    """
     layout = Layout(bounded.columns, spec.layout.outcomes)
-    feature = ~layout.outcome[1:]
-    basis = Basis.of(layout, variables[:, feature], spec.grid_bits)
-    variables[:, feature] = basis.codes[:, 1:]
-    return np.ascontiguousarray(np.hstack([basis.codes[:, :1], variables]))
+    features = code(bounded.codes, bounded.columns)[:, ~layout.outcome[1:]]
+    return Basis.of(layout, features, spec.grid_bits).codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +99,10 @@ class Basis:
         values = np.column_stack([np.ones(len(features)), np.ldexp(features.astype(np.float64), -grid_bits)])
         q = orthonormal(values[:, 1:][:, kept])
         largest = math.sqrt(float((q**2).sum(axis=1).max()))
+        if q.shape[1] > most_columns(grid_bits):
+            raise InvalidInput(
+                f"a basis of {q.shape[1]} columns is too fine for the grid of 2^-{grid_bits}; raise grid_bits"
+            )
         scale = (1 - math.sqrt(q.shape[1]) / (2 * unit)) / largest
         codes, coordinates = np.zeros(values.shape, np.int32), np.zeros((values.shape[1],) * 2)
         places = np.concatenate([[True], kept])
@@ -91,6 +111,11 @@ class Basis:
         if int(np.einsum("ij,ij->i", codes, codes, dtype=np.int64).max()) > unit**2:
             raise InvalidInput("the basis of the public features is longer than the grid allows; raise grid_bits")
         return cls(codes, scale, coordinates)
+
+
+def most_columns(grid_bits: int) -> int:
+    """How many columns a basis may have at most on a grid: rounding then costs 1 % of a row's length and no more."""
+    return (1 << (2 * grid_bits)) // 2500
 
 
 def orthonormal(features: Floats) -> Floats:

@@ -22,7 +22,7 @@ from dprelease.approval import SignedApproval
 from dprelease.bounding import BoundedRows
 from dprelease.certificates import read_identity
 from dprelease.errors import IntegrityError, PeerUnavailable
-from dprelease.moments.basis import coded
+from dprelease.moments.basis import basis_of, coded
 from dprelease.moments.dealing import Dealt
 from dprelease.moments.envelope import public_bytes
 from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
@@ -45,11 +45,13 @@ class Finished:
 
     Attributes:
         bounded: our rows.
+        codes: what of them was multiplied.
         halves: our half of the product of each of our pairs.
         masks: the seed that we share with each peer.
     """
 
     bounded: BoundedRows
+    codes: Codes
     halves: Mapping[Pair, Words]
     masks: Mapping[str, bytes]
 
@@ -229,10 +231,14 @@ class Computation:
             if pair.has(self._party):
                 halves[pair] = exchange.half(pair, variables, dealt[pair.dealer])
                 log.info("release %s: multiplied with %s", self._plan.release[:12], pair.other(self._party))
-        return Finished(self._bounded(), halves, masks)
+        return Finished(self._bounded(), variables, halves, masks)
 
     def _variables(self) -> Codes:
-        return coded(self._bounded(), self._plan.spec, self._party)
+        bounded, spec, basis = self._bounded(), self._plan.spec, self._folder.basis()
+        if spec.basis_owner == self._party and basis is None:
+            basis = basis_of(bounded, spec)
+            self._folder.keep_basis(basis)
+        return coded(bounded, spec, self._party, basis)
 
     def _frozen(self, kind: str, topic: str = "") -> bool:
         ours: tuple[Outgoing, ...] = self._folder.outgoing()

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
-from dprelease.trust import ALONE, BLOCKS, COMPUTED_TOGETHER, KEYS, RANGE_ATTACK, ROTATING, trust
+from dprelease.trust import (
+    ALONE,
+    BASIS,
+    BLOCKS,
+    COMPUTED_TOGETHER,
+    KEYS,
+    PUBLIC,
+    RANGE_ATTACK,
+    ROTATING,
+    STATED_NORM,
+    trust,
+)
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
 
 THREE = {**TWO_PARTIES, "west": (numeric("weight"),)}
@@ -47,3 +60,15 @@ def test_the_weakness_that_mixed_blocks_do_not_have_is_said_wherever_it_is_there
     for spec in (build_spec(mechanism="moments"), build_spec(THREE, mechanism="moments")):
         assert RANGE_ATTACK in trust(spec)
     assert RANGE_ATTACK not in trust(build_spec())
+
+
+def test_whoever_has_a_public_side_that_the_noise_counts_on_is_named() -> None:
+    shown, hidden = numeric("p", public=True), numeric("z")
+    spec = {"mechanism": "moments", "outcomes": ("p",), "guarantee": "feature-DP", "public_norm2": Fraction(1, 2)}
+    stated = trust(build_spec({"a": (shown,), "b": (hidden,)}, **spec))  # type: ignore[arg-type]
+    assert stated[-2:] == (STATED_NORM.format(owner="a"), PUBLIC)
+    assert STATED_NORM.format(owner="a") not in trust(build_spec({"a": (shown, hidden)}, **spec))  # type: ignore[arg-type]
+    spec = {"mechanism": "moments", "outcomes": ("z",), "guarantee": "label-DP", "basis": "orthonormal"}
+    assert trust(build_spec({"a": (hidden,), "b": (shown,)}, **spec))[-2:] == (BASIS.format(owner="b"), PUBLIC)  # type: ignore[arg-type]
+    spec |= {"basis": "columns"}
+    assert not {BASIS.format(owner="b")} & set(trust(build_spec({"a": (hidden,), "b": (shown,)}, **spec)))  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def test_errors_of_fixed_models_are_unbiased_and_their_standard_errors_right():
     estimates = []
     for _ in range(draws):
         moments = noisy_moments(MIXED, ROWS, 0.02, generator)
-        quality = _quality(moments, features, [Y], -fixed[:, None], np.array([-constant]), known, intercept=True)
+        quality = _quality(moments, features, [Y], -fixed[:, None], np.array([-constant]), known, 0.0, intercept=True)
         estimates.append([value[0] for value in vars(quality).values()])
     mse, mse_se, too_low, flat, flat_se, gain, gain_se = np.array(estimates).T
     model = true_error(fixed, features)

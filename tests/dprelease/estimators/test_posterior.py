@@ -51,7 +51,8 @@ def test_chains_mix_whatever_the_noise(sd: float):
     entries = draws[:, :, *upper]
     between, within = entries.mean(axis=0).var(axis=0), entries.var(axis=0).mean(axis=0)
     assert np.median(between / within) < 0.1
-    assert (between / within).max() < 0.5
+    # The mean over all chains is off by less than a quarter of a posterior standard deviation, whatever the entry.
+    assert (between / within).max() / draws.shape[1] < 1 / 16
     if sd < 0.01:  # sharp data: squared distances follow chi^2 of as many degrees as there are free entries
         deviation = (entries - (moments.gram / 4000)[upper]) / (moments.noise_sd / 4000)[upper]
         mean = (deviation**2).sum(axis=2).mean()

@@ -15,6 +15,7 @@ from dprelease.gaussian import mu_of
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.layout import Kind, Layout
 from dprelease.noise import NoiseSource
+from dprelease.privatize import privatize_moments
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram
@@ -238,3 +239,21 @@ def test_a_smaller_norm_of_public_outcomes_takes_less_noise_and_is_checked_by_wh
     assert released(stated(longest), ZeroNoise()).products.rows == 40
     with pytest.raises(IntegrityError, match=r"squared norm .* more than .* that the noise is for"):
         _ = released(stated(longest - Fraction(1, 4**14)), ZeroNoise()).products
+
+
+def test_an_entry_without_noise_is_never_released() -> None:
+    spec = spec_of("one party")
+    assert spec.moments is not None
+    silent = spec.model_copy(update={"moments": spec.moments.model_copy(update={"scale": 0.0, "diagonal_scale": 0.0})})
+    with pytest.raises(InvalidInput, match="declares no noise"):
+        privatize_moments(random_rows(spec, "a"), silent, "a", {}, {}, ZeroNoise())
+
+
+def test_a_basis_of_more_columns_than_the_grid_is_fine_enough_for_is_refused() -> None:
+    """Rounding may lengthen a row by half a unit a column, which is taken off its length."""
+    columns = tuple(numeric(f"x{place}", public=True) for place in range(6))
+    parties: Parties = {"a": columns, "b": (numeric("y"),)}
+    coarse = {"mechanism": "moments", "guarantee": "label-DP", "outcomes": ("y",), "basis": "orthonormal"}
+    with pytest.raises(SpecRefused, match="too fine for the grid"):
+        check_spec(build_spec(parties, grid_bits=6, **coarse))  # type: ignore[arg-type]
+    assert check_spec(build_spec(parties, grid_bits=14, **coarse)).joint_mu2 > 0  # type: ignore[arg-type]
