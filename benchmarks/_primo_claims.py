@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 from benchmarks._primo_curves import Point
 
+FAR = 10
+"""Factor below n / sqrt(d) that counts as far."""
+WORTHLESS = ", which is worse than predicting 0"
 FLAT = 1.25
 """Factor by which a squared error may grow from the smallest to the largest l and count as nearly flat."""
 NOISES = {"paper's": " p", "corrected": ""}
@@ -29,6 +32,7 @@ class Claim:
         noise: which.
         holds: whether it is reproduced.
         found: the numbers it rests on.
+        idle: whether the method that is to lose explains less than nothing, so that whoever predicts 0 wins as well.
     """
 
     words: str
@@ -36,6 +40,7 @@ class Claim:
     noise: str
     holds: bool
     found: str
+    idle: bool = False
 
 
 def first_ahead(points: Sequence[Point], method: str, other: str) -> float:
@@ -67,17 +72,16 @@ def of_outcomes(points: Sequence[Point], width: int) -> list[Claim]:
         def add(words: str, holds: bool, numbers: str, noise: str = noise) -> None:
             found.append(Claim(words, small.data, noise, holds, numbers))
 
-        def versus(words: str, point: Point, better: str, worse: str, where: str = at) -> None:
-            numbers = f"{point.mean(better):.3f} against {point.mean(worse):.3f} {where}"
-            add(words, point.ahead(better, worse), numbers)
+        def versus(words: str, point: Point, better: str, worse: str, where: str = at, noise: str = noise) -> None:
+            high, low = (float(values.mean()) for values in point.pair(better, worse))
+            numbers = f"{high:.3f} against {low:.3f} {where}{WORTHLESS if low < 0 else ''}"
+            found.append(Claim(words, small.data, noise, point.ahead(better, worse), numbers, idle=low < 0))
 
         add("Proj is ahead of Gauss from some l on", math.isfinite(least), f"from l = {least:,g}")
         add("the same, same guarantee (feature-DP)", math.isfinite(same), f"from l = {same:,g}")
-        add(
-            "... from far smaller l than n / sqrt(d)",
-            least < theory / 10,
-            f"l = {least:,g}, n / sqrt(d) = {theory:,.0f}",
-        )
+        for words, first in (("", least), (", same guarantee (feature-DP)", same)):
+            numbers = f"l = {first:,g}, n / sqrt(d) = {theory:,.0f}"
+            add(f"... from far smaller l than n / sqrt(d){words}", first <= theory / FAR, numbers)
         versus("Gauss is ahead where l is small", small, gauss, proj, f"at l = {small.outcomes}")
         add(
             "Gauss is worse than the constant predictor for large l",
@@ -88,7 +92,8 @@ def of_outcomes(points: Sequence[Point], width: int) -> list[Claim]:
         add(
             "Proj's error hardly grows with l",
             growth <= FLAT,
-            f"{growth:.2f} times from l = {small.outcomes} to {large.outcomes:,}",
+            f"{growth:.2f} times from l = {small.outcomes} to {large.outcomes:,}, "
+            f"R^2 {small.mean(proj):.3f} to {large.mean(proj):.3f}",
         )
         versus("naive SSP is behind Gauss for large l", large, gauss, naive)
         useful = max(
@@ -115,14 +120,15 @@ def of_one_outcome(by_outcomes: Sequence[Point], by_rows: Sequence[Point]) -> li
         gauss = f"gauss{mark}"
 
         for method, how in (("descent plain", "public choices"), ("descent", "oracle's choices")):
-            numbers = f"{one.mean(method):.3f} against {one.mean(gauss):.3f}"
+            high, low = (float(values.mean()) for values in one.pair(method, gauss))
+            numbers = f"{high:.3f} against {low:.3f}"
             words = f"gradient descent ({how}) wins at l = 1 with many features"
             found.append(Claim(words, one.data, noise, one.ahead(method, gauss), numbers))
             for first, last, letter in ((one, many, "l"), (by_rows[0], by_rows[-1], "n")):
                 (before, error), (after, other) = first.gap(method, gauss), last.gap(method, gauss)
                 at = [point.outcomes if letter == "l" else point.rows for point in (first, last)]
                 numbers = f"ahead by {before:.3f} at {letter} = {at[0]:,}, by {after:.3f} at {letter} = {at[1]:,}"
-                shrinks = before - after > 2 * math.hypot(error, other)
+                shrinks = first.ahead(method, gauss) and before - after > 2 * math.hypot(error, other)
                 words = f"... and is less ahead as {letter} grows ({how})"
                 found.append(Claim(words, last.data, noise, shrinks, numbers))
     return found
@@ -165,12 +171,15 @@ def of_rows(points: Sequence[Sequence[Point]]) -> list[Claim]:
             numbers = f"{last.log_ratio(gauss):.4f} against {last.log_ratio(proj):.4f} at n = {last.rows:,}"
             words = "Gauss is ahead of Proj where n is large"
             found.append(Claim(words, where, noise, last.ahead(gauss, proj), numbers))
-            standing.append(last.log_ratio(proj) - last.log_ratio(gauss))
+            standing.append(last.log_gap(proj, gauss))
         words = "... and Proj gains on Gauss as l grows"
         numbers = ", ".join(
-            f"{gap:.4f} at l = {some[0].outcomes:,}" for gap, some in zip(standing, points, strict=True)
+            f"{gap:.4f} ({error:.4f}) at l = {some[0].outcomes:,}"
+            for (gap, error), some in zip(standing, points, strict=True)
         )
-        found.append(Claim(words, points[0][0].data, noise, standing[-1] < standing[0], f"Proj - Gauss: {numbers}"))
+        (before, error), (after, other) = standing[0], standing[-1]
+        gains = before - after > 2 * math.hypot(error, other)
+        found.append(Claim(words, points[0][0].data, noise, gains, f"Proj - Gauss (standard error): {numbers}"))
     return found
 
 

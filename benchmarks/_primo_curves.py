@@ -36,13 +36,15 @@ METHODS = {
     "proj ours": ("ours: evidence within bounds, our ridge", "feature-DP"),
     "gauss label": ("ReuseCov-Gauss", "label-DP"),
     "proj label": ("ReuseCov-Proj", "label-DP"),
-    "label ours": ("ours: XᵀY, our ridge", "label-DP"),
-    "leverage": ("ours: QᵀY, our ridge", "label-DP"),
+    "label ours": ("ours: XᵀY, evidence within bounds", "label-DP"),
+    "leverage": ("ours: QᵀY, evidence within bounds", "label-DP"),
 }
 """Title and guarantee of each; names that end in p are at the paper's noise, the others at corrected noise."""
 
 LOOKED_AT = 8
-"""Outcomes that are fitted by the methods that fit one at a time."""
+"""Outcomes of a release that are fitted by the methods that fit one at a time."""
+ONE_BY_ONE = frozenset({"naive p", "naive", "descent", "descent plain"})
+"""These methods."""
 MANY = 1000
 """l beyond which releases share their outcomes, and are half as many."""
 
@@ -69,6 +71,7 @@ class Point:
         rows: n.
         outcomes: l.
         r_squared: method to the mean R^2 over outcomes of each release.
+        looked_at: the same over the outcomes that methods fit one at a time: what they are compared on.
         ratio: method to the mean squared error of each release over that of OLS.
         choice: what the oracle of gradient descent chose.
     """
@@ -77,12 +80,15 @@ class Point:
     rows: int
     outcomes: int
     r_squared: dict[str, list[float]] = field(default_factory=dict)
+    looked_at: dict[str, list[float]] = field(default_factory=dict)
     ratio: dict[str, list[float]] = field(default_factory=dict)
     choice: dict[str, object] = field(default_factory=dict)
 
     def note(self, method: str, sums: Sums, weights: Floats) -> None:
         """One release more."""
-        self.r_squared.setdefault(method, []).append(float(sums.r_squared(weights).mean()))
+        explained = sums.r_squared(weights)
+        self.r_squared.setdefault(method, []).append(float(explained.mean()))
+        self.looked_at.setdefault(method, []).append(float(explained[:LOOKED_AT].mean()))
         ratio = float(sums.mse(weights).mean() / sums.mse(sums.least_squares()).mean())
         self.ratio.setdefault(method, []).append(ratio)
 
@@ -94,10 +100,20 @@ class Point:
         """log of the mean squared error over that of OLS."""
         return math.log(float(np.mean(self.ratio[method])))
 
+    def pair(self, method: str, other: str) -> tuple[Floats, Floats]:
+        """R^2 of two methods in each release, on the same outcomes."""
+        on = self.looked_at if ONE_BY_ONE & {method, other} else self.r_squared
+        return np.array(on[method]), np.array(on[other])
+
     def gap(self, method: str, other: str) -> tuple[float, float]:
         """By how much a method's mean R^2 is larger, and the standard error; what is fitted to one release is paired."""
-        gap = np.array(self.r_squared[method]) - np.array(self.r_squared[other])
-        return float(gap.mean()), _error(gap) or 0.0
+        one, two = self.pair(method, other)
+        return float((one - two).mean()), _error(one - two) or 0.0
+
+    def log_gap(self, method: str, other: str) -> tuple[float, float]:
+        """By how much a method's log-ratio is larger, and the standard error (delta method) given the outcomes."""
+        one, two = (np.array(self.ratio[name]) / np.mean(self.ratio[name]) for name in (method, other))
+        return self.log_ratio(method) - self.log_ratio(other), _error(one - two) or 0.0
 
     def ahead(self, method: str, other: str) -> bool:
         """Whether a method's mean R^2 is larger by more than two standard errors."""
@@ -107,7 +123,12 @@ class Point:
     def plain(self) -> dict[str, object]:
         """JSON-ready."""
         found = {
-            method: {"R2": self.mean(method), "se": _error(np.array(values)), "log ratio": self.log_ratio(method)}
+            method: {
+                "R2": self.mean(method),
+                "se": _error(np.array(values)),
+                "R2, outcomes looked at": float(np.mean(self.looked_at[method])),
+                "log ratio": self.log_ratio(method),
+            }
             for method, values in self.r_squared.items()
         }
         shape = {"data": self.data, "n": self.rows, "l": self.outcomes, "releases": len(self.r_squared["ols"])}
@@ -127,18 +148,19 @@ def against_outcomes(
         releases: of each l up to `MANY`.
         seed: of the noise.
     """
-    found, few = [], np.ascontiguousarray(outcomes[:, :LOOKED_AT])
+    found = []
     for count in counts:
         random = np.random.default_rng([seed, count])
         point = Point(features.name, len(outcomes), count)
         drawn = releases if count <= MANY else max(2, releases // 2)
         blocks = min(releases if count <= MANY else 1, outcomes.shape[1] // count)
-        shared = [Sums.of(features.x, outcomes[:, place * count : (place + 1) * count]) for place in range(blocks)]
+        parts = [outcomes[:, place * count : (place + 1) * count] for place in range(blocks)]
+        shared = [Sums.of(features.x, part) for part in parts]
         for release in range(drawn):
             sums = shared[release % blocks]
             release_all(point, features, sums, target, random)
             release_labels(point, features, sums, target, random)
-        one_by_one(point, features, few, target, drawn, random)
+        one_by_one(point, features, [part[:, :LOOKED_AT] for part in parts], target, drawn, random)
         found.append(point)
     return found
 
@@ -211,29 +233,48 @@ def release_labels(point: Point, features: Features, sums: Sums, target: Target,
     release = draw(2 / target.mu)
     point.note("gauss label", sums, release.ridged())
     point.note("proj label", sums, replace(release, xy=side.project_jointly(release.xy, radius)).ridged(reach))
-    point.note("label ours", sums, release.believed())
+    point.note("label ours", sums, release.beside_features())
     point.note("leverage", sums, by_leverage(sums, 2 * leverage * math.sqrt(count) / target.mu, random))
 
 
 def one_by_one(
-    point: Point, features: Features, few: Single, target: Target, releases: int, random: np.random.Generator
+    point: Point,
+    features: Features,
+    parts: Sequence[Single],
+    target: Target,
+    releases: int,
+    random: np.random.Generator,
 ) -> None:
-    """The baselines that spend 1/l of the budget on each outcome: they are the same for every outcome, and a few are looked at."""
-    count, radius2, sums = point.outcomes, features.radius2, Sums.of(features.x, few)
+    """The baselines that spend 1/l of the budget on each outcome: they are the same for every outcome, and a few are looked at.
+
+    Args:
+        point: of one l.
+        features: n rows.
+        parts: (n, k) outcomes looked at, of the releases in turn; the oracle chooses by some of each.
+        target: of all outcomes together.
+        releases: how many.
+        random: of the noise.
+    """
+    count, radius2, width = point.outcomes, features.radius2, parts[0].shape[1]
+    sums = [Sums.of(features.x, part) for part in parts]
     published = noises.published(radius2, 1.0, target.epsilon / math.sqrt(count), target.delta / count)
     corrected = noises.corrected(features, 1, 1.0, target.mu / math.sqrt(count))
-    for _ in range(releases):
-        point.note("naive p", sums, naive(sums, published, radius2, random))
-        point.note("naive", sums, naive(sums, corrected, radius2, random))
+    for release in range(releases):
+        of = sums[release % len(parts)]
+        point.note("naive p", of, naive(of, published, radius2, random))
+        point.note("naive", of, naive(of, corrected, radius2, random))
     mu, radius = target.mu / math.sqrt(count), math.sqrt(radius2)
-    baseline = features.x, few, sums, mu, radius
-    choice = tuned(*baseline, random)
+    everything, few = np.hstack(parts), np.hstack([part[:, : math.ceil(LOOKED_AT / len(parts))] for part in parts])
+    choice = tuned(features.x, few, Sums.of(features.x, few), mu, radius, random)
     point.choice = vars(choice)
-    top = float(np.linalg.eigvalsh(sums.xx)[-1])
-    plain = public(sums.rows, len(sums.xx), top, mu, radius)
+    top = float(np.linalg.eigvalsh(sums[0].xx)[-1])
+    plain = public(point.rows, len(sums[0].xx), top, mu, radius)
+    draws = math.ceil(releases / len(parts))
     for method, chosen in (("descent", choice), ("descent plain", plain)):
-        for weights in repeated(*baseline, chosen, releases, random):
-            point.note(method, sums, weights)
+        models = repeated(features.x, everything, sums[0], mu, radius, chosen, draws, random)
+        for release in range(releases):
+            draw, place = divmod(release, len(parts))
+            point.note(method, sums[place], models[draw][:, place * width : (place + 1) * width])
 
 
 def _error(values: Floats) -> float | None:

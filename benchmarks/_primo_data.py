@@ -12,9 +12,10 @@ range, and one more feature is constant, coded as an allele that everybody has: 
 and so |x|^2 is public. The files are looked for where `_paper_data` looks; without them haplotypes of three made-up populations
 take their place.
 
-Outcomes have mean 0 and a standard deviation of a quarter of their public bound 1, to which they are clipped: half of the variance
-is a function of the features, half is noise. That function is linear with normal weights, or for Gaussian features a
-multilayer perceptron with two hidden layers. The paper's own scales are not in the text at hand.
+Outcomes have mean 0, which every fit may know, so that no mean is paid for, and a standard deviation of a quarter of their public
+bound 1, to which they are clipped: half of the variance is a function of the features, half is noise. That function is linear
+with normal weights, or for Gaussian features a multilayer perceptron with two hidden layers. The paper's own scales are not in
+the text at hand.
 """
 
 from __future__ import annotations

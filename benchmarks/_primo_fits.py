@@ -7,9 +7,16 @@ The paper's ridge minimises its error bound (equations 24 and 25; 12 to 14 for t
 s1 and s2 the noise; h is the radius of the body times the expected length of C^T e, e standard normal: sqrt(n) R sqrt(d) |Y|_F with
 outcomes public, sqrt(n l) sqrt(l) |X|_F with features public. |w|^2 is private; d S^2 / (2 l R^2) is put for it, as in `reuse_cov`.
 
-Ours is the library's: an association with public outcomes is what evidence leaves of it within what rows within their bounds
-can give (`_evidence`, as in `_public_side`); the ridge is averaged over the strengths that the released matrices bear out, and
-goes as far as caution allows (`_shared_block`, `_caution`). The constant is a feature here, so that there is no intercept.
+Ours are the library's, without an intercept: outcomes have a known mean of 0 (`_primo_data`), so that no mean is paid for, and
+rows of alleles have the constant among their features. What a release pays for it is measured in `_primo_release`.
+
+    outcomes public    the association is what evidence leaves of it within what rows within their bounds can give (`_evidence`,
+                       as in `_apart`); then the ridge of `_shared_block`, averaged over the strengths that the released
+                       matrices bear out, which goes as far as caution allows (`_caution`)
+    features public    evidence within the outcomes' bounds, and caution: `on_public_features` of `_public_side`. Squares of
+                       outcomes are not released here, so that several variances are equally likely
+    nothing public     the ridge of `_shared_block`
+
 Only what is released or public enters any of these.
 """
 
@@ -32,6 +39,8 @@ from dprelease.release import Floats
 FAILURE = 0.05
 """rho of the paper's bounds."""
 EXPLAINED = 0.5
+VARIANCES = np.geomspace(1e-2, 1, 5)
+"""What the variance of a private outcome within [-1, 1] may be, equally likely."""
 _TINY = 1e-12
 
 
@@ -96,6 +105,11 @@ class Release:
         found: Floats = back @ within(outcomes, seen, likely, np.full(width, math.sqrt(self.rows) * bound))
         return replace(self, xy=found.T), (back**2 @ doubt).mean(axis=1)
 
+    def beside_features(self) -> Floats:
+        """(d, l) weights by evidence; features are public."""
+        side = PublicSide.of_gram(self.xx)
+        return _beside_features(side, side, side.right.T @ self.xy, self.noise.association, self.rows)
+
     def believed(self, left: Floats | None = None) -> Floats:
         """(d, l) weights by our ridge.
 
@@ -113,10 +127,31 @@ class Release:
         return vectors @ (_cautious(xi @ turned**2, doubt, of_s) * turned)
 
 
-def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats:
-    """(d, l) weights of one release of Q^T Y, X = Q R public, by our ridge.
+def _beside_features(side: PublicSide, gained: PublicSide, seen: Floats, noise: float, rows: int) -> Floats:
+    """(d, l) weights, as `on_public_features` has them where no constant is regressed out.
 
-    Q^T Y = S w + noise where X = Q S V^T, w the weights along V: what `_ridges` says of scores with S for the eigenvalues.
+    Args:
+        side: X = U S V^T without U.
+        gained: the gains of t = U^T Y in what is seen, and V.
+        seen: (r, l).
+        noise: its standard deviation.
+        rows: n.
+    """
+    outcomes = seen.shape[1]
+    spread = np.tile(VARIANCES[:, None], outcomes)
+    likely, doubt = believed(side.singular, seen, np.full(outcomes, noise), spread, rows, gained.singular)
+    t = within(gained, seen, likely, np.full(outcomes, math.sqrt(rows)))
+    along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
+    steps = ALPHAS[:, None]
+    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
+    alpha = np.where(square > 0, furthest(quantile), 0.0)
+    return side.right @ (alpha * t / side.singular[:, None])
+
+
+def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats:
+    """(d, l) weights of one release of Q^T Y, X = Q R public, by evidence.
+
+    Q^T Y = t + noise where X = Q S V^T: gains are 1.
 
     Args:
         sums: exact sums.
@@ -124,11 +159,9 @@ def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats
         random: of the noise.
     """
     side = PublicSide.of_gram(sums.xx)
-    s, outcomes = side.singular, sums.xy.shape[1]
-    seen = side.right.T @ sums.xy / s[:, None] + noise * random.normal(size=(len(s), outcomes))
-    most = np.full(outcomes, sums.rows * s.sum() / (s**2).sum())  # the outcome's mean square 1, per the sum of s
-    turned, doubt = _ridges(s, seen, _TINY**2, np.full(outcomes, noise**2), most)
-    return side.right @ (_cautious(s**2 @ turned**2, doubt, np.zeros(outcomes)) * turned)
+    exact = side.right.T @ sums.xy / side.singular[:, None]
+    seen = exact + noise * random.normal(size=exact.shape)
+    return _beside_features(side, PublicSide(np.ones(len(exact)), side.right), seen, noise, sums.rows)
 
 
 def naive(sums: Sums, noise: Noise, radius2: float, random: np.random.Generator) -> Floats:

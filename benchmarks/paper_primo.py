@@ -6,6 +6,9 @@ which are not to be confused: full DP (a row's features and outcomes), feature-D
 public). Data are described in `_primo_data`, noise in `_primo_noise`, fits in `_primo_fits`, gradient descent in `_primo_descent`,
 methods in `_primo_curves`, the paper's claims in `_primo_claims`.
 
+Outcomes have a known mean of 0 and fits no intercept, so that no mean is paid for; what a release pays for it is a figure of its
+own (`_primo_release`). Methods that fit one outcome at a time are given a few outcomes, and compared with others on these.
+
 What the text at hand does not give, its numbers of SNPs, privacy targets and scales of outcomes, is chosen here: 25 SNPs,
 (1, 1e-5), for the curves in n up to a million (1, 1e-7). The case l = 1 where gradient descent wins, on images in the paper,
 is haplotypes with 400 SNPs.
@@ -24,7 +27,8 @@ from benchmarks import _primo_claims as claims
 from benchmarks import _primo_noise as noises
 from benchmarks import _primo_plots as plots
 from benchmarks._primo_curves import METHODS, Point, Target, against_outcomes, against_rows
-from benchmarks._primo_data import Features, gaussian, genotypes, haplotypes, mosaics
+from benchmarks._primo_data import Features, Single, gaussian, genotypes, haplotypes, mosaics
+from benchmarks._primo_release import Public, explained
 from benchmarks.report import RESULTS, Results, main
 from dprelease.gaussian import epsilon_of, mu_of
 from dprelease.reuse_cov import Body
@@ -60,7 +64,9 @@ def run(quick: bool) -> Results:
             point.data = name
         found += claims.of_outcomes(sets[name], features.x.shape[1])
         progress(f"{name}: {features.source}")
-        _figures(results, sets[name])
+        _figures(results, sets[name], features.x.shape[1])
+        if name == "haplotypes":
+            _means(results, features, outcomes, sets[name])
     found += claims.of_laws(sets["Gaussian, linear"], sets["Gaussian, MLP"])
 
     random = np.random.default_rng([20230307, 100])
@@ -86,6 +92,8 @@ def run(quick: bool) -> Results:
     reproduced = [sum(claim.holds for claim in found if claim.noise == noise) for noise in claims.NOISES]
     for noise, count in zip(claims.NOISES, reproduced, strict=True):
         results.add(f"claims reproduced at {noise} noise, of {len(found) // 2}", count)
+        idle = sum(claim.holds and claim.idle for claim in found if claim.noise == noise)
+        results.add(f"of these won against a method worse than predicting 0, at {noise} noise", idle)
     lines = claims.table(found)
     print("\n".join(["", *lines]), flush=True)
     results.details = {
@@ -141,25 +149,43 @@ def _privacy_figures(results: Results) -> None:
     results.add("noise of X^T Y, the same", 2 / half / one, LESS_NOISE, ">=")
 
 
-def _figures(results: Results, points: list[Point]) -> None:
+def _figures(results: Results, points: list[Point], width: int) -> None:
     name, largest = points[0].data, points[-1].outcomes
+    far = points[0].rows / math.sqrt(width) / claims.FAR
     for other, words in (("gauss feature", "both feature-DP"), ("gauss", "Gauss full DP")):
         least = claims.first_ahead(points, "proj", other)
-        results.add(f"{name}: least l from which projection beats Gauss, {words}, same epsilon", least, largest)
+        results.add(f"{name}: least l from which projection beats Gauss, {words}, same epsilon", least, far)
     for method, aim in (
         ("proj", 0.0),
         ("proj label", 0.0),
         ("proj ours", None),
         ("label ours", None),
+        ("leverage", None),
         ("gauss ours", None),
     ):
         title, guarantee = METHODS[method]
         worst = min(point.mean(method) for point in points)
         results.add(f"{name}: least R^2 of {title} ({guarantee}) over all l up to {largest:,}", worst, aim, ">=")
     last = points[-1]
-    for method in ("proj ours", "proj", "gauss", "naive", "descent", "descent plain"):
+    for method in ("ols", "proj p", "proj", "proj ours", "gauss", "naive", "descent", "descent plain"):
         title, guarantee = METHODS[method]
-        results.add(f"{name}: R^2 of {title} ({guarantee}) at l = {largest:,}", last.mean(method))
+        noise = ", paper's noise" if method.endswith(" p") else ""
+        results.add(f"{name}: R^2 of {title} ({guarantee}{noise}) at l = {largest:,}", last.mean(method))
+    alike = float(np.mean(last.looked_at["ols"]))
+    results.add(f"{name}: R^2 of OLS on the outcomes that one-by-one methods are given, at l = {largest:,}", alike)
+
+
+def _means(results: Results, features: Features, outcomes: Single, points: list[Point]) -> None:
+    """What a release with an intercept explains, which is not told that means are 0, beside the curves, which are."""
+    kinds: dict[Public, str] = {"outcomes": "proj ours", "features": "leverage"}
+    for (public, method), point in itertools.product(kinds.items(), points):
+        if point.outcomes not in (100, 1000):
+            continue
+        random = np.random.default_rng([20230307, point.outcomes])
+        found = explained(features, outcomes[:, : point.outcomes], public, TARGET, random)
+        where = f"({METHODS[method][1]}) at l = {point.outcomes:,}"
+        results.add(f"{point.data}: R^2 of a whole release with an intercept {where}", found)
+        results.add(f"{point.data}: R^2 of the same where means are known to be 0 {where}", point.mean(method))
 
 
 def _one_outcome(results: Results, point: Point, snps: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dprelease.estimators.inference import LEVEL
 from learner.report import Coefficient, Report
 from learner.report_markup import Cell, Markup, cut_off, element, figure, section, short, table
@@ -68,7 +70,16 @@ def coefficients(report: Report) -> Markup:
     if report.fit.inference.statement:
         explained = element("p", report.fit.inference.statement)
     parts = [_target(report, row) for row in range(min(len(report.fit.targets), MOST_TARGETS))]
-    return section("coefficients", "Coefficients", explained, *parts, *_others(report))
+    return section("coefficients", "Coefficients", explained, *_unbounded(report), *parts, *_others(report))
+
+
+def _unbounded(report: Report) -> list[Markup]:
+    """What an interval without an end means, where there is one."""
+    found = report.fit.inference
+    ends = np.array(found.intercept_interval(LEVEL)) if report.fit.fit_intercept else np.zeros(0)
+    if found.bounded.all() and not np.isinf(ends).any():
+        return []
+    return [element("p", '"no bound" in place of an end: this release sets no bound on that side.')]
 
 
 def _target(report: Report, row: int) -> Markup:

@@ -23,7 +23,8 @@ there as h is noisy too. An error in the length of h cancels in a test, so the e
 
 where all other equations of (M + N) b = g + N_zy hold. (M + N)^-1 stands for M^-1 throughout, and E[N M^-1 N] beside M + N is
 the `doubt` of `_learned`. sigma^2 is u^T (S + N) u at the solution, which a fit makes too low by tr(M^-1 E[N u u^T N]) and by
-n / (n - parameters).
+n / (n - parameters). Its own noise, u^T N u, may be larger than sigma^2 is, and then to cut it off at 0 would give intervals that
+are too short: it is the mean of the normal law of what is seen, restricted to [0, 1], where variances of scaled outcomes lie.
 
 Source: errors of known variances in normal equations (Fuller 1987, Measurement Error Models, 3.1), for the noise law of
 joint_moments.md.
@@ -36,10 +37,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.estimators._learned import Learned, hidden_features, nothing
 from dprelease.estimators._linear import SINGULAR
 from dprelease.estimators._profile import Covariance, Forms, Shared, profiled
+from dprelease.estimators._range_means import truncated_mean
 from dprelease.moments.released import Moments
 from dprelease.release import Floats
 
@@ -82,14 +85,33 @@ def learned_from_moments(
     values = sums.T @ model - (pull.T @ model) / stretch[:, None]
 
     fit = values[: len(z)]
-    square = moments.own(y) / rows + (model * (found.matrix @ model - 2 * across)).sum(axis=0)
-    square += (fit * (noise.second_moment(inverse) @ fit)).sum(axis=0) + np.diag(inverse) @ outside
-    sigma2 = np.maximum(square, 0.0) * rows / max(rows - len(z), 1)
+    sigma2 = _residual_variance(moments, found, z, y, model, fit)
     fixed = (lifts**2).T @ outside + np.outer(curvatures / rows, sigma2)
     spread, parts = noise.shared(fit, outside, lifts)
     common = Covariance(sums, inverse @ lifts, spread, [Shared(inverse @ each.vectors, each.amounts) for each in parts])
     estimates = profiled(values, fixed, fit, forms, common).scaled_by(1 / stretch)
     return Learned(estimates[len(first) : len(z)], estimates[-1], np.inf, found.doubted[0], hidden)
+
+
+def _residual_variance(
+    moments: Moments, found: _Solvable, z: list[int], y: list[int], model: Floats, fit: Floats
+) -> Floats:
+    """(l,) sigma^2.
+
+    Args:
+        moments: as released.
+        found: of the q variables that take part.
+        z: their indices.
+        y: l indices of targets.
+        model: (q, l) what solves the normal equations as they are.
+        fit: (q, l) what is believed to.
+    """
+    rows, noise = moments.rows, found.noise
+    across, outside = moments.between(z, y) / rows, (moments.noise_between(z, y) / rows) ** 2
+    square = moments.own(y) / rows + (model * (found.matrix @ model - 2 * across)).sum(axis=0)
+    square += (fit * (noise.second_moment(found.inverse) @ fit)).sum(axis=0) + np.diag(found.inverse) @ outside
+    sd = np.sqrt(noise.of_square(fit, outside, (moments.noise_own(y) / rows) ** 2, _levels(moments, y)))
+    return truncated_mean(square, sd, np.zeros(len(y))) * rows / max(rows - len(z), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +165,7 @@ class _Noise:
 
     @classmethod
     def of(cls, moments: Moments, chosen: list[int]) -> _Noise:
-        variables = moments.layout.variables
-        levels = np.array([index > 0 and variables[index - 1].kind == "level" for index in chosen])
+        levels = _levels(moments, chosen)
         between = (moments.noise_between(chosen, chosen) / moments.rows) ** 2
         np.fill_diagonal(between, np.where(levels, 0.0, np.diag(between)))
         repeated = np.where(levels, (moments.noise_between([0], chosen)[0] / moments.rows) ** 2, 0.0)
@@ -189,6 +210,23 @@ class _Noise:
         alone[worst, targets] = (diagonal - common)[worst, targets]
         return common, [Shared(first[:, None] * fit, (first[:, None] * lifts).T @ fit), Shared(alone, lifts[worst].T)]
 
+    def of_square(self, fit: Floats, outside: Floats, own: Floats, levels: npt.NDArray[np.bool_]) -> Floats:
+        """(l,) variances of u^T N u, u = (-fit, 1).
+
+        Args:
+            fit: (q, l).
+            outside: (q, l) variances of the entries of the targets with the q variables.
+            own: (l,) of their own entries.
+            levels: (l,) whether these repeat their entries with the constant.
+        """
+        squared = fit**2
+        once = 2 * self.between - np.diag(np.diag(self.between))
+        found: Floats = (squared * (once @ squared)).sum(axis=0) + self.repeated @ squared**2
+        found += 4 * (squared * outside).sum(axis=0) + own
+        if self.constant:
+            found += 4 * fit[0] * (self.repeated @ fit**3) - 4 * levels * fit[0] * outside[0]
+        return np.maximum(found, 0.0)
+
     def second_moment(self, inner: Floats) -> Floats:
         """Formula (1) for K = inner, (q, q)."""
         own = np.diag(inner)
@@ -200,6 +238,12 @@ class _Noise:
             found[:, 0] += self.repeated * own
         np.fill_diagonal(found, diagonal)
         return found
+
+
+def _levels(moments: Moments, chosen: list[int]) -> npt.NDArray[np.bool_]:
+    """(c,) whether they are levels of a category."""
+    variables = moments.layout.variables
+    return np.array([index > 0 and variables[index - 1].kind == "level" for index in chosen])
 
 
 def _middle(values: Floats) -> Floats:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,9 +17,10 @@ from benchmarks import _primo_descent as descent
 from benchmarks import _primo_fits as fits
 from benchmarks import _primo_noise as noises
 from benchmarks import _primo_plots as plots
+from benchmarks import _primo_release as whole
 from benchmarks import paper_primo
 from benchmarks._descent import Descent
-from benchmarks._primo_curves import METHODS, Point, Target, against_outcomes, against_rows
+from benchmarks._primo_curves import METHODS, ONE_BY_ONE, Point, Target, against_outcomes, against_rows
 from benchmarks.report import Results
 from dprelease.estimators.projection import PublicSide
 from dprelease.gaussian import mu_of
@@ -176,6 +179,7 @@ def test_without_noise_every_fit_is_least_squares(normal: data.Features) -> None
         "projected": release.projected(sums.side(), everything).ridged(),
         "ours": release.believed(),
         "evidence": associated.believed(left),
+        "beside features": replace(release, xx=sums.xx).beside_features(),
         "leverage": fits.by_leverage(sums, 1e-7, random),
         "naive": fits.naive(sums, QUIET, normal.radius2, random),
     }
@@ -202,6 +206,30 @@ def test_evidence_keeps_what_noise_drowns_for_a_plain_release() -> None:
     plain, projected, evidence = map(np.array, errors.values())
     assert np.all(evidence < projected)
     assert np.all(projected < plain)
+
+
+@pytest.mark.parametrize("leverage", [False, True])
+def test_evidence_beside_public_features_loses_little_where_noise_hides_everything(leverage: bool) -> None:
+    """Caution is at 1 in `CAUTIOUS`: on average over 200 outcomes without a signal nothing much is lost on predicting 0."""
+    random = np.random.default_rng(19)
+    features = box(400, 4, random)
+    y = random.uniform(-0.4, 0.4, (400, 200)).astype(np.float32)
+    sums, sd = data.Sums.of(features.x, y), 20.0
+    release = fits.Release.draw(sums, noises.Noise(0.0, 0.0, 10 * sd), features.radius2, random)
+    weights = fits.by_leverage(sums, sd, random) if leverage else release.beside_features()
+    assert sums.r_squared(weights).mean() > -0.02
+    plain = np.linalg.solve(sums.xx, release.xy)
+    assert sums.r_squared(plain).mean() < -10
+
+
+@pytest.mark.parametrize("public", get_args(whole.Public))
+def test_a_whole_release_without_noise_explains_what_least_squares_does(public: whole.Public) -> None:
+    random = np.random.default_rng(20)
+    features = box(400, 4, random)
+    y = features.outcomes(5, random)
+    sums = data.Sums.of(features.x, y)
+    found = whole.explained(features, y, public, Target(1e6, 1e-5), random)
+    assert found == pytest.approx(sums.r_squared(sums.least_squares()).mean(), abs=0.01)
 
 
 def test_descent_without_noise_reaches_least_squares_and_its_public_choice_needs_no_eigenvalue(
@@ -258,6 +286,53 @@ def test_every_method_is_measured_and_every_claim_judged_twice(points: list[Poin
     assert all(line.count("|") == 5 for line in lines)
     assert len(lines) == 2 + len(found) / 2
     assert points[0].plain()["l"] == 1
+
+
+def test_methods_that_fit_one_at_a_time_are_compared_on_the_outcomes_they_were_given() -> None:
+    features = data.gaussian(50, 3, np.random.default_rng(21))
+    y = features.outcomes(10, np.random.default_rng(22))
+    sums, few = data.Sums.of(features.x, y), data.Sums.of(features.x, y[:, :8])
+    point, nothing = Point("made up", 50, 10), np.zeros((3, 10))
+    point.note("ols", sums, sums.least_squares())
+    point.note("gauss", sums, nothing)
+    point.note("naive", few, few.least_squares())
+    assert point.gap("ols", "naive")[0] == pytest.approx(0, abs=1e-6)
+    assert point.pair("gauss", "naive")[0] == pytest.approx([few.r_squared(nothing[:, :8]).mean()])
+    assert point.pair("ols", "gauss")[0] == pytest.approx([sums.r_squared(sums.least_squares()).mean()])
+
+
+def test_no_method_exceeds_least_squares_on_the_same_outcomes(points: list[Point]) -> None:
+    for point, method in itertools.product(points, ONE_BY_ONE):
+        best, found = point.pair("ols", method)
+        assert np.all(found <= best + 1e-6)
+
+
+def test_a_lead_shrinks_only_if_there_was_one_and_a_loser_below_zero_is_marked() -> None:
+    def point(count: int, descent: float, gauss: float) -> Point:
+        values = {"descent": descent, "descent plain": descent, "gauss": gauss, "gauss p": gauss}
+        noise = np.array([-0.01, 0.0, 0.01])
+        lists = {name: lasting(noise, value) for name, value in values.items()}
+        return Point("made up", 10, count, lists, lists)
+
+    def less_ahead(first: Point, last: Point) -> set[bool]:
+        found = claims.of_one_outcome([first, last], [first, last])
+        return {claim.holds for claim in found if "less ahead" in claim.words}
+
+    assert less_ahead(point(1, 0.3, 0.1), point(100, 0.1, 0.05)) == {True}
+    assert less_ahead(point(1, 0.1, 0.3), point(100, -0.4, 0.05)) == {False}
+
+
+def test_claims_say_where_the_loser_is_worse_than_predicting_zero(points: list[Point]) -> None:
+    found = claims.of_outcomes(points, 4)
+    assert any(claim.idle for claim in found)
+    assert all(claim.idle == claim.found.endswith(claims.WORTHLESS) for claim in found)
+
+
+def test_log_gaps_have_the_error_of_paired_releases() -> None:
+    point = Point("made up", 10, 1, ratio={"a": [2.0, 2.2], "b": [1.0, 1.1]})
+    gap, error = point.log_gap("a", "b")
+    assert gap == pytest.approx(math.log(2))
+    assert error == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.slow

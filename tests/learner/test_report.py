@@ -200,6 +200,7 @@ def test_intervals_without_an_end_say_so(made: Report) -> None:
     found = replace(made, fit=replace(made.fit, infer=lambda: replace(inference, slopes=slopes)))
     assert "no bound" not in page(made)
     assert "no bound" in page(found)
+    assert "this release sets no bound on that side" in page(found)
 
 
 def test_what_was_learned_is_said_in_words(tree: Element, made: Report) -> None:

@@ -72,6 +72,7 @@ def test_there_are_the_commands_that_the_manual_names() -> None:
         ("peers", "forget"),
         ("public", "declare"),
         ("public", "list"),
+        ("public", "norm"),
     }
 
 

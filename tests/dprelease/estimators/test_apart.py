@@ -137,9 +137,9 @@ def test_without_noise_a_basis_gives_least_squares(intercept: bool) -> None:
     np.testing.assert_allclose(found.weights, best[1:] if intercept else best, atol=0.02)
 
 
-def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_is_better_once_there_is_signal() -> None:
+def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_better_once_signal_is_strong_not_before() -> None:
     y, lower, found = list(range(7, 47)), np.full(40, -1.0), {}
-    for rows in (3_000, 20_000):
+    for rows in (3_000, 8_000, 20_000):
         data = table(FEATURES, 40, rows=rows, seed=3)
         columns, names = sides(FEATURES, 40)
         moments = apart_of(data, columns, names, np.random.default_rng(7))
@@ -148,6 +148,8 @@ def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_is_better_o
         found[rows] = [r_squared(data, X, y, each.offsets, each.weights).mean() for each in fits]
     assert found[3_000][0] < -1
     assert min(found[3_000][1:]) > -0.1
+    assert found[8_000][1] > found[8_000][2] + 0.1  # ours goes no further than it can be sure of
+    assert found[8_000][2] > 0 > found[8_000][0]
     assert found[20_000][2] > found[20_000][1] > 0.3
 
 

@@ -10,6 +10,7 @@ from dprelease.estimators._leverage_inference import learned_by_leverage
 from dprelease.estimators._moment_inference import learned_from_moments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.public import least_squares, table
+from tests.support.specs import categorical
 
 FEATURES, OUTCOMES, ROWS = 3, 20, 4_000
 X, Y = list(range(1, FEATURES + 1)), list(range(FEATURES + 1, FEATURES + OUTCOMES + 1))
@@ -18,33 +19,93 @@ OFFSETS = np.random.default_rng(9).uniform(-0.2, 0.2, OUTCOMES)
 Z = 1.959964
 
 
-def learned(public: str, seed: int, epsilon: float) -> Learned:
-    """From fresh patients and fresh noise."""
+def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, category: bool = False) -> Learned:
+    """From fresh patients and fresh noise.
+
+    Args:
+        public: side that is.
+        seed: of both.
+        epsilon: of all columns.
+        spread: of the residuals, at most this far from 0.
+        category: whether the last feature is the second level of one.
+    """
     random = np.random.default_rng(seed)
-    x = random.uniform(-1, 1, (ROWS, FEATURES))
-    data = np.column_stack([x, OFFSETS + x @ WEIGHTS + random.uniform(-0.1, 0.1, (ROWS, OUTCOMES))])
+    x, chosen, y = random.uniform(-1, 1, (ROWS, FEATURES)), X, Y
     columns, names = sides(FEATURES, OUTCOMES, public.replace("basis", "x"))
+    coded = x
+    if category:
+        x[:, -1] = random.uniform(size=ROWS) < 0.4
+        coded = np.column_stack([x[:, :-1], 1 - x[:, -1], x[:, -1], np.zeros(ROWS)])
+        ward = categorical("ward", "south", "north", public=public == "x")
+        columns = (*columns[: FEATURES - 1], ward, *columns[FEATURES:])
+        chosen, y = [*X[:-1], FEATURES + 1], [place + 2 for place in Y]
+    data = np.column_stack([coded, OFFSETS + x @ WEIGHTS + random.uniform(-spread, spread, (ROWS, OUTCOMES))])
     basis = "orthonormal" if public == "basis" else "columns"
     moments = apart_of(data, columns, names, random, epsilon, basis=basis)
     origin = np.zeros(FEATURES)
     if moments.by_leverage is not None:
-        return learned_by_leverage(moments, moments.by_leverage, X, Y, origin, intercept=True)
-    return learned_from_moments(moments, X, Y, origin, intercept=True)
+        return learned_by_leverage(moments, moments.by_leverage, chosen, y, origin, intercept=True)
+    return learned_from_moments(moments, chosen, y, origin, intercept=True)
 
 
-@pytest.mark.parametrize(("public", "epsilon"), [("", 8.0), ("x", 2.0), ("basis", 2.0)])
-def test_intervals_hold_the_truth_as_often_as_they_say(public: str, epsilon: float) -> None:
+def shares_held(found: Learned) -> tuple[float, float]:
+    """Of the 95 % intervals of slopes and of intercepts, those that hold the truth."""
+    shares = []
+    for estimates, truth in ((found.weights, WEIGHTS), (found.offsets, OFFSETS)):
+        lower, upper = estimates.interval(Z)
+        shares.append(float(((lower < truth) & (upper > truth)).mean()))
+    return shares[0], shares[1]
+
+
+@pytest.mark.parametrize("category", [False, True])
+@pytest.mark.parametrize(("public", "epsilon"), [("", 8.0), ("x", 2.0), ("y", 8.0), ("basis", 2.0)])
+def test_intervals_hold_the_truth_as_often_as_they_say(public: str, epsilon: float, category: bool) -> None:
     """Draws are independent of one another; within one the 60 intervals share patients, so draws are what is counted by."""
-    slopes, intercepts = [], []
-    for seed in range(40):
-        found = learned(public, seed, epsilon)
-        lower, upper = found.weights.interval(Z)
-        slopes.append(((lower < WEIGHTS) & (upper > WEIGHTS)).mean())
-        lower, upper = found.offsets.interval(Z)
-        intercepts.append(((lower < OFFSETS) & (upper > OFFSETS)).mean())
-    for held, intervals in ((slopes, FEATURES * OUTCOMES), (intercepts, OUTCOMES)):
-        error = max(np.std(held) / np.sqrt(40), np.sqrt(0.05 * 0.95 / (40 * intervals)))
-        assert abs(np.mean(held) - 0.95) < 4 * error + 0.005
+    held = np.array([shares_held(learned(public, seed, epsilon, category=category)) for seed in range(40)])
+    for shares, intervals in zip(held.T, (FEATURES * OUTCOMES, OUTCOMES), strict=True):
+        error = max(np.std(shares) / np.sqrt(40), np.sqrt(0.05 * 0.95 / (40 * intervals)))
+        assert abs(np.mean(shares) - 0.95) < 4 * error + 0.005
+
+
+def test_intervals_are_not_too_short_where_noise_hides_how_far_residuals_spread() -> None:
+    """Public outcomes near their fits: residual variances of 0.0003 with noise of about as much."""
+    held = np.array([shares_held(learned("y", seed, 32.0, spread=0.03)) for seed in range(40)])
+    assert (held.mean(axis=0) > 0.95 - 4 * np.maximum(held.std(axis=0) / np.sqrt(40), np.sqrt(0.0475 / 800))).all()
+
+
+def test_features_that_determine_each_other_tell_nothing_about_weights() -> None:
+    data = np.round(table(FEATURES, 2, rows=500) * 2**12) / 2**12
+    data[:, 2] = data[:, 0] - data[:, 1]
+    columns, names = sides(FEATURES, 2, "x")
+    moments = apart_of(data, columns, names, epsilon=1e5, basis="orthonormal")
+    assert moments.by_leverage is not None
+    found = learned_by_leverage(moments, moments.by_leverage, X, [4, 5], np.zeros(FEATURES), intercept=True)
+    assert found.doubt == np.inf
+    assert np.isnan(found.weights.value).all()
+    assert len(found.hidden) == 1
+    kept = [x for place, x in enumerate(X) if place not in found.hidden]
+    some = learned_by_leverage(moments, moments.by_leverage, kept, [4, 5], np.zeros(2), intercept=True)
+    assert (some.doubt, some.hidden) == (0, ())
+
+
+def test_on_a_basis_residual_variances_do_not_take_noise_for_what_features_explain() -> None:
+    """The noise of the 8 weights and of the mean has a variance of 9 r^2 in |t|^2: three fifths of what is left."""
+    random, rows, d, draws = np.random.default_rng(0), 1000, 8, 50
+    data = random.uniform(-1, 1, (rows, d + OUTCOMES))
+    columns, names = sides(d, OUTCOMES, "x")
+    x, y = list(range(1, d + 1)), list(range(d + 1, d + OUTCOMES + 1))
+    full = np.column_stack([np.ones(rows), data[:, :d]])
+    residual = ((data[:, d:] - full @ least_squares(data, x, y, intercept=True)) ** 2).sum(axis=0) / (rows - d - 1)
+    shape, off = np.linalg.inv(full.T @ full)[1, 1], []
+    for _ in range(draws):
+        moments = apart_of(data, columns, names, random, basis="orthonormal")
+        assert moments.by_leverage is not None
+        noise2 = moments.by_leverage.noise_sd[y] ** 2
+        found = learned_by_leverage(moments, moments.by_leverage, x, y, np.zeros(d), intercept=True)
+        off.append((found.weights.variance[0] / shape - noise2 - residual).mean())
+    error = np.std(off, ddof=1) / np.sqrt(draws)
+    assert abs(np.mean(off)) < 4 * error + 0.01
+    assert (d + 1) * noise2.mean() / rows > 10 * error
 
 
 def test_on_a_basis_estimates_are_least_squares_and_their_errors_those_of_the_noise() -> None:
