@@ -16,7 +16,7 @@ from benchmarks._primo_curves import Point
 
 FAR = 10
 """Factor below n / sqrt(d) that counts as far."""
-WORTHLESS = ", which is worse than predicting 0"
+WORTHLESS = ", the latter worse than predicting 0"
 FLAT = 1.25
 """Factor by which a squared error may grow from the smallest to the largest l and count as nearly flat."""
 NOISES = {"paper's": " p", "corrected": ""}
@@ -174,7 +174,7 @@ def of_rows(points: Sequence[Sequence[Point]]) -> list[Claim]:
             standing.append(last.log_gap(proj, gauss))
         words = "... and Proj gains on Gauss as l grows"
         numbers = ", ".join(
-            f"{gap:.4f} ({error:.4f}) at l = {some[0].outcomes:,}"
+            f"{gap:.5f} ({error:.1g}) at l = {some[0].outcomes:,}"
             for (gap, error), some in zip(standing, points, strict=True)
         )
         (before, error), (after, other) = standing[0], standing[-1]

@@ -1,4 +1,4 @@
-"""Method `ols` on joint moments: the noisy matrix is inverted as it is, and its errors worked out from the noise's law.
+"""Methods `ols` and `primo` on joint moments: the noisy matrix is inverted, as it is or with a ridge, and its errors worked out.
 
 With u = (-b0, -w, 1) over (1, x, y), the released matrix S + N gives (per patient)
 

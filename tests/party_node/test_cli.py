@@ -114,6 +114,7 @@ def test_every_output_for_machines_was_looked_at() -> None:
         ("ledger", "show"),
         ("peers", "list"),
         ("public", "list"),
+        ("public", "norm"),
     }
 
 

@@ -27,16 +27,17 @@ def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, cate
         seed: of both.
         epsilon: of all columns.
         spread: of the residuals, at most this far from 0.
-        category: whether the last feature is the second level of one.
+        category: whether the last feature is the second level of one, without effect of the other two.
     """
     random = np.random.default_rng(seed)
     x, chosen, y = random.uniform(-1, 1, (ROWS, FEATURES)), X, Y
     columns, names = sides(FEATURES, OUTCOMES, public.replace("basis", "x"))
     coded = x
     if category:
-        x[:, -1] = random.uniform(size=ROWS) < 0.4
-        coded = np.column_stack([x[:, :-1], 1 - x[:, -1], x[:, -1], np.zeros(ROWS)])
-        ward = categorical("ward", "south", "north", public=public == "x")
+        levels = np.eye(3)[random.choice(3, ROWS, p=[0.4, 0.4, 0.2])]
+        x[:, -1] = levels[:, 1]
+        coded = np.column_stack([x[:, :-1], levels])
+        ward = categorical("ward", "south", "north", public=public in ("x", "basis"))
         columns = (*columns[: FEATURES - 1], ward, *columns[FEATURES:])
         chosen, y = [*X[:-1], FEATURES + 1], [place + 2 for place in Y]
     data = np.column_stack([coded, OFFSETS + x @ WEIGHTS + random.uniform(-spread, spread, (ROWS, OUTCOMES))])
@@ -74,18 +75,25 @@ def test_intervals_are_not_too_short_where_noise_hides_how_far_residuals_spread(
 
 
 def test_features_that_determine_each_other_tell_nothing_about_weights() -> None:
-    data = np.round(table(FEATURES, 2, rows=500) * 2**12) / 2**12
-    data[:, 2] = data[:, 0] - data[:, 1]
-    columns, names = sides(FEATURES, 2, "x")
+    """All levels of a category and an intercept."""
+    random = np.random.default_rng(0)
+    levels = np.eye(3)[random.choice(3, 500)]
+    data = np.column_stack([random.uniform(-1, 1, 500), levels, random.uniform(-1, 1, (500, 2))])
+    columns, names = sides(2, 2, "x")
+    columns = (columns[0], categorical("ward", "south", "north", public=True), *columns[2:])
     moments = apart_of(data, columns, names, epsilon=1e5, basis="orthonormal")
     assert moments.by_leverage is not None
-    found = learned_by_leverage(moments, moments.by_leverage, X, [4, 5], np.zeros(FEATURES), intercept=True)
+    found, without, kept = (
+        learned_by_leverage(moments, moments.by_leverage, x, [5, 6], np.zeros(len(x)), intercept=intercept)
+        for x, intercept in (([1, 2, 3, 4], True), ([1, 2, 3, 4], False), ([1, 2, 3], True))
+    )
     assert found.doubt == np.inf
     assert np.isnan(found.weights.value).all()
     assert len(found.hidden) == 1
-    kept = [x for place, x in enumerate(X) if place not in found.hidden]
-    some = learned_by_leverage(moments, moments.by_leverage, kept, [4, 5], np.zeros(2), intercept=True)
-    assert (some.doubt, some.hidden) == (0, ())
+    assert found.hidden[0] > 0  # a level
+    for each in (without, kept):
+        assert (each.doubt, each.hidden) == (0, ())
+        assert np.isfinite(each.weights.variance).all()
 
 
 def test_on_a_basis_residual_variances_do_not_take_noise_for_what_features_explain() -> None:
