@@ -65,8 +65,6 @@ COORDINATOR = {
 
 USUAL = {
     "party": {
-        "after the reservation",
-        "approval signed, not sent",
         "noise drawn, nothing sealed",
         "sealed, not charged",
         "allowed to send, nothing sent",
@@ -74,15 +72,12 @@ USUAL = {
         "acknowledged, not noted",
     },
     "hub": {
-        "in the middle of the upload",
         "verified, not acknowledged",
         "between manifest and publication",
         "public, not reported",
     },
     "coordinator": {
         "one approved, one did not",
-        "within a transaction",
-        "after report_intake, not answered",
         "before authorize_publication",
         "after report_publication, not answered",
     },
@@ -101,7 +96,7 @@ FULL_DISKS = {
     "hub's publication": ("hub", "learner.hub.storage:rename_durably"),
     "coordinator": ("coordinator", "coordinator.releases:Releases.advance"),
 }
-USUAL_DISKS = {"ledger", "block", "hub's blocks", "hub's publication", "coordinator"}
+USUAL_DISKS = {"ledger", "block", "hub's publication"}
 
 
 def _hospitals() -> list[Hospital]:

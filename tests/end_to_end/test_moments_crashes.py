@@ -67,16 +67,13 @@ DEALER = {
 }
 USUAL = {
     "party": {
-        "key sent",
         "dealt, nothing frozen",
-        "seeds noted, deal not kept",
         "charged, nothing masked",
         "masked, not frozen",
-        "columns sent, not their keys",
         "transcript signed, not sent",
         "noise drawn, nothing sealed",
     },
-    "hub": {"a deal arrives", "masked columns arrive", "public, not reported"},
+    "hub": {"masked columns arrive", "public, not reported"},
     "coordinator": {"all but one approved"},
 }
 """What every run tries; `make test-slow` tries the others."""
