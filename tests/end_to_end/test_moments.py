@@ -56,7 +56,12 @@ def published(consortium: Consortium, release: str) -> Release:
 
 @pytest.mark.parametrize(
     ("count", "options", "dealer"),
-    [(1, {}, "none"), (2, {}, "coordinator"), (3, {}, "rotating"), (4, {"curious": 2}, "coordinator")],
+    [
+        pytest.param(1, {}, "none", marks=pytest.mark.slow),
+        (2, {}, "coordinator"),
+        (3, {}, "rotating"),
+        pytest.param(4, {"curious": 2}, "coordinator", marks=pytest.mark.slow),
+    ],
 )
 def test_moments_from_end_to_end(consortium: Consortium, count: int, options: dict[str, object], dealer: str) -> None:
     parties = hospitals(count)

@@ -69,7 +69,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-@pytest.mark.parametrize("whom", ["coordinator", "hub"])
+@pytest.mark.parametrize("whom", ["coordinator", pytest.param("hub", marks=pytest.mark.slow)])
 def test_half_open_connections_are_noticed_and_left(
     consortium: Consortium, proxies: dict[str, Proxy], whom: str
 ) -> None:
@@ -82,7 +82,7 @@ def test_half_open_connections_are_noticed_and_left(
     assert final_state(consortium, release) == "PUBLISHED"
 
 
-@pytest.mark.parametrize("whom", ["coordinator", "hub"])
+@pytest.mark.parametrize("whom", [pytest.param("coordinator", marks=pytest.mark.slow), "hub"])
 def test_cut_connections_are_made_again(consortium: Consortium, proxies: dict[str, Proxy], whom: str) -> None:
     release = propose(consortium, _hospitals(), k=next(OUTPUTS), title=f"cut from the {whom}")
     proxies[whom].cut()
