@@ -18,7 +18,6 @@ from coordinator.proposal_checks import (
     check_outcomes,
     choose,
     enrolled,
-    read_positive,
     read_weight,
     reported,
 )
@@ -130,9 +129,7 @@ def _requested(request: Request, members: Members, now: datetime) -> dict[str, A
         "weights": request.weights,
         "outcomes": check_outcomes(parties, request.mechanism, request.outcomes),
         "basis": request.basis,
-        "public_norm2": None
-        if request.outcome_norm2 is None
-        else read_positive("outcome_norm2", request.outcome_norm2),
+        "public_norm2": request.public_norm2(),
     }
 
 

@@ -262,7 +262,7 @@ def _describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dic
         "rho": spec.anchor_weight,
         "curious": None if spec.moments is None else spec.moments.curious,
         "dealer": None if spec.moments is None else spec.moments.dealer,
-        "outcomes": [] if spec.moments is None else list(spec.moments.outcomes),
+        "outcomes": list(spec.outcomes),
         "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
         "delta": given.delta,
         "joint_epsilon": given.joint_epsilon,

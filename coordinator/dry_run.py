@@ -107,8 +107,7 @@ def dry_run(
         proposal = make_proposal(request, store.consortium.name, tx.members, now, allow_large_delta=allow_large_delta)
         similar = similar_to(proposal.spec, tx.releases.all())
     names = [column.name for column in proposal.spec.columns]
-    apart = proposal.spec.moments.outcomes if proposal.spec.moments is not None else ()
-    target = (apart or names)[-1] if outcome is None else outcome
+    target = (proposal.spec.outcomes or names)[-1] if outcome is None else outcome
     if target not in names:
         raise InvalidInput(f"no such column: {target}; there are {', '.join(names)}")
     with watch.step("make throw-away keys"):

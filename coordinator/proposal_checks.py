@@ -13,6 +13,7 @@ from coordinator.members import Members, Party
 from dprelease.catalogue import Catalogue
 from dprelease.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
+from dprelease.moments import terms
 from dprelease.moments.terms import Label
 from dprelease.price import mu2_text
 from dprelease.spec import instant
@@ -185,9 +186,7 @@ def label_of(
     if mechanism == "rows":
         raise InvalidInput(f"{names}: public columns would link every noisy row to a patient; use mechanism 'mixed'")
     if outcomes:
-        named = frozenset(outcomes)
-        found = {column.name in named for column in public(everything)}
-        return LABELS["mixed" if len(found) == 2 else "outcomes" if True in found else "features"]
+        return terms.label_of(everything, outcomes)
     if side is None:
         raise InvalidInput(f"{names}: these are public; say what they are: --public-side features, outcomes or mixed")
     return LABELS[side]

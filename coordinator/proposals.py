@@ -101,6 +101,10 @@ class Request(Settings):
         """The privacy target."""
         return Target(scope=self.scope, epsilon=self.epsilon, delta=self.delta)
 
+    def public_norm2(self) -> Fraction | None:
+        """`outcome_norm2` as an exact rational."""
+        return None if self.outcome_norm2 is None else read_positive("outcome_norm2", self.outcome_norm2)
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -260,17 +264,8 @@ def _moments(request: Request, agreed: Catalogue, columns: _Columns) -> _Numbers
         raise InvalidInput("basis and outcome_norm2 belong to a release with outcomes; name them, or leave both out")
     if request.scope != "joint":
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
-    mu2, moments, plan = plan_moments(
-        columns,
-        agreed,
-        request.target(),
-        request.grid_bits,
-        request.curious,
-        request.dealer,
-        request.outcomes or (),
-        basis=request.basis,
-        public_norm2=None if request.outcome_norm2 is None else read_positive("outcome_norm2", request.outcome_norm2),
-    )
+    shape = request.target(), request.grid_bits, request.curious, request.dealer, request.outcomes or ()
+    mu2, moments, plan = plan_moments(columns, agreed, *shape, basis=request.basis, public_norm2=request.public_norm2())
     fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": _data(moments)}
     charges = {name: mu2 if private(declared) else Fraction(0) for name, declared in columns.items()}
     return _Numbers(charges, fields, plan)

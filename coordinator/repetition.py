@@ -21,5 +21,5 @@ def _pays_again(release: Release, spec: ReleaseSpec) -> bool:
 
 
 def _content(spec: ReleaseSpec) -> tuple[str, frozenset[str], dict[str, frozenset[str]]]:
-    outcomes = frozenset(spec.moments.outcomes if spec.moments is not None else ())
+    outcomes = frozenset(spec.outcomes)
     return spec.mechanism, outcomes, {part.party: frozenset(part.released) for part in spec.parties}

@@ -21,7 +21,9 @@ from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.gaussian import epsilon_of, mu_of
 from dprelease.moments import association, scales
 from dprelease.moments.basis import most_columns
-from dprelease.moments.layout import Kind, by_kind
+from dprelease.moments.layout import Kind, Layout, by_kind
+from dprelease.moments.parameters import moves_of
+from dprelease.moments.parameters import spent as spent_on_moments
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments, Label
 from dprelease.spec import ReleaseSpec
@@ -149,7 +151,7 @@ class Guarantee:
 def guarantee(spec: ReleaseSpec) -> Guarantee:
     """The guarantee of a spec, from its declared bounds and noise scales alone."""
     if spec.moments is not None:
-        joint = _moments_mu2(spec, spec.moments)
+        joint = spent_on_moments(spec.layout, spec.moments, len(spec.parties), spec.grid_bits, spec.rows_per_subject)
         charges = {part.party: joint if part.private else Fraction(0) for part in spec.parties}
     else:
         charges = {
@@ -241,7 +243,7 @@ def _check_moments(spec: ReleaseSpec, moments: JointMoments) -> None:
             "the noise scales are not those of the declared bounds, mu^2 and the number of curious hospitals"
         )
     largest, finest = max(least.values()), min(scale for scale in least.values() if scale)
-    if finest < scales.FINEST or unit * _smallest_move(spec) < COARSEST**2 * mu2:
+    if finest < scales.FINEST or unit * _smallest_move(spec.layout, moments) < COARSEST**2 * mu2:
         raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
     # In integers: with doubles a sum near 2^63 could be rounded below it.
     reach = (spec.rows << (2 * spec.grid_bits)) + int(20 * scales.released_sd(largest, len(spec.parties))) + 1
@@ -255,25 +257,12 @@ def _least_scales(spec: ReleaseSpec, moments: JointMoments, mu2: Fraction) -> di
     if apart is None:
         return by_kind(*scales.share_scales(sensitivity(spec.layout.variables), mu2, *shared))
     parts = Fraction(apart.split), Fraction(apart.squares)
-    return association.share_scales(_moves(spec), mu2, *parts, *shared)
+    return association.share_scales(moves_of(spec.layout, moments), mu2, *parts, *shared)
 
 
-def _moves(spec: ReleaseSpec) -> association.Moves:
-    terms = spec.moments
-    assert terms is not None  # noqa: S101 - only joint moments have outcomes
-    return association.Moves.of(spec.layout, orthonormal=terms.by_leverage, public_norm2=terms.public_norm2)
-
-
-def _smallest_move(spec: ReleaseSpec) -> Fraction:
+def _smallest_move(layout: Layout, moments: JointMoments) -> Fraction:
     """The least squared sensitivity of what is released, scaled units."""
-    if not spec.layout.outcomes:
-        return sensitivity(spec.layout.variables).squared
-    moves = _moves(spec)
+    if not layout.outcomes:
+        return sensitivity(layout.variables).squared
+    moves = moves_of(layout, moments)
     return min(move for move in (moves.covariance, moves.association, moves.squares) if move)
-
-
-def _moments_mu2(spec: ReleaseSpec, moments: JointMoments) -> Fraction:
-    shared = len(spec.parties), moments.curious, spec.grid_bits, spec.rows_per_subject
-    if moments.association is not None:
-        return association.spent(_moves(spec), moments.scales, *shared)
-    return scales.spent(sensitivity(spec.layout.variables), moments.scale, moments.diagonal_scale, *shared)

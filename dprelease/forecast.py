@@ -19,7 +19,7 @@ from dprelease.columns import Column, integer_sensitivity, private, weights_of
 from dprelease.expected_error import Assumed, bounded, kept, moments_error, rows_error
 from dprelease.moments import association, scales
 from dprelease.moments.layout import Kind, Layout
-from dprelease.moments.parameters import Dealer, least_noise
+from dprelease.moments.parameters import Dealer, least_noise, spent
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.planning import plan_mixing
 
@@ -110,17 +110,12 @@ def proposed(setting: Setting) -> Release:
 
 def _proposed_moments(setting: Setting) -> Release:
     layout, parties = Layout(setting.columns, setting.outcomes), len(setting.parties)
-    shared = parties, setting.pooled, setting.grid_bits, setting.rows_per_subject
     budget = calibration.budget(setting.target)
     dealer: Dealer = "coordinator"  # whoever deals, the noise is the same
     fixed = parties, setting.pooled, dealer, setting.grid_bits, setting.rows_per_subject
     moments = least_noise(layout, budget, *fixed, public_norm2=setting.public_norm2)
-    if setting.outcomes:
-        terms = least_noise(layout, budget, *fixed, setting.basis, setting.public_norm2)
-        moves = association.Moves.of(layout, orthonormal=terms.by_leverage, public_norm2=terms.public_norm2)
-        price = association.spent(moves, terms.scales, *shared)
-    else:
-        price = scales.spent(sensitivity(layout.variables), moments.scale, moments.diagonal_scale, *shared)
+    terms = least_noise(layout, budget, *fixed, setting.basis, setting.public_norm2)
+    price = spent(layout, terms, parties, setting.grid_bits, setting.rows_per_subject)
     variance = {
         kind: (scales.released_sd(scale, parties) / 4**setting.grid_bits / setting.rows) ** 2
         for kind, scale in moments.scales.items()

@@ -86,7 +86,7 @@ def _least_squares(x: Floats, y: Floats) -> Floats:
 
 
 def _setting(spec: ReleaseSpec, outcome: str) -> Setting:
-    outcomes = spec.moments.outcomes if spec.moments is not None else ()
+    outcomes = spec.outcomes
     return Setting(
         rows=spec.rows,
         parties={part.party: part.columns for part in spec.parties},

@@ -246,25 +246,28 @@ class ReleaseSpec(Value):
         return {column.name: weight for column, weight in pairs if weight != 1}
 
     @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Names of the columns that are outcomes only."""
+        return self.moments.outcomes if self.moments is not None else ()
+
+    @property
     def layout(self) -> Layout:
         """The entries of the Gram matrix, for mechanism ``moments``."""
-        return _layout(self.columns, self.moments.outcomes if self.moments is not None else ())
+        return _layout(self.columns, self.outcomes)
 
     @property
     def basis_owner(self) -> str | None:
         """The party whose features an orthonormal basis is made of; None without such a basis."""
         if self.moments is None or not self.moments.by_leverage:
             return None
-        outcomes = self.moments.outcomes
-        return next(part.party for part in self.parties if any(each.name not in outcomes for each in part.columns))
+        return next(part.party for part in self.parties if any(each.name not in self.outcomes for each in part.columns))
 
     @property
     def norm_owner(self) -> str | None:
         """The party that states how long its public outcomes are at most; None where bounds alone count."""
         if self.moments is None or self.moments.public_norm2 is None:
             return None
-        outcomes = self.moments.outcomes
-        return next(part.party for part in self.parties if any(each.name in outcomes for each in part.public))
+        return next(part.party for part in self.parties if any(each.name in self.outcomes for each in part.public))
 
     def block_rows(self) -> int:
         """Rows of every block: the anchor (if any) and k mixing rows, or n rows, or 1 for ``moments``."""

@@ -13,10 +13,9 @@ import numpy as np
 from scipy.linalg import qr
 
 from dprelease.bounding import BoundedRows
-from dprelease.columns import public
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
-from dprelease.moments.association import check_public_norm
-from dprelease.moments.basis import coded
+from dprelease.moments.association import check_public_norm, public_outcomes
+from dprelease.moments.basis import basis_of
 from dprelease.moments.layout import Layout, code
 from dprelease.release import Floats
 from dprelease.spec import ReleaseSpec
@@ -45,14 +44,14 @@ def check_public_features(bounded: BoundedRows, spec: ReleaseSpec, party: str) -
             "release without them; of a category, leave a level undeclared, so that 'other' is not empty"
         )
     stated = spec.moments.public_norm2
-    if stated is not None and any(column.public and column.name in spec.moments.outcomes for column in bounded.columns):
+    if stated is not None and spec.norm_owner == party:
         try:
             check_public_norm(bounded.public, Layout(bounded.columns, spec.moments.outcomes), stated, spec.grid_bits)
         except IntegrityError as error:
             raise DataRefused(error.message) from error
     if spec.basis_owner == party:
         try:
-            coded(bounded, spec, party)
+            basis_of(bounded, spec)
         except InvalidInput as error:
             raise DataRefused(error.message) from error
 
@@ -74,7 +73,7 @@ def public_norm2(bounded: BoundedRows, columns: tuple[str, ...]) -> float:
     if unknown:
         raise InvalidInput(f"{', '.join(unknown)} is not public here; party-node public list shows what is")
     layout = Layout(bounded.columns, columns)
-    codes = code(bounded.public, public(bounded.columns))[:, layout.outcome[layout.public][1:]].astype(np.float64)
+    codes = public_outcomes(bounded.public, layout).astype(np.float64)
     longest = float(((np.abs(codes) + 0.5) ** 2).sum(axis=1).max()) / 4.0**bounded.grid_bits
     return math.ceil(1000 * longest) / 1000
 
@@ -89,13 +88,7 @@ def following(bounded: BoundedRows, outcomes: tuple[str, ...]) -> tuple[str, ...
         outcomes: names of the columns that are no features.
     """
     layout = Layout(bounded.columns, outcomes)
-    usable = layout.public[1:] & ~layout.outcome[1:]
-    seen: set[int] = set()
-    for place, variable in enumerate(layout.variables):
-        if variable.kind == "level" and variable.column not in seen:
-            seen.add(variable.column)
-            usable[place] = False
-    places = np.flatnonzero(usable)
+    places = np.flatnonzero(layout.public[1:] & ~layout.outcome[1:] & ~layout.first_level)
     if not len(places):
         return ()
     codes = code(bounded.codes, bounded.columns)[:, places]

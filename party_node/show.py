@@ -63,7 +63,7 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
             f"{name}: noise {weight} times smaller, at the cost of the other columns"
             for name, weight in spec.weights.items()
         ],
-        "outcome_columns": list(spec.moments.outcomes) if spec.moments else [],
+        "outcome_columns": list(spec.outcomes),
         "noise_of_outcomes": _noise_of_outcomes(spec),
         "parties": {part.party: list(part.released) for part in spec.parties},
         "joint_epsilon": guarantee.joint_epsilon,

@@ -49,7 +49,7 @@ def on_apart(
     """
     layout, x, y = moments.layout, list(features), list(targets)
     if not layout.outcome[y].any():
-        place = np.cumsum(~layout.outcome) - 1
+        place = layout.feature_place
         alone = moments.features
         fitted = beside_public if alone.layout.public[1:].any() else shrunken
         return fitted(alone, place[x].tolist(), place[y].tolist(), intercept=intercept)
@@ -77,7 +77,7 @@ def projected(moments: ApartMoments, public: Floats) -> ApartMoments:
     back = side.right * side.singular
     association = back @ within(side, seen, likely, np.full(len(private), np.sqrt(moments.rows)))
     across, across_sd = moments.across.copy(), moments.across_sd.copy()
-    rows = (np.cumsum(~layout.outcome) - 1)[private]
+    rows = layout.feature_place[private]
     across[np.ix_(rows, outcomes)] = association.T
     across_sd[np.ix_(rows, outcomes)] = np.sqrt(back**2 @ doubt).T
     return replace(moments, across=across, across_sd=across_sd)

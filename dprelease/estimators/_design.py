@@ -76,7 +76,7 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
     if not y:
         raise InvalidInput(f"name at least one target out of {', '.join(release.spec.released)}")
     own = {owner[name].name for name in y}
-    apart = set(release.spec.moments.outcomes) if release.spec.moments is not None else set()
+    apart = set(release.spec.outcomes)
     if features is None:
         features = [column.name for column in columns if column.name not in own | apart]
     x = release.expand(tuple(features), reference=True)

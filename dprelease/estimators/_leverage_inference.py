@@ -47,8 +47,7 @@ def learned_by_leverage(
         intercept: whether one is fitted.
     """
     x, y, rows, first = list(features), list(targets), moments.rows, int(intercept)
-    place = np.cumsum(~moments.layout.outcome) - 1
-    coordinates = seen.coordinates[first:, place[x]]
+    coordinates = seen.coordinates[first:, moments.layout.feature_place[x]]
     if hidden := hidden_features(len(x), _determined(coordinates), lambda kept: _determined(coordinates[:, kept])):
         return nothing(len(x), len(y), hidden)
     left, singular, right = np.linalg.svd(coordinates, full_matrices=False)

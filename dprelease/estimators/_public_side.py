@@ -169,8 +169,8 @@ class _Whitened:
     ) -> _Whitened:
         """P_c = Q T_c, T_c = A S V^T, so U = Q A and A^T Q^T z = t + noise of variance sigma^2."""
         equations, centre, _ = NormalEquations.of_released(moments, public, private, intercept=intercept)
-        place = np.cumsum(~moments.layout.outcome) - 1
-        coordinates = seen.coordinates[int(intercept) :, place[public]]  # the first is the constant's
+        place = moments.layout.feature_place[public]
+        coordinates = seen.coordinates[int(intercept) :, place]  # the first is the constant's
         left, singular, right = np.linalg.svd(coordinates, full_matrices=False)
         kept = singular > len(coordinates) * SINGULAR * singular[0]
         side = PublicSide(singular[kept], right[kept].T)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dprelease.columns import Column, public
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.basis import Basis
-from dprelease.moments.layout import Integers, Kind, Layout
+from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.released import Floats, Indices, Moments, NoisyMoments, crossed, noise_sd, with_constant
 from dprelease.moments.ring import product
 
@@ -90,7 +90,7 @@ class ApartMoments(Moments):
         exact = with_constant(codes, public(layout.columns), grid_bits)
         inner = ~layout.outcome[at]
         products = product(np.ascontiguousarray(exact[:, inner]), exact, left_bits=grid_bits, right_bits=grid_bits)
-        across[np.ix_(_place(layout)[at[inner]], at)] = products.view(np.int64) * unit
+        across[np.ix_(layout.feature_place[at[inner]], at)] = products.view(np.int64) * unit
         leverage = _turned(layout, across, across_sd, exact[:, inner][:, 1:], grid_bits) if orthonormal else None
         squares[at] = np.einsum("ij,ij->j", exact, exact, dtype=np.int64) * unit
         for index, variable in enumerate(layout.variables, 1):
@@ -129,7 +129,7 @@ class ApartMoments(Moments):
         return NoisyMoments(Layout(columns), self.across[:, inner], self.across_sd[:, inner], self.rows)
 
     def _cut(self, matrix: Floats, rows: Indices, columns: Indices) -> Floats:
-        first, second, place = np.asarray(rows, np.int64), np.asarray(columns, np.int64), _place(self.layout)
+        first, second, place = np.asarray(rows, np.int64), np.asarray(columns, np.int64), self.layout.feature_place
         outcome = self.layout.outcome
         if not outcome[first].any():
             return crossed(matrix, place[first], second)
@@ -158,15 +158,9 @@ def _turned(
     return ByLeverage(basis.coordinates, seen, noise_sd)
 
 
-def _place(layout: Layout) -> Integers:
-    """(p+1,) row of each feature in `across`; meaningless for an outcome."""
-    found: Integers = np.cumsum(~layout.outcome) - 1
-    return found
-
-
 def _placed(layout: Layout, values: Floats) -> tuple[Floats, Floats]:
     """(d+1, p+1) and (p+1,) with the noisy entries in their places and zeros elsewhere."""
-    row, column, outcome, place = layout.rows, layout.cols, layout.outcome, _place(layout)
+    row, column, outcome, place = layout.rows, layout.cols, layout.outcome, layout.feature_place
     across, squares = np.zeros((int((~outcome).sum()), len(outcome))), np.zeros(len(outcome))
     for first, second in ((row, column), (column, row)):
         inner = ~outcome[first]

@@ -212,10 +212,20 @@ def check_public_norm(codes: npt.NDArray[np.int32], layout: Layout, norm2: Fract
     Raises:
         IntegrityError: some are. The message has their norm, which is public.
     """
-    outcomes = code(codes, public(layout.columns))[:, layout.outcome[layout.public][1:]]
+    outcomes = public_outcomes(codes, layout)
     longest = int(np.einsum("ij,ij->i", outcomes, outcomes, dtype=np.int64).max())
     if longest > norm2 * (1 << (2 * grid_bits)):
         raise IntegrityError(
             f"some patient's public outcomes have squared norm {longest / 4**grid_bits:.6g}, more than the {float(norm2):.6g} that "
             "the noise is for; state at least that"
         )
+
+
+def public_outcomes(codes: npt.NDArray[np.int32], layout: Layout) -> npt.NDArray[np.int32]:
+    """(n, a) variables of the public outcomes, on the grid.
+
+    Args:
+        codes: (n, d) codes of all public columns of the layout.
+        layout: columns, and which of them are outcomes only.
+    """
+    return code(codes, public(layout.columns))[:, layout.outcome[layout.public][1:]]

@@ -95,15 +95,16 @@ class Basis:
         Raises:
             InvalidInput: features follow from others.
         """
-        kept, unit = _kept(layout), 1 << grid_bits
+        kept, unit = ~layout.first_level[~layout.outcome[1:]], 1 << grid_bits
+        columns = 1 + int(kept.sum())
+        if columns > most_columns(grid_bits):
+            raise InvalidInput(
+                f"a basis of {columns} columns is too fine for the grid of 2^-{grid_bits}; raise grid_bits"
+            )
         values = np.column_stack([np.ones(len(features)), np.ldexp(features.astype(np.float64), -grid_bits)])
         q = orthonormal(values[:, 1:][:, kept])
         largest = math.sqrt(float((q**2).sum(axis=1).max()))
-        if q.shape[1] > most_columns(grid_bits):
-            raise InvalidInput(
-                f"a basis of {q.shape[1]} columns is too fine for the grid of 2^-{grid_bits}; raise grid_bits"
-            )
-        scale = (1 - math.sqrt(q.shape[1]) / (2 * unit)) / largest
+        scale = (1 - math.sqrt(columns) / (2 * unit)) / largest
         codes, coordinates = np.zeros(values.shape, np.int32), np.zeros((values.shape[1],) * 2)
         places = np.concatenate([[True], kept])
         codes[:, places] = np.rint(unit * scale * q)
@@ -138,13 +139,3 @@ def orthonormal(features: Floats) -> Floats:
             "that follow from others"
         )
     return np.column_stack([np.full(count, 1 / math.sqrt(count)), q * np.sign(diagonal)])
-
-
-def _kept(layout: Layout) -> npt.NDArray[np.bool_]:
-    """(d,) which features are not the first level of their category."""
-    features = [each for each, outcome in zip(layout.variables, layout.outcome[1:], strict=True) if not outcome]
-    first: dict[int, str] = {}
-    for each in features:
-        if each.kind == "level":
-            first.setdefault(each.column, each.name)
-    return np.array([each.kind != "level" or first[each.column] != each.name for each in features], bool)

@@ -150,6 +150,22 @@ class Layout:
         of_column = [column.name in named for column in self.columns]
         return np.array([False, *(of_column[variable.column] for variable in self.variables)], np.bool_)
 
+    @cached_property
+    def feature_place(self) -> Integers:
+        """(p+1,) place of each entry of x among those that are no outcomes; meaningless for an outcome."""
+        found: Integers = np.cumsum(~self.outcome) - 1
+        return found
+
+    @cached_property
+    def first_level(self) -> npt.NDArray[np.bool_]:
+        """(p,) which variables are the first level of their category, which the others and the constant determine."""
+        seen: set[int] = set()
+        found = []
+        for variable in self.variables:
+            found.append(variable.kind == "level" and variable.column not in seen)
+            seen.add(variable.column)
+        return np.array(found, np.bool_)
+
     @property
     def rows(self) -> Integers:
         """(E,) row of each noisy entry, upper triangle, row by row."""

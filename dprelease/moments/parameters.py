@@ -1,10 +1,11 @@
-"""From a target to the parameters of joint moments: the least noise that reaches it, for any choice of outcomes."""
+"""From a target to the parameters of joint moments, the least noise that reaches it, and from parameters to what they cost."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Literal
 
+from dprelease.moments import association, scales
 from dprelease.moments.association import SQUARES, Moves, best_split, share_scales
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.scales import share_scales as scales_of_all
@@ -49,20 +50,41 @@ def least_noise(
     moves = Moves.of(layout, orthonormal=basis == "orthonormal", public_norm2=public_norm2)
     split = best_split(layout)
     squares = SQUARES if moves.squares else Fraction(0)
-    scales = share_scales(moves, mu2, split, squares, *shared)
+    least = share_scales(moves, mu2, split, squares, *shared)
     return JointMoments(
         curious=curious,
         dealer=dealer,
         mu2=str(mu2),
-        scale=scales[Kind.PRODUCT],
-        diagonal_scale=scales[Kind.SQUARE],
+        scale=least[Kind.PRODUCT],
+        diagonal_scale=least[Kind.SQUARE],
         association=Association(
             outcomes=layout.outcomes,
             split=str(split),
             squares=str(squares),
-            scale=scales[Kind.ASSOCIATION],
-            square_scale=scales[Kind.OUTCOME_SQUARE],
+            scale=least[Kind.ASSOCIATION],
+            square_scale=least[Kind.OUTCOME_SQUARE],
             basis=basis,
             public_norm2=None if public_norm2 is None else str(public_norm2),
         ),
     )
+
+
+def moves_of(layout: Layout, terms: JointMoments) -> Moves:
+    """What one patient moves under these terms, which name outcomes."""
+    return Moves.of(layout, orthonormal=terms.by_leverage, public_norm2=terms.public_norm2)
+
+
+def spent(layout: Layout, terms: JointMoments, parties: int, grid_bits: int, rows_per_subject: int) -> Fraction:
+    """mu^2 that declared terms really give, exactly, for any choice of outcomes.
+
+    Args:
+        layout: columns, and which of them are outcomes only.
+        terms: as declared.
+        parties: m.
+        grid_bits: b.
+        rows_per_subject: q.
+    """
+    shared = parties, terms.curious, grid_bits, rows_per_subject
+    if terms.association is not None:
+        return association.spent(moves_of(layout, terms), terms.scales, *shared)
+    return scales.spent(sensitivity(layout.variables), terms.scale, terms.diagonal_scale, *shared)

@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from dprelease.errors import IntegrityError
 from dprelease.moments.dealing import Dealt
+from dprelease.moments.layout import Integers
 from dprelease.moments.plan import Pair, Plan
 from dprelease.moments.ring import SecretStream, Words, product
 
 Codes = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
 
 
 def masked(codes: Codes, mask: bytes, plan: Plan) -> Iterator[Words]:

@@ -17,6 +17,20 @@ Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (privacy.md 2.3 and 3.4)."""
 
 
+def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
+    """What the guarantee is called when outcomes are named: it follows from which columns are public.
+
+    Args:
+        columns: of all parties.
+        outcomes: names of those that are outcomes only.
+    """
+    named = frozenset(outcomes)
+    sides = {column.name in named for column in public(columns)}
+    if len(sides) != 1:
+        return "mixed" if sides else "DP"
+    return "feature-DP" if True in sides else "label-DP"
+
+
 class Association(Value):
     """Columns that are outcomes only (PRIMO), apart from the features, whose covariance has noise of its own.
 
@@ -105,12 +119,7 @@ class JointMoments(Value):
         Args:
             columns: of all parties.
         """
-        if self.association is None:
-            return None
-        sides = {column.name in self.outcomes for column in public(columns)}
-        if len(sides) != 1:
-            return "mixed" if sides else "DP"
-        return "feature-DP" if True in sides else "label-DP"
+        return None if self.association is None else label_of(columns, self.outcomes)
 
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
         """Whether these are terms for these parties.
