@@ -15,7 +15,7 @@ from dprelease.estimators import METHODS, fit
 from dprelease.release import Release
 from learner import show
 from learner.cli_releases import from_option, json_option
-from learner.describe import describe, outcomes_of
+from learner.describe import describe
 from learner.export import WRITERS, Table, table
 from learner.export_moments import MATRIX_WRITERS, Matrix, matrix, rows
 from learner.library import Library, Opened, open_verified
@@ -73,7 +73,7 @@ def fit_release(
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
     chosen = names_of(features, opened.release) or None
-    result = fit(opened.release, targets or outcomes_of(opened.release), chosen, method, intercept)
+    result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept)
     data = json.dumps(result.to_json(), indent=2)
     if output is not None:
         write_durably(output, f"{data}\n".encode())

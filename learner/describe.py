@@ -81,11 +81,6 @@ def describe(release: Release, columns: Sequence[str] = ()) -> Description:
     return _from_rows(release, names) if release.spec.moments is None else _from_moments(release, names)
 
 
-def outcomes_of(release: Release) -> tuple[str, ...]:
-    """Names of the columns that a release has as outcomes only; none for most."""
-    return release.spec.moments.outcomes if release.spec.moments is not None else ()
-
-
 def _from_moments(release: Release, names: tuple[str, ...]) -> Description:
     moments = release.products
     summary = summarise(moments)

@@ -12,7 +12,7 @@ from dprelease.estimators import FitResult, fit
 from dprelease.estimators.inference import LEVEL
 from dprelease.estimators.quality import BETTER
 from dprelease.release import Floats
-from learner.describe import Description, describe, outcomes_of
+from learner.describe import Description, describe
 from learner.library import Opened
 from learner.report_spectrum import Spectrum, spectrum
 
@@ -172,7 +172,7 @@ def report(
     Raises:
         InvalidInput: as `dprelease.estimators.fit`.
     """
-    result = fit(opened.release, targets or outcomes_of(opened.release), features or None, method, intercept)
+    result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept)
     return Report(
         opened=opened,
         fit=result,
