@@ -6,6 +6,7 @@ The demo narrates it; the end-to-end tests drive it and kill its parts.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from dprelease.errors import DpReleaseError
 
 MODULES = {"coordinator": "coordinator", "learner": "learner", "party-node": "party_node"}
 HOST = "localhost"
+PORTS = ("coordinator", "enrolment", "hub", "public")
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
 
@@ -48,7 +50,7 @@ class Consortium:
 
     def __init__(self, folder: Path, narrate: Callable[[str], None] = lambda line: None) -> None:
         self.folder = folder
-        self.ports = dict(zip(("coordinator", "enrolment", "hub", "public"), free_ports(4), strict=True))
+        self.ports, self._held = hold_ports(PORTS)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, tuple[str, ...]] = {}
         self._narrate = narrate
@@ -125,7 +127,7 @@ class Consortium:
         code = self.processes[name].poll()
         if code is not None:
             raise CommandFailed((name,), code, text)
-        return "ready" in text
+        return re.search(r"\bready\b", text) is not None
 
     def restart(self, name: str, launcher: Sequence[str] = ()) -> None:
         """Start a role again as it was started before, or with a fault planted by a launcher."""
@@ -165,6 +167,8 @@ class Consortium:
                 process.kill()
                 process.wait()
         self.processes.clear()
+        for held in self._held:
+            held.close()
 
     def found(self, epsilon: float, delta: float, name: str = "demo") -> str:
         """`coordinator init`, then start coordinator and hub; returns what init printed."""
@@ -199,16 +203,21 @@ class Consortium:
             self.start(name, "party-node", "run", home=self.hospital(name))
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for opened in sockets:
-            opened.bind(("127.0.0.1", 0))
-        return [opened.getsockname()[1] for opened in sockets]
-    finally:
-        for opened in sockets:
-            opened.close()
+def hold_ports(names: Sequence[str]) -> tuple[dict[str, int], list[socket.socket]]:
+    """Free ports, and sockets that keep others from them while our servers listen there.
+
+    On Linux sockets that all reuse addresses may share a port as long as one at most listens, and nobody who asks for
+    any port is given one that is bound. Elsewhere a port cannot be shared, and these were merely free a moment ago.
+    """
+    held = [socket.socket() for _ in names]
+    for each in held:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("127.0.0.1", 0))
+    ports = {name: each.getsockname()[1] for name, each in zip(names, held, strict=True)}
+    if sys.platform != "linux":
+        for each in held:
+            each.close()
+    return ports, held
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
