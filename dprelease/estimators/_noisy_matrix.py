@@ -9,7 +9,13 @@ belong to (1, x) and H the matrix of those columns, with the ridge of ``primo`` 
 
     optimism = 2 tr(H^-1 Cov r),   Cov(r_i, r_j) = u_i u_j sd_ij^2 (i != j),   Var r_i = sum_k u_k^2 sd_ik^2.          (2)
 
-Nothing can be said when H is not positive definite. The constant predictor is the case without x.
+The same term r^T H^-1 r has a spread of its own, 8 tr (H^-1 Cov r)^2 for twice it. Half of that stands in (1) already,
+because a fit's u carries the noise that it saw; the other half,
+
+    4 tr (H^-1 D)^2,   D the diagonal of Cov r,                                                                        (3)
+
+is added to the variances of mse and gain. Nothing can be said when H is not positive definite. The constant predictor
+is the case without x.
 """
 
 from __future__ import annotations
@@ -96,7 +102,7 @@ def _quality(
     *,
     intercept: bool,
 ) -> Quality:
-    """Formulas (1) and (2) for all targets.
+    """Formulas (1) to (3) for all targets.
 
     Args:
         moments: as released.
@@ -125,7 +131,7 @@ def _quality(
     flat_variance = (by_flat**2 * seen).sum(axis=0) + squares
     gain_variance = inside + ((by_flat - by_model) ** 2 * seen).sum(axis=0)
     fitted = slice(0 if intercept else 1, None)
-    too_low = np.full(len(y), np.inf)
+    too_low, by_fitting = np.full(len(y), np.inf), np.zeros(len(y))
     if not solution.indefinite:
         penalty = np.diag([0.0, *[ridge] * len(x)])
         inverse = np.linalg.inv((within + penalty)[fitted, fitted])
@@ -134,15 +140,16 @@ def _quality(
         squared = around @ model[fitted] ** 2 + seen[fitted]
         used = model[fitted]
         too_low = 2 * ((used * (apart @ used)).sum(axis=0) + np.diag(inverse) @ squared)
+        by_fitting = 4 * (squared * (inverse**2 @ squared)).sum(axis=0)
     flat_too_low = 2 * seen[0]
     return Quality(
         mse=mse,
-        mse_se=np.sqrt(model_variance),
+        mse_se=np.sqrt(model_variance + by_fitting),
         optimism=too_low,
         constant_mse=flat_mse,
         constant_mse_se=np.sqrt(flat_variance),
         gain=flat_mse + flat_too_low - mse - too_low,
-        gain_se=np.sqrt(gain_variance),
+        gain_se=np.sqrt(gain_variance + by_fitting),
     )
 
 

@@ -9,6 +9,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators._linear import Solution
 from dprelease.estimators._noisy_matrix import _quality, inverted
 from dprelease.estimators.quality import MARGIN
+from dprelease.moments.released import NoisyMoments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.dprelease.estimators.public import table
@@ -24,6 +25,15 @@ def true_error(model: np.ndarray, features: list[int]) -> float:
     """Mean squared error on the private rows of (offset, weights)."""
     used = [0, *features]
     return float(TRUTH[Y, Y] - 2 * model @ TRUTH[used, Y] + model @ TRUTH[np.ix_(used, used)] @ model)
+
+
+def by_fitting(moments: NoisyMoments, features: list[int], target: int, model: np.ndarray) -> float:
+    """Formula (3), entry by entry, of a model (offset, weights, minus the target's 1)."""
+    used, sd = [0, *features], moments.noise_sd / moments.rows
+    inverse = np.linalg.inv(moments.gram[np.ix_(used, used)] / moments.rows)
+    shifts = [sum((model[j] * sd[i, k]) ** 2 for j, k in enumerate([*used, target])) for i in used]
+    places = range(len(used))
+    return sum(4 * shifts[i] * inverse[i, j] ** 2 * shifts[j] for i in places for j in places)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -47,12 +57,14 @@ def test_errors_of_fixed_models_are_unbiased_and_their_standard_errors_right():
     features = [1, 2, 3, 5, 6]
     fixed, constant = np.array([0.1, 0.4, -0.5, 0.2, 0.3, -0.2]), 0.05
     known = Solution(fixed[1:, None], np.eye(5), 1.0, 1.0, singular=False)
-    estimates = []
+    estimates, added = [], []
     for _ in range(draws):
         moments = noisy_moments(MIXED, ROWS, 0.02, generator)
         quality = _quality(moments, features, [Y], -fixed[:, None], np.array([-constant]), known, 0.0, intercept=True)
         estimates.append([value[0] for value in vars(quality).values()])
+        added.append(by_fitting(moments, features, Y, np.append(fixed, -1.0)))
     mse, mse_se, too_low, flat, flat_se, gain, gain_se = np.array(estimates).T
+    mse_se, gain_se = (np.sqrt(stated**2 - added) for stated in (mse_se, gain_se))
     model = true_error(fixed, features)
     still = true_error(np.array([constant]), [])
     for values, expected, sd in ((mse, model, mse_se[0]), (flat, still, flat_se[0])):
@@ -85,7 +97,7 @@ def test_with_the_papers_ridge_optimism_is_what_the_fit_gained_and_better_is_rar
     x, y = list(range(1, 7)), list(range(7, 27))
     used, full = [0, *x], np.column_stack([np.ones(rows), data])
     truth = full.T @ full / rows
-    gaps, optimism, wrong = [], [], []
+    gaps, optimism, wrong, squares = [], [], [], []
     for _ in range(draws):
         moments = apart_of(data, columns, names, generator)
         found = inverted(moments, x, y, np.full(20, -1.0), intercept=True, ridge=True)
@@ -95,10 +107,12 @@ def test_with_the_papers_ridge_optimism_is_what_the_fit_gained_and_better_is_rar
         gaps.append((error - found.quality.mse).mean())
         optimism.append(found.quality.optimism.mean())
         wrong.append((found.quality.gain > MARGIN * found.quality.gain_se) & (error >= flat))
+        squares.append((((found.quality.gain - (flat - error)) / found.quality.gain_se) ** 2).mean())
     spread = np.std(gaps, ddof=1) / np.sqrt(draws)
     assert abs(np.mean(gaps) - np.mean(optimism)) < 4 * spread + 0.1 * np.mean(optimism)
     assert np.mean(gaps) > 3 * spread
     assert np.mean(wrong) < 0.023
+    assert abs(np.mean(squares) - 1) < 4 * np.std(squares, ddof=1) / np.sqrt(draws)
 
 
 def test_noise_that_drowns_the_matrix_is_told():
@@ -145,10 +159,11 @@ def test_standard_errors_follow_from_every_noisy_entry_by_itself(features: list[
     moved = [layout.matrix(entry, 0.0) for entry in np.eye(layout.entries)]
     by_model, by_flat = ([u @ matrix @ u for matrix in moved] for u in (model, flat))
     sd = moments.noise_sd[layout.rows, layout.cols] / moments.rows
-    quality = found.quality
-    for value, moves in (
-        (quality.mse_se, by_model),
-        (quality.constant_mse_se, by_flat),
-        (quality.gain_se, np.subtract(by_flat, by_model)),
+    quality, fitted = found.quality, np.append(model[[0, *features]], 1.0)
+    added = 0.0 if found.diagnostics.indefinite else by_fitting(moments, features, target, fitted)
+    for value, moves, more in (
+        (quality.mse_se, by_model, added),
+        (quality.constant_mse_se, by_flat, 0.0),
+        (quality.gain_se, np.subtract(by_flat, by_model), added),
     ):
-        np.testing.assert_allclose(value[0], np.linalg.norm(moves * sd), rtol=1e-9)
+        np.testing.assert_allclose(value[0] ** 2, ((moves * sd) ** 2).sum() + more, rtol=1e-9)
