@@ -31,8 +31,9 @@ from scipy.special import ndtri
 from benchmarks._primo_data import Sums
 from benchmarks._primo_noise import Noise
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators._evidence import believed, within
-from dprelease.estimators._shared_block import _denoised, _ridges
+from dprelease.estimators._evidence import Evidence, within
+from dprelease.estimators._pooling import shares
+from dprelease.estimators._shared_block import _denoised, _Ridges
 from dprelease.estimators.projection import PublicSide
 from dprelease.release import Floats
 
@@ -100,7 +101,8 @@ class Release:
         """
         seen, width = outcomes.right.T @ self.xy.T, len(self.xx)
         spread: Floats = np.clip(np.diag(self.xx) / self.rows, 1e-3 * self.radius2 / width, bound**2)[None]
-        likely, doubt = believed(outcomes.singular, seen, np.full(width, self.noise.association), spread, self.rows)
+        noise = np.full(width, self.noise.association)
+        likely, doubt = Evidence.of(outcomes.singular, seen, noise, spread, self.rows).believed()
         back = outcomes.right * outcomes.singular
         found: Floats = back @ within(outcomes, seen, likely, np.full(width, math.sqrt(self.rows) * bound))
         return replace(self, xy=found.T), (back**2 @ doubt).mean(axis=1)
@@ -120,9 +122,8 @@ class Release:
         s2 = max(self.noise.covariance / rows, _TINY) ** 2
         r2 = np.full(outcomes, self.noise.association**2) if left is None else left
         xi, vectors = _denoised(self.xx / rows, s2)
-        turned, doubt = _ridges(
-            xi, vectors.T @ self.xy / rows, s2, np.maximum(r2 / rows**2, _TINY**2), self.mean_square
-        )
+        ridges = _Ridges(xi, vectors.T @ self.xy / rows, s2, np.maximum(r2 / rows**2, _TINY**2), self.mean_square)
+        turned, doubt = ridges.believed(shares(ridges.explained()))
         of_s = 2 * s2 * (turned**2).sum(axis=0) ** 2
         return vectors @ (_cautious(xi @ turned**2, doubt, of_s) * turned)
 
@@ -139,7 +140,8 @@ def _beside_features(side: PublicSide, gained: PublicSide, seen: Floats, noise: 
     """
     outcomes = seen.shape[1]
     spread = np.tile(VARIANCES[:, None], outcomes)
-    likely, doubt = believed(side.singular, seen, np.full(outcomes, noise), spread, rows, gained.singular)
+    evidence = Evidence.of(side.singular, seen, np.full(outcomes, noise), spread, rows, gained.singular)
+    likely, doubt = evidence.believed(shares(evidence.explained()))
     t = within(gained, seen, likely, np.full(outcomes, math.sqrt(rows)))
     along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
     steps = ALPHAS[:, None]

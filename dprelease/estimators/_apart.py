@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dprelease.estimators._evidence import believed, within
+from dprelease.estimators._evidence import Evidence, within
 from dprelease.estimators._found import Found
 from dprelease.estimators._marginals import Marginals
 from dprelease.estimators._public_side import beside_public, on_public_features
@@ -73,7 +73,7 @@ def projected(moments: ApartMoments, public: Floats) -> ApartMoments:
     noise_sd = moments.noise_between(outcomes, private)[0]
     seen = side.right.T @ moments.between(outcomes, private)
     spread = Marginals.of(moments, private).square[None]
-    likely, doubt = believed(side.singular, seen, noise_sd, spread, moments.rows)
+    likely, doubt = Evidence.of(side.singular, seen, noise_sd, spread, moments.rows).believed()
     back = side.right * side.singular
     association = back @ within(side, seen, likely, np.full(len(private), np.sqrt(moments.rows)))
     across, across_sd = moments.across.copy(), moments.across_sd.copy()

@@ -6,7 +6,7 @@ L L^T. In whitened coordinates L^-1 P_c^T = V S U^T, and
 
     g = V^T L^-1 (P^T z - m sum z) = S t + noise of variance sigma^2,   t = U^T z.                                       (1)
 
-What is made of t is `believed` by evidence and `within` what rows within their bounds can give (`_evidence`, `projection`): in no
+What is made of t is believed by its `Evidence`, `within` what rows within their bounds can give (`_evidence`, `projection`): in no
 direction further than the projection onto |t| <= sqrt(n) half-width, whose multiplier is the least ridge.
 
 Features public (label privacy): P are the features and z an outcome. The weights are L^-T V S^-1 t, and the model that takes t'
@@ -32,10 +32,11 @@ from scipy.special import ndtri
 
 from dprelease.estimators._beside_constant import beside_constant
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators._evidence import believed, within
+from dprelease.estimators._evidence import Evidence, within
 from dprelease.estimators._found import Found
 from dprelease.estimators._linear import SINGULAR
 from dprelease.estimators._marginals import Marginals
+from dprelease.estimators._pooling import pooled
 from dprelease.estimators._posterior import WIDEST
 from dprelease.estimators._rows import NormalEquations
 from dprelease.estimators._shared_block import determined
@@ -67,20 +68,24 @@ def beside_public(moments: NoisyMoments, features: Sequence[int], targets: Seque
 
 def on_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> Found:
     """`beside_public` where all features are public; together targets give what they give one by one."""
-    rows, outcomes = moments.rows, Marginals.of(moments, np.array(targets))
+    layout, rows = moments.layout, moments.rows
+    wanted, places = np.unique([*targets, *np.flatnonzero(layout.outcome & ~layout.public)], return_inverse=True)
+    places = places[: len(targets)]
+    alone = Marginals.of(moments, wanted)
+    outcomes = alone.take(places)
     leverage = moments.by_leverage if isinstance(moments, ApartMoments) else None
     if leverage is not None:
-        whitened = _Whitened.by_leverage(leverage, moments, features, targets, intercept=intercept)
+        whitened = _Whitened.by_leverage(leverage, moments, features, wanted.tolist(), intercept=intercept)
     else:
-        whitened = _Whitened.of(moments, features, targets, intercept=intercept)
-    side, variances = whitened.side, [outcomes.modest, outcomes.variance] if intercept else [outcomes.square]
+        whitened = _Whitened.of(moments, features, wanted.tolist(), intercept=intercept)
+    side, variances = whitened.side, np.array([alone.modest, alone.variance] if intercept else [alone.square])
     if not side.full_rank:
         raise determined(len(features))
     gained = whitened.gained
-    likely, doubt = believed(
-        side.singular, whitened.seen, whitened.noise_sd, np.array(variances), rows, gained.singular
-    )
-    t = within(gained, whitened.seen, likely, whitened.radius)
+    evidence = Evidence.of(side.singular, whitened.seen, whitened.noise_sd, variances, rows, gained.singular)
+    law = pooled(evidence.explained(), layout.outcome[wanted] & ~layout.public[wanted])
+    likely, doubt = evidence.take(places).believed(law[:, places])
+    t = within(gained, whitened.seen[:, places], likely, whitened.radius[places])
     along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
     steps = ALPHAS[:, None]
     quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
@@ -106,7 +111,8 @@ def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:
     rows, alone = moments.rows, Marginals.of(moments, private)
     whitened = _Whitened.of(moments, list(public), list(private), intercept=True)
     variances = np.array([alone.modest, alone.variance])
-    likely, doubt = believed(whitened.side.singular, whitened.seen, moments.noise_sd[0, private], variances, rows)
+    singular, noise_sd = whitened.side.singular, moments.noise_sd[0, private]
+    likely, doubt = Evidence.of(singular, whitened.seen, noise_sd, variances, rows).believed()
     back = whitened.root @ whitened.side.right * whitened.side.singular
     association = back @ within(whitened.side, whitened.seen, likely, whitened.radius)
     association += rows * np.outer(whitened.centre, alone.mean)

@@ -18,7 +18,8 @@ same known variance in every entry, s^2 in S and r^2 in g. Seen are
                    u ~ N(0, t I),   g_i + n_i - xi_i u_i ~ N(0, v),   v = r^2 + s^2 d t,   t = e / sum xi,
 
                e the variance of the outcome that its features explain, log-uniform on [1e-3, 1] times what the outcome
-               surely has of it, and s^2 d t what the errors left in S do.
+               surely has of it unless outcomes that are apart tell more of its law together (`_pooling`), and
+               s^2 d t what the errors left in S do.
 
 Means and variances of single variables are those of `_marginals`, and so is the constant c. How far a model goes from it is
 decided as in `_caution`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
@@ -31,9 +32,11 @@ S, and products of matrices: O(d^3 + l d^2) for d features and l outcomes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from dprelease.errors import InvalidInput
@@ -41,6 +44,7 @@ from dprelease.estimators._beside_constant import beside_constant
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators._found import Found
 from dprelease.estimators._marginals import Marginals
+from dprelease.estimators._pooling import pooled
 from dprelease.moments.layout import Layout
 from dprelease.moments.released import Moments
 from dprelease.release import Floats
@@ -49,9 +53,12 @@ EXPLAINED = 1e-3
 """Least part of an outcome's variance that its features may explain; the most is all of it."""
 STEP = 0.05
 """Of the lattice of log(t / r^2)."""
+PARTS = 12
+"""Even parts of the range of log e, the cases of `_pooling`."""
 
 _AT_ONCE = 1 << 21
 _TINY = 1e-12
+_LEAST = 1e-300
 
 
 def shared_block(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
@@ -68,20 +75,27 @@ def shared_block(moments: Moments, features: Sequence[int], targets: Sequence[in
     """
     if intercept:
         _check_levels(moments.layout, features)
-    used, places = np.unique([*features, *targets], return_inverse=True)
-    marginals, d = Marginals.of(moments, used), len(features)
-    x, y = marginals.take(places[:d]), marginals.take(places[d:])
-    centre, whole = (x.mean, y.modest) if intercept else (np.zeros(d), y.square)
+    others, d = np.flatnonzero(moments.layout.outcome), len(features)
+    outcomes, chosen = np.unique([*targets, *others], return_inverse=True)
+    chosen = chosen[: len(targets)]
+    used, places = np.unique([*features, *outcomes], return_inverse=True)
+    marginals = Marginals.of(moments, used)
+    x, every = marginals.take(places[:d]), marginals.take(places[d:])
+    centre = x.mean if intercept else np.zeros(d)
     whiten = _whitener(centre)
     rows = moments.rows
     seen = moments.between(features, features) / rows - np.outer(centre, centre)
     np.fill_diagonal(seen, x.variance if intercept else x.square)
     seen = whiten @ seen @ whiten
-    across = whiten @ (moments.between(features, targets) - np.outer(centre, moments.between([0], targets))) / rows
     s2 = max(float((moments.noise_between(features, features) ** 2).mean()) / rows**2, _TINY**2)
-    r2 = np.maximum((moments.noise_between(features, targets) ** 2).mean(axis=0) / rows**2, _TINY**2)
     xi, vectors = _denoised(seen, s2)
-    turned, doubt = _ridges(xi, vectors.T @ across, s2, r2, whole)
+
+    across = whiten @ (moments.between(features, outcomes) - np.outer(centre, moments.between([0], outcomes))) / rows
+    r2 = np.maximum((moments.noise_between(features, outcomes) ** 2).mean(axis=0) / rows**2, _TINY**2)
+    ridges = _Ridges(xi, vectors.T @ across, s2, r2, every.modest if intercept else every.square)
+    law = pooled(ridges.explained(), moments.layout.outcome[outcomes])
+    turned, doubt = ridges.take(chosen).believed(law[:, chosen])
+    y = every.take(chosen)
     square = xi @ turned**2
     of_g, of_s = 4 * doubt, 2 * s2 * (turned**2).sum(axis=0) ** 2
     steps = ALPHAS[:, None]
@@ -112,42 +126,102 @@ def _denoised(matrix: Floats, s2: float) -> tuple[Floats, Floats]:
     return np.maximum(values - 2 * s2 * (apart / (apart**2 + 4 * s2)).sum(axis=1), 0), vectors
 
 
-def _ridges(xi: Floats, scores: Floats, s2: float, r2: Floats, whole: Floats) -> tuple[Floats, Floats]:
-    """Weights u along the eigenvectors, (d, l), averaged over t, and the variance of u.g, (l,), given what is seen.
+@dataclass(frozen=True, eq=False)
+class _Ridges:
+    """Ridges for l outcomes along the eigenvectors, on one lattice of their strengths.
 
-    Args:
+    Attributes:
         xi: (d,).
-        scores: (d, l) c + n along the eigenvectors.
+        scores: (d, l) g + n along the eigenvectors.
         s2: noise variance of an entry of the features' matrix.
         r2: (l,) of a score.
         whole: (l,) most that the features may explain.
     """
-    mean, variance = np.zeros_like(scores), np.zeros_like(r2)
-    if not xi.any():
+
+    xi: Floats
+    scores: Floats
+    s2: float
+    r2: Floats
+    whole: Floats
+
+    def take(self, places: npt.NDArray[np.int64]) -> _Ridges:
+        """Those for some of the outcomes."""
+        return replace(self, scores=self.scores[:, places], r2=self.r2[places], whole=self.whole[places])
+
+    def explained(self) -> Floats:
+        """(PARTS, l) logarithm of how likely an e in each part of its range makes the scores, up to a constant for each outcome."""
+        found = np.zeros((PARTS, len(self.r2)))
+        if not self.xi.any():
+            return found
+        lattice = self._lattice()
+        for part in self._parts(lattice):
+            inside, likelihood = self._inside(lattice, part), self._likelihood(lattice, part)
+            likely = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+            for place in range(PARTS):
+                mass = np.diff(np.clip(inside - place, 0, 1), axis=1)
+                found[place, part] = np.log(np.maximum((mass * likely).sum(axis=1), _LEAST))
+        return found
+
+    def believed(self, law: Floats) -> tuple[Floats, Floats]:
+        """Weights u, (d, l), averaged over t, and the variance of u.g, (l,), given what is seen.
+
+        Args:
+            law: (PARTS, l) how likely each part of the range of log e is before anything is seen.
+        """
+        mean, variance = np.zeros_like(self.scores), np.zeros_like(self.r2)
+        if not self.xi.any():
+            return mean, variance
+        lattice = self._lattice()
+        ratio = np.exp(lattice)[:, None]
+        of_score = 1 + self.s2 * len(self.xi) * ratio
+        total = self.xi**2 * ratio + of_score
+        kept = self.xi * ratio / total
+        for part in self._parts(lattice):
+            inside, scores, r2 = self._inside(lattice, part), self.scores.T[part], self.r2[part, None]
+            prior = sum(
+                law[place, part, None] * np.diff(np.clip(inside - place, 0, 1), axis=1) for place in range(PARTS)
+            )
+            likelihood = self._likelihood(lattice, part)
+            likelihood[prior <= 0] = -np.inf
+            belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+            belief /= belief.sum(axis=1, keepdims=True)
+            found = (belief @ kept) * scores
+            within = belief @ (ratio * of_score / total) * r2
+            sums = (found * self.xi * scores) @ kept.T  # u.g as each t has it
+            between = (belief * (sums - (belief * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            mean[:, part] = found.T
+            variance[part] = (found**2 * self.xi**2 * within).sum(axis=1) + between
         return mean, variance
-    most = np.log(whole / (r2 * xi.sum()))
-    least = most + math.log(EXPLAINED)
-    lattice = STEP * np.arange(math.floor(least.min() / STEP) - 1, math.ceil(most.max() / STEP) + 2)
-    edges, ratio = (lattice[1:] + lattice[:-1]) / 2, np.exp(lattice)[:, None]
-    variance_of_score = 1 + s2 * len(xi) * ratio
-    total = xi**2 * ratio + variance_of_score
-    kept = xi * ratio / total
-    step = max(1, _AT_ONCE // len(lattice))
-    for part in (slice(start, start + step) for start in range(0, len(r2), step)):
-        bounds = least[part, None], most[part, None]
-        prior = np.diff(np.clip(edges, *bounds), axis=1, prepend=bounds[0], append=bounds[1])
-        energy = scores.T[part] ** 2
-        likelihood = -0.5 * ((energy / r2[part, None]) @ (1 / total).T + np.log(total).sum(axis=1))
-        likelihood[prior <= 0] = -np.inf
-        belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-        belief /= belief.sum(axis=1, keepdims=True)
-        found = (belief @ kept) * scores.T[part]
-        within = belief @ (ratio * variance_of_score / total) * r2[part, None]
-        sums = (found * xi * scores.T[part]) @ kept.T  # u.g as each t has it
-        between = (belief * (sums - (belief * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-        mean[:, part] = found.T
-        variance[part] = (found**2 * xi**2 * within).sum(axis=1) + between
-    return mean, variance
+
+    def _most(self) -> Floats:
+        """(l,) largest log(t / r^2)."""
+        found: Floats = np.log(self.whole / (self.r2 * self.xi.sum()))
+        return found
+
+    def _lattice(self) -> Floats:
+        most = self._most()
+        least = most + math.log(EXPLAINED)
+        found: Floats = STEP * np.arange(math.floor(least.min() / STEP) - 1, math.ceil(most.max() / STEP) + 2)
+        return found
+
+    def _parts(self, lattice: Floats) -> Iterator[slice]:
+        step = max(1, _AT_ONCE // len(lattice))
+        return (slice(start, start + step) for start in range(0, len(self.r2), step))
+
+    def _inside(self, lattice: Floats, part: slice) -> Floats:
+        """(l, lattice + 1) ends of the lattice's cells, from 0 to PARTS over the range of log e."""
+        edges, least = (lattice[1:] + lattice[:-1]) / 2, self._most()[part, None] + math.log(EXPLAINED)
+        within = np.clip((edges - least) * (PARTS / -math.log(EXPLAINED)), 0, PARTS)
+        ends = np.zeros((len(within), 1)), np.full((len(within), 1), float(PARTS))
+        return np.hstack([ends[0], within, ends[1]])
+
+    def _likelihood(self, lattice: Floats, part: slice) -> Floats:
+        """(l, lattice) logarithm of how likely each t makes the scores."""
+        ratio = np.exp(lattice)[:, None]
+        total = self.xi**2 * ratio + 1 + self.s2 * len(self.xi) * ratio
+        energy = self.scores.T[part] ** 2 / self.r2[part, None]
+        found: Floats = -0.5 * (energy @ (1 / total).T + np.log(total).sum(axis=1))
+        return found
 
 
 def _check_levels(layout: Layout, features: Sequence[int]) -> None:

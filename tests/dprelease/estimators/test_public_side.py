@@ -8,7 +8,8 @@ import pytest
 from dprelease.accounting import guarantee
 from dprelease.bounding import BoundedRows
 from dprelease.errors import InvalidInput
-from dprelease.estimators import _public_side, fit
+from dprelease.estimators import fit
+from dprelease.estimators._evidence import Evidence
 from dprelease.estimators._marginals import Marginals
 from dprelease.estimators._noisy_matrix import inverted
 from dprelease.estimators._public_side import _Whitened, associated, beside_public
@@ -177,10 +178,10 @@ def test_the_radius_is_that_of_the_range() -> None:
 def test_whatever_is_believed_the_model_stays_feasible(monkeypatch: pytest.MonkeyPatch, intercept: bool) -> None:
     """Were all that is seen believed, predictions would lie where no column within its bounds can be explained by them."""
 
-    def credulous(singular: np.ndarray, seen: np.ndarray, *_: object) -> tuple[np.ndarray, np.ndarray]:
-        return seen / singular[:, None], np.zeros_like(seen)
+    def credulous(evidence: Evidence, law: object = None) -> tuple[np.ndarray, np.ndarray]:
+        return evidence.seen / evidence.singular[:, None], np.zeros_like(evidence.seen)
 
-    monkeypatch.setattr(_public_side, "believed", credulous)
+    monkeypatch.setattr(Evidence, "believed", credulous)
     rows = table(4, 30)
     x, y = [1, 2, 3, 4], list(range(5, 35))
     noisy = moments_of(rows, declared(4, 30), 0.3, np.random.default_rng(15))

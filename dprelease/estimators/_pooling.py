@@ -1,0 +1,83 @@
+"""What the outcomes of one release say of one another: none need be judged by its own noisy numbers alone.
+
+Where thousands of outcomes share a budget, the noise in one outcome's mean can exceed all that the outcome varies, and no
+single one shows how far its features go. Together they show both. For outcome j the others suggest
+
+    a number, such as a mean   m_j ~ N(M_-j, T^2 + var M_-j),   seen x_k = m_k + noise of known variance s_k^2,            (1)
+
+with M flat, T uniform on [0, 1] (its posterior mean square is used) and M_-j the weighted mean of all x_k but x_j; and
+
+    one of B cases             share_-j = (COUNT / B + sum over k != j of how likely each case is for k) / (COUNT + l - 1),  (2)
+
+iterated until shares and cases agree: a law of cases with a Dirichlet prior that is integrated out, each outcome seen in the
+mean of the others (collapsed variational Bayes of order 0). An outcome by itself is told nothing: its numbers stay vague
+and its cases equally likely. A fit of some targets pools over all outcomes of the release, so fits of many together are
+still what they are one by one.
+
+Source: Efron and Morris 1973 (Stein's estimation rule and its competitors) for (1); Asuncion, Welling, Smyth and Teh 2009 (On
+smoothing and inference for topic models) for the iteration of (2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.release import Floats
+
+COUNT = 3.0
+"""Outcomes that the vague law of cases counts for."""
+UNLIKE = 0.1
+"""Chance that an outcome is unlike the others, its number anywhere in its range."""
+
+_SPREADS = np.geomspace(1e-3, 1.0, 61)
+"""T."""
+_TURNS = 40
+
+
+def of_others(seen: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of (1) for each outcome, (l,); (0, inf) for one alone.
+
+    Args:
+        seen: (l,) x, in units of the range.
+        noise: (l,) s, positive.
+    """
+    if len(seen) < 2:
+        return np.zeros_like(seen), np.full_like(seen, np.inf)
+    weight = 1 / (_SPREADS[:, None] ** 2 + noise**2)
+    total = weight.sum(axis=1)
+    centre = weight @ seen / total
+    log = 0.5 * (np.log(weight).sum(axis=1) - np.log(total) - (weight * (seen - centre[:, None]) ** 2).sum(axis=1))
+    likely = _SPREADS * np.exp(log - log.max())  # uniform in T on a grid that is even in its logarithm
+    square = float(likely @ _SPREADS**2 / likely.sum())
+    own = 1 / (square + noise**2)
+    left = own.sum() - own
+    return (own @ seen - own * seen) / left, np.sqrt(square + 1 / left)
+
+
+def shares(evidence: Floats) -> Floats:
+    """(B, l) of (2).
+
+    Args:
+        evidence: (B, l) logarithms of how likely each case makes what was seen of an outcome, up to a constant for each.
+    """
+    cases, outcomes = evidence.shape
+    law = np.full_like(evidence, 1 / cases)
+    for _ in range(_TURNS if outcomes > 1 else 0):
+        log = evidence + np.log(law)
+        likely = np.exp(log - log.max(axis=0))
+        likely /= likely.sum(axis=0)
+        law = (COUNT / cases + likely.sum(axis=1, keepdims=True) - likely) / (COUNT + outcomes - 1)
+    return law
+
+
+def pooled(evidence: Floats, alike: npt.NDArray[np.bool_]) -> Floats:
+    """`shares` of those that are pooled; for the others all cases are equally likely.
+
+    Args:
+        evidence: (B, l) as there.
+        alike: (l,) which are.
+    """
+    law = np.full_like(evidence, 1 / len(evidence))
+    law[:, alike] = shares(evidence[:, alike])
+    return law
