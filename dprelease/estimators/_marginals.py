@@ -52,8 +52,9 @@ class Marginals:
         variance: mean of the variance.
         modest: square of the harmonic mean of the standard deviation: less where the variance is not known well.
         constant: c that minimises the expected (c - m)^2 / variance: where little is known of a variable with a small
-            spread, what would be a gross error for it decides.
-        excess: what that minimum is.
+            spread, what would be a gross error for it decides; beside others, which tell of its spread,
+            (c - m)^2 / standard deviation.
+        excess: the expected (c - m)^2 / variance.
         error: mean of the squared error of the constant c, variance + (c - m)^2.
         error_sd: its standard deviation.
         square: mean of m^2 + variance.
@@ -170,7 +171,8 @@ def _posterior(seen: Floats, others: Floats | None, *, numeric: bool) -> Floats:
 
     centre, typical = average(m), average(variance)
     relative = 1 / np.maximum(variance, _LEAST * typical)
-    constant = average(relative * m) / average(relative)
+    decides = relative if both is None else np.sqrt(relative)
+    constant = average(decides * m) / average(decides)
     error, seen = variance + (constant - m) ** 2, variance + m**2
     of_error, of_square = average(error), average(seen)
     means = [centre, scatter(m, centre), typical, 1 / average(np.sqrt(relative)) ** 2, constant]

@@ -101,6 +101,8 @@ def test_a_number_beside_others_is_known_as_quadrature_says(mean: float, sd: flo
     spread = np.sqrt((weight * (m - centre) ** 2).sum())
     assert abs(found.mean[0] - centre) < 0.1 * spread
     np.testing.assert_allclose(found.mean_sd[0], spread, rtol=0.1)
+    decides = weight / np.sqrt(np.maximum(variance, 1e-3 * (weight * variance).sum()))
+    assert abs(found.constant[0] - (decides * m).sum() / decides.sum()) < 0.1 * spread
     np.testing.assert_allclose(found.variance[0], (weight * variance).sum(), rtol=0.15)
 
 
