@@ -63,6 +63,8 @@ class Consortium:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        for held in self._held:
+            held.close()
 
     @property
     def office(self) -> Path:
@@ -123,8 +125,8 @@ class Consortium:
         wait_for(lambda: self._is_ready(name, position), READY_SECONDS, f"{name} to be ready; see {log}")
 
     def _is_ready(self, name: str, position: int) -> bool:
+        code = self.processes[name].poll()  # first, so that the log of one that has ended is whole
         text = self.log(name).read_bytes()[position:].decode(errors="replace")
-        code = self.processes[name].poll()
         if code is not None:
             raise CommandFailed((name,), code, text)
         return re.search(r"\bready\b", text) is not None
@@ -167,8 +169,6 @@ class Consortium:
                 process.kill()
                 process.wait()
         self.processes.clear()
-        for held in self._held:
-            held.close()
 
     def found(self, epsilon: float, delta: float, name: str = "demo") -> str:
         """`coordinator init`, then start coordinator and hub; returns what init printed."""

@@ -55,7 +55,7 @@ def on_apart(
         return fitted(alone, place[x].tolist(), place[y].tolist(), intercept=intercept)
     if layout.public[x].all():
         return on_public_features(moments, x, y, intercept=intercept)
-    if (layout.public & layout.outcome)[y].any():
+    if (layout.public & layout.outcome).any():
         moments = projected(moments, public)
     return shared_block(moments, x, y, intercept=intercept)
 

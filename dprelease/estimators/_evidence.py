@@ -65,8 +65,8 @@ class Evidence:
     def explained(self) -> Floats:
         """(12, l) logarithm of how likely each e makes g, up to a constant for each vector."""
         found = np.empty((len(EXPLAINED), self.seen.shape[1]))
-        for places, part in self._parts():
-            found[:, places] = logsumexp(part._cases(), axis=0)
+        for places, chunk in self._chunks():
+            found[:, places] = logsumexp(chunk._cases(), axis=0)
         return found
 
     def believed(self, shares: Floats | None = None) -> tuple[Floats, Floats]:
@@ -76,13 +76,13 @@ class Evidence:
             shares: (12, l) how likely each e is before g is seen; equally unless told.
         """
         mean, variance = np.empty_like(self.seen), np.empty_like(self.seen)
-        for places, part in self._parts():
-            cases = part._cases()
+        for places, chunk in self._chunks():
+            cases = chunk._cases()
             log = cases if shares is None else cases + np.log(shares[:, places])
-            mean[:, places], variance[:, places] = part._average(np.exp(log - log.max(axis=(0, 1))))
+            mean[:, places], variance[:, places] = chunk._average(np.exp(log - log.max(axis=(0, 1))))
         return mean, variance
 
-    def _parts(self) -> Iterator[tuple[npt.NDArray[np.int64], Evidence]]:
+    def _chunks(self) -> Iterator[tuple[npt.NDArray[np.int64], Evidence]]:
         count, step = self.seen.shape[1], max(1, _CELLS // max(1, len(self.singular)))
         for start in range(0, count, step):
             places = np.arange(start, min(start + step, count))

@@ -9,8 +9,8 @@ variable keeps to a small part of its range near an end, its square tells the me
 grid that is even in the logits of p and g and covers what the noise leaves likely.
 
 Private outcomes that are apart are many, and what the others of their kind suggest of mean and square (`_pooling`) multiplies
-the prior: by (1 - UNLIKE) N(m; M, T^2) (1 - l) + UNLIKE, and alike for the square. Then half as many points again cover what
-both the noise and the others leave likely.
+the prior by (1 - UNLIKE) (1 - l) N(m; ...) N(m^2 + variance; ...) + UNLIKE. Then half as many points again cover what both the
+noise and the others leave likely.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REACH = 6.0
 PLACES, SPREADS = 64, 32
 """Points of the grid for p and for g."""
 CLOSE = 1 / 2
-"""As many points again, in their part, cover what others suggest, where they do."""
+"""Points for what others suggest, as a part of `PLACES` or `SPREADS`."""
 ENDS = 14.0
 """Largest logit; what lies beyond is taken to be there."""
 
@@ -137,28 +137,30 @@ def _posterior(seen: Floats, others: Floats | None, *, numeric: bool) -> Floats:
         numeric: whether these are numbers.
     """
     mean, mean_sd, square, square_sd, lower = seen[:, :, None]
-    both = None if others is None else others[:, :, None]
+    suggested = None if others is None else others[:, :, None]
     width = 1 - lower
-    ranges = _ranges(mean, mean_sd, None if both is None else both[:2])
+    ranges = _ranges(mean, mean_sd, None if suggested is None else suggested[:2])
     place = _grid([((low - lower) / width, (high - lower) / width) for low, high in ranges], PLACES)[:, 0]
     m, most = lower + width * expit(place), width**2 * expit(place) * expit(-place)
     log = EDGE * np.log(most) + _cells(place, EDGE, EDGE) - 0.5 * ((m - mean) / mean_sd) ** 2
-    if both is not None:
-        log = log + _likeness(m, both[0], both[1], width)
-    log = log[:, :, None]
-    variance = most[:, :, None]
+    alike: Floats | float = 1.0 if suggested is None else width[:, :, None] * _normal(m, *suggested[:2])[:, :, None]
+    m, log, most = m[:, :, None], log[:, :, None], most[:, :, None]
+    variance = most
     if numeric:
-        ranges = _ranges(square, square_sd, None if both is None else both[2:])
-        spread = _grid([((low - m**2) / most, (high - m**2) / most) for low, high in ranges], SPREADS)
+        ranges = _ranges(square, square_sd, None if suggested is None else suggested[2:])
+        spread = _grid(
+            [((low - m[..., 0] ** 2) / most[..., 0], (high - m[..., 0] ** 2) / most[..., 0]) for low, high in ranges],
+            SPREADS,
+        )
         part = expit(spread)
-        variance = most[:, :, None] * part
-        raised = variance + (m**2)[:, :, None]
+        variance = most * part
+        raised = variance + m**2
         # log(1 - g) = log g - logit g
         log = log + (SPREAD + 1) * np.log(part) - spread + _cells(spread, SPREAD, 1.0)
         log -= 0.5 * ((raised - square[:, :, None]) / square_sd[:, :, None]) ** 2
-        if both is not None:
-            log += _likeness(raised, both[2, :, :, None], both[3, :, :, None], 1.0)
-    m = m[:, :, None]
+        if suggested is not None:
+            alike = alike * _normal(raised, *suggested[2:, :, :, None])
+    log = log + np.log((1 - UNLIKE) * alike + UNLIKE)
     weight = np.exp(log - log.max(axis=(1, 2), keepdims=True))
     weight /= weight.sum(axis=(1, 2), keepdims=True)
 
@@ -171,7 +173,7 @@ def _posterior(seen: Floats, others: Floats | None, *, numeric: bool) -> Floats:
 
     centre, typical = average(m), average(variance)
     relative = 1 / np.maximum(variance, _LEAST * typical)
-    decides = relative if both is None else np.sqrt(relative)
+    decides = relative if suggested is None else np.sqrt(relative)
     constant = average(decides * m) / average(decides)
     error, seen = variance + (constant - m) ** 2, variance + m**2
     of_error, of_square = average(error), average(seen)
@@ -191,10 +193,8 @@ def _ranges(seen: Floats, noise: Floats, others: Floats | None) -> list[tuple[Fl
     return found
 
 
-def _likeness(values: Floats, centre: Floats, sd: Floats, width: Floats | float) -> Floats:
-    """Logarithm of what the others multiply the prior by."""
-    alike = np.exp(-0.5 * ((values - centre) / sd) ** 2) / (math.sqrt(2 * math.pi) * sd)
-    found: Floats = np.log((1 - UNLIKE) * width * alike + UNLIKE)
+def _normal(values: Floats, centre: Floats, sd: Floats) -> Floats:
+    found: Floats = np.exp(-0.5 * ((values - centre) / sd) ** 2) / (math.sqrt(2 * math.pi) * sd)
     return found
 
 

@@ -9,13 +9,13 @@ belong to (1, x) and H the matrix of those columns, with the ridge of ``primo`` 
 
     optimism = 2 tr(H^-1 Cov r),   Cov(r_i, r_j) = u_i u_j sd_ij^2 (i != j),   Var r_i = sum_k u_k^2 sd_ik^2.          (2)
 
-The same term r^T H^-1 r has a spread of its own, 8 tr (H^-1 Cov r)^2 for twice it. Half of that stands in (1) already,
-because a fit's u carries the noise that it saw; the other half,
+That 2 r^T H^-1 r spreads as well, with variance 8 tr((H^-1 Cov r)^2). Half of it stands in (1) already, because a fit's u
+carries the noise that it saw; of the other half, as Cov r is nearly diagonal,
 
-    4 tr (H^-1 D)^2,   D the diagonal of Cov r,                                                                        (3)
+    4 tr((H^-1 D)^2),   D the diagonal of Cov r,                                                                       (3)
 
-is added to the variances of mse and gain. Nothing can be said when H is not positive definite. The constant predictor
-is the case without x.
+is added to the variances of mse and gain. Nothing can be said when H is not positive definite. The constant predictor is the
+case without x; its (3), the square of the noise in a mean, is left out.
 """
 
 from __future__ import annotations

@@ -5,14 +5,17 @@ single one shows how far its features go. Together they show both. For outcome j
 
     a number, such as a mean   m_j ~ N(M_-j, T^2 + var M_-j),   seen x_k = m_k + noise of known variance s_k^2,            (1)
 
-with M flat, T uniform on [0, 1] (its posterior mean square is used) and M_-j the weighted mean of all x_k but x_j; and
+with M flat and M_-j the weighted mean of all x_k but x_j; T, uniform on [1e-3, 1], is the same for all and told by all, and its
+posterior mean square is used; and
 
     one of B cases             share_-j = (COUNT / B + sum over k != j of how likely each case is for k) / (COUNT + l - 1),  (2)
 
 iterated until shares and cases agree: a law of cases with a Dirichlet prior that is integrated out, each outcome seen in the
 mean of the others (collapsed variational Bayes of order 0). An outcome by itself is told nothing: its numbers stay vague
-and its cases equally likely. A fit of some targets pools over all outcomes of the release, so fits of many together are
-still what they are one by one.
+and its cases equally likely. All outcomes of a release are pooled, whichever of them a fit is for, so that outcomes together are
+fitted as they are one by one.
+
+Most outcomes gain, and an odd one pays: hidden by noise it is taken for one like the others. UNLIKE limits that.
 
 Source: Efron and Morris 1973 (Stein's estimation rule and its competitors) for (1); Asuncion, Welling, Smyth and Teh 2009 (On
 smoothing and inference for topic models) for the iteration of (2).
@@ -28,19 +31,21 @@ from dprelease.release import Floats
 COUNT = 3.0
 """Outcomes that the vague law of cases counts for."""
 UNLIKE = 0.1
-"""Chance that an outcome is unlike the others, its number anywhere in its range."""
+"""Chance that an outcome is unlike the others, its numbers anywhere in their ranges."""
 
 _SPREADS = np.geomspace(1e-3, 1.0, 61)
 """T."""
-_TURNS = 40
+_TURNS = 1000
+"""Most that are made; a law of vaguely seen cases settles slowly."""
+_SETTLED = 1e-5
 
 
 def of_others(seen: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of (1) for each outcome, (l,); (0, inf) for one alone.
+    """Mean and standard deviation of (1) for each outcome, (l,); of one alone nothing is known: (0, inf).
 
     Args:
         seen: (l,) x, in units of the range.
-        noise: (l,) s, positive.
+        noise: (l,) s, positive and of one order of magnitude.
     """
     if len(seen) < 2:
         return np.zeros_like(seen), np.full_like(seen, np.inf)
@@ -63,11 +68,13 @@ def shares(evidence: Floats) -> Floats:
     """
     cases, outcomes = evidence.shape
     law = np.full_like(evidence, 1 / cases)
+    likelihood = np.exp(evidence - evidence.max(axis=0))
     for _ in range(_TURNS if outcomes > 1 else 0):
-        log = evidence + np.log(law)
-        likely = np.exp(log - log.max(axis=0))
+        likely = likelihood * law
         likely /= likely.sum(axis=0)
-        law = (COUNT / cases + likely.sum(axis=1, keepdims=True) - likely) / (COUNT + outcomes - 1)
+        before, law = law, (COUNT / cases + likely.sum(axis=1, keepdims=True) - likely) / (COUNT + outcomes - 1)
+        if np.abs(law - before).max() < _SETTLED:
+            break
     return law
 
 

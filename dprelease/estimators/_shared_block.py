@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators._beside_constant import beside_constant
@@ -58,11 +58,10 @@ PARTS = 12
 
 _AT_ONCE = 1 << 21
 _TINY = 1e-12
-_LEAST = 1e-300
 
 
 def shared_block(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
-    """Fit all targets on the same features; together they give what they give one by one.
+    """Fit all targets on the same features; each is fitted as it is by itself.
 
     Args:
         moments: as released.
@@ -145,7 +144,7 @@ class _Ridges:
     whole: Floats
 
     def take(self, places: npt.NDArray[np.int64]) -> _Ridges:
-        """Those for some of the outcomes."""
+        """The ridges for some of the outcomes."""
         return replace(self, scores=self.scores[:, places], r2=self.r2[places], whole=self.whole[places])
 
     def explained(self) -> Floats:
@@ -154,12 +153,11 @@ class _Ridges:
         if not self.xi.any():
             return found
         lattice = self._lattice()
-        for part in self._parts(lattice):
-            inside, likelihood = self._inside(lattice, part), self._likelihood(lattice, part)
-            likely = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-            for place in range(PARTS):
-                mass = np.diff(np.clip(inside - place, 0, 1), axis=1)
-                found[place, part] = np.log(np.maximum((mass * likely).sum(axis=1), _LEAST))
+        for chunk in self._chunks(lattice):
+            inside, likelihood = self._inside(lattice, chunk), self._likelihood(lattice, chunk)
+            for part in range(PARTS):
+                mass = np.diff(np.clip(inside - part, 0, 1), axis=1)
+                found[part, chunk] = logsumexp(likelihood, axis=1, b=mass)
         return found
 
     def believed(self, law: Floats) -> tuple[Floats, Floats]:
@@ -176,12 +174,10 @@ class _Ridges:
         of_score = 1 + self.s2 * len(self.xi) * ratio
         total = self.xi**2 * ratio + of_score
         kept = self.xi * ratio / total
-        for part in self._parts(lattice):
-            inside, scores, r2 = self._inside(lattice, part), self.scores.T[part], self.r2[part, None]
-            prior = sum(
-                law[place, part, None] * np.diff(np.clip(inside - place, 0, 1), axis=1) for place in range(PARTS)
-            )
-            likelihood = self._likelihood(lattice, part)
+        for chunk in self._chunks(lattice):
+            inside, scores, r2 = self._inside(lattice, chunk), self.scores.T[chunk], self.r2[chunk, None]
+            prior = sum(law[part, chunk, None] * np.diff(np.clip(inside - part, 0, 1), axis=1) for part in range(PARTS))
+            likelihood = self._likelihood(lattice, chunk)
             likelihood[prior <= 0] = -np.inf
             belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
             belief /= belief.sum(axis=1, keepdims=True)
@@ -189,8 +185,8 @@ class _Ridges:
             within = belief @ (ratio * of_score / total) * r2
             sums = (found * self.xi * scores) @ kept.T  # u.g as each t has it
             between = (belief * (sums - (belief * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-            mean[:, part] = found.T
-            variance[part] = (found**2 * self.xi**2 * within).sum(axis=1) + between
+            mean[:, chunk] = found.T
+            variance[chunk] = (found**2 * self.xi**2 * within).sum(axis=1) + between
         return mean, variance
 
     def _most(self) -> Floats:
@@ -204,22 +200,22 @@ class _Ridges:
         found: Floats = STEP * np.arange(math.floor(least.min() / STEP) - 1, math.ceil(most.max() / STEP) + 2)
         return found
 
-    def _parts(self, lattice: Floats) -> Iterator[slice]:
+    def _chunks(self, lattice: Floats) -> Iterator[slice]:
         step = max(1, _AT_ONCE // len(lattice))
         return (slice(start, start + step) for start in range(0, len(self.r2), step))
 
-    def _inside(self, lattice: Floats, part: slice) -> Floats:
+    def _inside(self, lattice: Floats, chunk: slice) -> Floats:
         """(l, lattice + 1) ends of the lattice's cells, from 0 to PARTS over the range of log e."""
-        edges, least = (lattice[1:] + lattice[:-1]) / 2, self._most()[part, None] + math.log(EXPLAINED)
+        edges, least = (lattice[1:] + lattice[:-1]) / 2, self._most()[chunk, None] + math.log(EXPLAINED)
         within = np.clip((edges - least) * (PARTS / -math.log(EXPLAINED)), 0, PARTS)
         ends = np.zeros((len(within), 1)), np.full((len(within), 1), float(PARTS))
         return np.hstack([ends[0], within, ends[1]])
 
-    def _likelihood(self, lattice: Floats, part: slice) -> Floats:
+    def _likelihood(self, lattice: Floats, chunk: slice) -> Floats:
         """(l, lattice) logarithm of how likely each t makes the scores."""
         ratio = np.exp(lattice)[:, None]
         total = self.xi**2 * ratio + 1 + self.s2 * len(self.xi) * ratio
-        energy = self.scores.T[part] ** 2 / self.r2[part, None]
+        energy = self.scores.T[chunk] ** 2 / self.r2[chunk, None]
         found: Floats = -0.5 * (energy @ (1 / total).T + np.log(total).sum(axis=1))
         return found
 
