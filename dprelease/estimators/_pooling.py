@@ -23,6 +23,8 @@ smoothing and inference for topic models) for the iteration of (2).
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import numpy.typing as npt
 
@@ -78,13 +80,25 @@ def shares(evidence: Floats) -> Floats:
     return law
 
 
-def pooled(evidence: Floats, alike: npt.NDArray[np.bool_]) -> Floats:
-    """`shares` of those that are pooled; for the others all cases are equally likely.
+class Seen(Protocol):
+    """What is seen of l outcomes, each of which is one of B cases."""
+
+    def take(self, places: npt.NDArray[np.int64]) -> Seen:
+        """What is seen of some of them."""
+
+    def explained(self) -> Floats:
+        """(B, l) evidence of `shares`."""
+
+
+def pooled(seen: Seen, cases: int, alike: npt.NDArray[np.bool_]) -> Floats:
+    """(B, l) `shares` of those that are pooled; for the others all cases are equally likely, and nothing is worked out.
 
     Args:
-        evidence: (B, l) as there.
-        alike: (l,) which are.
+        seen: of all l outcomes.
+        cases: B.
+        alike: (l,) which are pooled.
     """
-    law = np.full_like(evidence, 1 / len(evidence))
-    law[:, alike] = shares(evidence[:, alike])
+    law = np.full((cases, len(alike)), 1 / cases)
+    if alike.any():
+        law[:, alike] = shares(seen.take(np.flatnonzero(alike)).explained())
     return law

@@ -32,7 +32,7 @@ from scipy.special import ndtri
 
 from dprelease.estimators._beside_constant import beside_constant
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators._evidence import Evidence, within
+from dprelease.estimators._evidence import EXPLAINED, Evidence, within
 from dprelease.estimators._found import Found
 from dprelease.estimators._linear import SINGULAR
 from dprelease.estimators._marginals import Marginals
@@ -83,7 +83,7 @@ def on_public_features(moments: Moments, features: list[int], targets: list[int]
         raise determined(len(features))
     gained = whitened.gained
     evidence = Evidence.of(side.singular, whitened.seen, whitened.noise_sd, variances, rows, gained.singular)
-    law = pooled(evidence.explained(), layout.outcome[wanted] & ~layout.public[wanted])
+    law = pooled(evidence, len(EXPLAINED), layout.outcome[wanted] & ~layout.public[wanted])
     likely, doubt = evidence.take(places).believed(law[:, places])
     t = within(gained, whitened.seen[:, places], likely, whitened.radius[places])
     along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)

@@ -92,7 +92,7 @@ def shared_block(moments: Moments, features: Sequence[int], targets: Sequence[in
     across = whiten @ (moments.between(features, outcomes) - np.outer(centre, moments.between([0], outcomes))) / rows
     r2 = np.maximum((moments.noise_between(features, outcomes) ** 2).mean(axis=0) / rows**2, _TINY**2)
     ridges = _Ridges(xi, vectors.T @ across, s2, r2, every.modest if intercept else every.square)
-    law = pooled(ridges.explained(), moments.layout.outcome[outcomes])
+    law = pooled(ridges, PARTS, moments.layout.outcome[outcomes])
     turned, doubt = ridges.take(chosen).believed(law[:, chosen])
     y = every.take(chosen)
     square = xi @ turned**2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -53,11 +55,24 @@ def test_numbers_lie_about_what_is_suggested_as_far_as_is_said(spread: float, no
     assert square > 1 - 5 * np.sqrt(2 / 400) or sd.max() < 0.4 * noise
 
 
+@dataclass(frozen=True)
+class Given:
+    """Evidence that is given."""
+
+    evidence: np.ndarray
+
+    def take(self, places: np.ndarray) -> Given:
+        return Given(self.evidence[:, places])
+
+    def explained(self) -> np.ndarray:
+        return self.evidence
+
+
 def test_one_alone_is_told_nothing():
     centre, sd = of_others(np.array([0.3]), np.array([0.1]))
     assert (centre[0], sd[0]) == (0.0, np.inf)
     np.testing.assert_array_equal(shares(np.array([[5.0], [0.0], [-5.0]])), 1 / 3)
-    law = pooled(np.array([[9.0, 9.0, 9.0], [0.0, 0.0, 0.0]]), np.array([True, False, True]))
+    law = pooled(Given(np.array([[9.0, 9.0, 9.0], [0.0, 0.0, 0.0]])), 2, np.array([True, False, True]))
     np.testing.assert_array_equal(law[:, 1], 0.5)
     assert (law[0, [0, 2]] > 0.5).all()
 
@@ -183,7 +198,7 @@ def test_that_features_explain_much_of_the_others_is_a_reason_to_believe_it(
 
     together = mean_share()
     for module in (_shared_block, _public_side):
-        monkeypatch.setattr(module, "pooled", lambda evidence, alike: np.full_like(evidence, 1 / len(evidence)))
+        monkeypatch.setattr(module, "pooled", lambda seen, cases, alike: np.full((cases, len(alike)), 1 / cases))
     assert together > mean_share() + 0.02
 
 
