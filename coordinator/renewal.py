@@ -73,18 +73,21 @@ class OwnCertificate:
         self._present = Credentials(authority.root_pem, certificate, key)
 
     def credentials(self) -> Credentials:
-        """As they are now; both listeners ask at every new connection."""
+        """As they are now."""
         return self._present
 
-    def renew(self, now: datetime) -> None:
-        """Renew the certificate if little is left of its life, or nothing. In use at once; kept where it was.
+    def renew(self, now: datetime) -> bool:
+        """Renew the certificate if little is left of its life, or nothing; kept where it was.
+
+        Returns:
+            Whether there is a new one, for the listeners to present.
 
         Raises:
             InvalidInput: the certificate was not issued by this authority.
             Conflict: the root has expired.
         """
         if not renewal_due(self._present.certificate or b"", now):
-            return
+            return False
         renewed = self._authority.renew(self._present.certificate or b"", now, SERVER_DAYS)
         try:
             write_durably(self._path, renewed)
@@ -92,3 +95,4 @@ class OwnCertificate:
             log.error("%s cannot be written (%s); the next start renews again", self._path, error.strerror)
         self._present = Credentials(self._present.root, renewed, self._present.key)
         log.info("the coordinator's certificate was renewed")
+        return True

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-
-import grpc
+from typing import Any
 
 from coordinator.authority import Authority
 from coordinator.clock import Clock, utc_now
@@ -16,8 +15,8 @@ from coordinator.service import CoordinationService, EnrolmentService
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
 from dprelease.errors import InvalidInput
-from dprelease.wire.limits import Limiter, Rate, streams_of
-from dprelease.wire.transport import Listener, listen
+from dprelease.wire.limits import Limiter, Rate, Streams
+from dprelease.wire.listener import Listener, listen
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2
 from dprelease.wire.v1.coordination_pb2_grpc import add_CoordinationServiceServicer_to_server
 from dprelease.wire.v1.enrolment_pb2_grpc import add_EnrolmentServiceServicer_to_server
@@ -26,7 +25,7 @@ GRACE_SECONDS = 10.0
 """How long calls in progress may take when the server stops."""
 
 WORKERS = 16
-"""Threads of each listener. No call here is a stream."""
+"""Threads of each listener, held while the database is waited for."""
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +71,8 @@ class Server:
     def stop(self) -> None:
         """Finish calls in progress and close everything."""
         self._stopping.set()
-        for stopped in [listener.server.stop(GRACE_SECONDS) for listener in self._listeners]:
-            stopped.wait()
+        for listener in self._listeners:
+            listener.stop(GRACE_SECONDS)
         if self._ticker.is_alive():
             self._ticker.join()
         self._dealer.stop()
@@ -83,20 +82,18 @@ class Server:
         coordination = CoordinationService(self._store, self._authority, settings, self._clock, self._dealer)
         enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
 
-        def start(
-            address: str, register: Callable[[grpc.Server], None], name: str, rate: Rate, *, mutual: bool
-        ) -> None:
+        def start(address: str, register: Callable[[Any], None], name: str, rate: Rate, *, mutual: bool) -> None:
             self._listeners.append(
                 listen(
                     address,
-                    self._own.credentials,
+                    self._own.credentials(),
                     [register],
                     mutual=mutual,
                     names=[name],
                     probe=self._store.answers,
                     reflect=settings.reflection,
                     workers=WORKERS,
-                    limiter=Limiter(rate, streams_of(WORKERS), streams_of(WORKERS)),
+                    limiter=Limiter(rate, Streams(0, 0)),
                 )
             )
 
@@ -126,7 +123,9 @@ class Server:
     def _look(self) -> None:
         now = self._clock()
         self._store.tick(now)
-        self._own.renew(now)
+        if self._own.renew(now):
+            for listener in self._listeners:
+                listener.present(self._own.credentials())
 
 
 def open_store(settings: CoordinatorSettings) -> Store:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import grpc
+from typing import Any
 
 from coordinator import coordination, dealing, enrolment, renewal
 from coordinator.authority import Authority
@@ -42,74 +42,68 @@ class CoordinationService(CoordinationServiceServicer):
         self._clock = clock
         self._dealer = dealer
 
-    def ReportCatalogue(
-        self, request: pb.ReportCatalogueRequest, context: grpc.ServicerContext
-    ) -> pb.ReportCatalogueResponse:
+    def ReportCatalogue(self, request: pb.ReportCatalogueRequest, context: Any) -> pb.ReportCatalogueResponse:
         """For a party."""
         return coordination.report_catalogue(
             request, self._store, self._party(context), self._settings.limits, self._clock()
         )
 
-    def ListReleases(self, request: pb.ListReleasesRequest, context: grpc.ServicerContext) -> pb.ListReleasesResponse:
+    def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> pb.ListReleasesResponse:
         """For a party."""
         return coordination.list_releases(self._store, self._party(context), self._clock())
 
-    def Approve(self, request: pb.ApproveRequest, context: grpc.ServicerContext) -> pb.ApproveResponse:
+    def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """For a party."""
         return coordination.approve(
             request, self._store, self._party(context), self._authority.root_pem, self._settings.limits, self._clock()
         )
 
-    def Decline(self, request: pb.DeclineRequest, context: grpc.ServicerContext) -> pb.DeclineResponse:
+    def Decline(self, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
         """For a party."""
         return coordination.decline(request, self._store, self._party(context), self._settings.limits, self._clock())
 
-    def GetRelease(self, request: pb.GetReleaseRequest, context: grpc.ServicerContext) -> pb.GetReleaseResponse:
+    def GetRelease(self, request: pb.GetReleaseRequest, context: Any) -> pb.GetReleaseResponse:
         """For the hub."""
         self._hub(context)
         return coordination.get_release(request, self._store)
 
-    def ReportIntake(self, request: pb.ReportIntakeRequest, context: grpc.ServicerContext) -> pb.ReportIntakeResponse:
+    def ReportIntake(self, request: pb.ReportIntakeRequest, context: Any) -> pb.ReportIntakeResponse:
         """For the hub."""
         self._hub(context)
         return coordination.report_intake(request, self._store, self._clock())
 
     def AuthorizePublication(
-        self, request: pb.AuthorizePublicationRequest, context: grpc.ServicerContext
+        self, request: pb.AuthorizePublicationRequest, context: Any
     ) -> pb.AuthorizePublicationResponse:
         """For the hub."""
         self._hub(context)
         return coordination.authorize_publication(request, self._store, self._clock())
 
-    def ReportPublication(
-        self, request: pb.ReportPublicationRequest, context: grpc.ServicerContext
-    ) -> pb.ReportPublicationResponse:
+    def ReportPublication(self, request: pb.ReportPublicationRequest, context: Any) -> pb.ReportPublicationResponse:
         """For the hub."""
         self._hub(context)
         return coordination.report_publication(request, self._store, self._clock())
 
-    def RenewCertificate(
-        self, request: pb.RenewCertificateRequest, context: grpc.ServicerContext
-    ) -> pb.RenewCertificateResponse:
+    def RenewCertificate(self, request: pb.RenewCertificateRequest, context: Any) -> pb.RenewCertificateResponse:
         """For a party and the hub."""
         identity = caller(context, "party", "hub")
         return renewal.renew(request, self._store, self._authority, self._settings, identity, self._clock())
 
-    def ListRevoked(self, request: pb.ListRevokedRequest, context: grpc.ServicerContext) -> pb.ListRevokedResponse:
+    def ListRevoked(self, request: pb.ListRevokedRequest, context: Any) -> pb.ListRevokedResponse:
         """For the hub."""
         self._hub(context)
         return coordination.list_revoked(self._store)
 
-    def RequestDeal(self, request: pb.RequestDealRequest, context: grpc.ServicerContext) -> pb.RequestDealResponse:
+    def RequestDeal(self, request: pb.RequestDealRequest, context: Any) -> pb.RequestDealResponse:
         """For a party."""
         return dealing.request_deal(request, self._store, self._dealer, self._party(context), self._authority.root_pem)
 
-    def _hub(self, context: grpc.ServicerContext) -> None:
+    def _hub(self, context: Any) -> None:
         identity = caller(context, "hub")
         with self._store.reading() as tx:
             tx.hub.admit(identity, self._clock())
 
-    def _party(self, context: grpc.ServicerContext) -> str:
+    def _party(self, context: Any) -> str:
         identity = caller(context, "party")
         with self._store.writing() as tx:
             return tx.members.admit(identity, self._clock()).name
@@ -131,6 +125,6 @@ class EnrolmentService(EnrolmentServiceServicer):
         self._settings = settings
         self._clock = clock
 
-    def Enrol(self, request: EnrolRequest, context: grpc.ServicerContext) -> EnrolResponse:
+    def Enrol(self, request: EnrolRequest, context: Any) -> EnrolResponse:
         """For whoever holds an open invite."""
         return enrolment.enrol(request, self._store, self._authority, self._settings, self._clock())

@@ -17,26 +17,30 @@ class Limits(Settings):
 
     Attributes:
         stall_seconds: how long a stream may stand still before it is cut.
-        party_workers: threads for parties; each upload and each download of a parcel that is under way takes one.
-        public_workers: threads for the public; each download that is under way takes one.
+        least_kib_per_second: how slowly a download may be taken before it is cut.
+        party_workers: threads for parties' calls; held while a disk or the coordinator is waited for, never by a caller.
+        public_workers: threads for the public's calls; likewise.
         storage_limit_gib: most that parcels and staged and published blocks may take together, in GiB.
         sweep_seconds: how often the coordinator is asked about releases that wait, when nothing else happens.
         revocation_seconds: how often the coordinator is asked whose key was revoked.
         calls_per_second: of one party, or of one network address on the public listener, in the long run.
         streams_per_peer: most uploads and downloads of one party, and most downloads to one network address, at once.
+        streams_total: most uploads and downloads of a listener at once; they take no threads, and at most 256 MiB in all.
         open_releases_per_party: most unpublished releases for which one party may have a block or parcels here.
         staged_gib_per_party: most that one party's unpublished blocks and parcels may take together, in GiB.
         stop_seconds: how long calls under way may go on after a signal to stop.
     """
 
     stall_seconds: Annotated[float, Field(gt=0)] = STALL_SECONDS
-    party_workers: Annotated[int, Field(ge=2)] = 32
-    public_workers: Annotated[int, Field(ge=2)] = 32
+    least_kib_per_second: Annotated[float, Field(gt=0)] = 16.0
+    party_workers: Annotated[int, Field(ge=2)] = 16
+    public_workers: Annotated[int, Field(ge=2)] = 16
     storage_limit_gib: Annotated[float, Field(gt=0)] = 100.0
     sweep_seconds: Annotated[float, Field(gt=0)] = 600.0
     revocation_seconds: Annotated[float, Field(gt=0)] = 10.0
     calls_per_second: Annotated[float, Field(gt=0)] = 20.0
     streams_per_peer: Annotated[int, Field(ge=1)] = 8
+    streams_total: Annotated[int, Field(ge=1)] = 4096
     open_releases_per_party: Annotated[int, Field(ge=1)] = 32
     staged_gib_per_party: Annotated[float, Field(gt=0)] = 25.0
     stop_seconds: Annotated[float, Field(ge=0)] = 10.0

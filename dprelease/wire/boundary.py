@@ -1,4 +1,4 @@
-"""The edge of a server and of a client: protocol version, error translation, who is calling.
+"""The edge of a server and of a client: protocol version, who is calling, what a peer's refusal means here.
 
 Every call carries the caller's protocol version. A server accepts its own version and the one before, so that hospitals
 can upgrade one by one; anything else is refused before the handler runs.
@@ -6,16 +6,15 @@ can upgrade one by one; anything else is refused before the handler runs.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
 
 import grpc
 
 from dprelease.certificates import Identity, Role, read_identity
-from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, Unauthenticated, VersionMismatch
-from dprelease.wire.status import from_wire, to_wire
+from dprelease.errors import AccessDenied, InvalidInput, Unauthenticated, VersionMismatch
+from dprelease.wire.call import Call
+from dprelease.wire.status import from_wire
 
 PROTOCOL_VERSION = 1
 ACCEPTED_VERSIONS = frozenset({PROTOCOL_VERSION})
@@ -24,8 +23,6 @@ VERSION: tuple[tuple[str, str], ...] = ((VERSION_KEY, str(PROTOCOL_VERSION)),)
 """Metadata that a client sends with every call: ``stub.Method(request, timeout=..., metadata=VERSION)``."""
 
 OUR_METHODS = "/dprelease.wire."
-
-log = logging.getLogger(__name__)
 
 
 def check_version(metadata: Sequence[tuple[str, str | bytes]]) -> None:
@@ -39,76 +36,17 @@ def check_version(metadata: Sequence[tuple[str, str | bytes]]) -> None:
         raise VersionMismatch(f"the caller speaks protocol {found or 'unknown'}, this side {PROTOCOL_VERSION}")
 
 
-class Boundary(grpc.ServerInterceptor):  # type: ignore[type-arg] # not generic at run time
-    """Checks the version and turns every error of a handler into its row of the status table."""
-
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        """Wrap the handler of one of our methods; health and reflection pass as they are."""
-        handler = continuation(details)
-        if handler is None or not details.method.startswith(OUR_METHODS):
-            return handler
-        if handler.response_streaming:
-            wrapped: Callable[..., Any] = _streaming(handler.unary_stream or handler.stream_stream, details)
-        else:
-            wrapped = _single(handler.unary_unary or handler.stream_unary, details)
-        return rebuilt(handler, wrapped)
-
-
-def rebuilt(handler: Any, behaviour: Callable[..., Any]) -> Any:
-    """A handler of the same kind with another behaviour, for interceptors."""
-    make = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, False): grpc.stream_unary_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
-    }[(handler.request_streaming, handler.response_streaming)]
-    return make(behaviour, handler.request_deserializer, handler.response_serializer)
-
-
-def _single(behaviour: Callable[..., Any], details: Any) -> Callable[..., Any]:
-    def call(request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            check_version(details.invocation_metadata)
-            return behaviour(request, context)
-        except Exception as error:
-            _abort(context, details.method, error)
-
-    return call
-
-
-def _streaming(behaviour: Callable[..., Any], details: Any) -> Callable[..., Any]:
-    def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        try:
-            check_version(details.invocation_metadata)
-            yield from behaviour(request, context)
-        except Exception as error:
-            _abort(context, details.method, error)
-
-    return call
-
-
-def _abort(context: grpc.ServicerContext, method: str, error: Exception) -> None:
-    if not context.is_active():  # the peer went away; there is nobody to tell
-        return
-    if isinstance(error, DpReleaseError):
-        log.info("%s refused: %s: %s", method, type(error).__name__, error.message)
-    else:
-        log.exception("%s failed", method)
-    context.abort_with_status(to_wire(error))
-
-
-def caller(context: grpc.ServicerContext, *roles: Role) -> Identity:
+def caller(call: Call, *roles: Role) -> Identity:
     """Who is calling, from the certificate that mutual TLS has checked.
 
     Raises:
         Unauthenticated: there is no usable certificate.
         AccessDenied: its role is none of `roles`.
     """
-    certificates = list(context.auth_context().get("x509_pem_cert", ()))
-    if len(certificates) != 1:
+    if call.certificate is None:
         raise Unauthenticated("the caller presented no certificate")
     try:
-        identity = read_identity(cast(bytes, certificates[0]))
+        identity = read_identity(call.certificate)
     except InvalidInput as error:
         raise Unauthenticated(error.message) from error
     if identity.role not in roles:

@@ -11,17 +11,11 @@ import ipaddress
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
-import grpc
-
 from dprelease.errors import TooManyRequests
-from dprelease.wire.boundary import OUR_METHODS, rebuilt
-from dprelease.wire.status import to_wire
 
 BURST_SECONDS = 5.0
 """A quiet peer may ask for so many seconds' worth of calls at once."""
@@ -95,9 +89,12 @@ class Streams:
         self._open: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    @contextmanager
-    def one(self, peer: str) -> Iterator[None]:
-        """One stream, for as long as the context lasts.
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._open.total()
+
+    def begin(self, peer: str) -> Callable[[], None]:
+        """Count a stream; what is returned must be called when it is over.
 
         Raises:
             TooManyRequests: the peer, or all together, have too many.
@@ -108,91 +105,54 @@ class Streams:
             if self._open.total() >= self._total:
                 raise TooManyRequests(f"{self._total} streams are open already")
             self._open[peer] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._open[peer] -= 1
-                if not self._open[peer]:
-                    del self._open[peer]
+        return lambda: self._end(peer)
+
+    def _end(self, peer: str) -> None:
+        with self._lock:
+            self._open[peer] -= 1
+            if not self._open[peer]:
+                del self._open[peer]
 
 
-class Limiter(grpc.ServerInterceptor):  # type: ignore[type-arg] # not generic at run time
-    """Refuses what is too much, before the handler runs. Stands inside the `Boundary`, which tells the peer.
+class Limiter:
+    """What one peer may ask of a listener.
 
     Args:
-        rate: of calls of one peer.
-        streams_per_peer: most streams of one peer.
-        streams_total: most streams of all; fewer than there are threads, so that short calls always find one.
+        rate: of its calls.
+        streams: how many uploads and downloads may be under way.
         clock: seconds that never run backwards.
+
+    Attributes:
+        streams: as given.
     """
 
-    def __init__(self, rate: Rate, streams_per_peer: int, streams_total: int, clock: Clock = time.monotonic) -> None:
+    def __init__(self, rate: Rate, streams: Streams, clock: Clock = time.monotonic) -> None:
+        self.streams = streams
         self._calls = Buckets(rate, clock)
         self._checks = Buckets(HEALTH, clock)
-        self._streams = Streams(streams_per_peer, streams_total)
 
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        """Wrap our methods and health checks; a health watch takes no thread, and reflection is off by default."""
-        handler = continuation(details)
-        if handler is None:
-            return None
-        streaming = handler.request_streaming or handler.response_streaming
-        if not details.method.startswith(OUR_METHODS):
-            return handler if streaming else rebuilt(handler, self._check(handler.unary_unary))
-        if handler.response_streaming:
-            return rebuilt(handler, self._answers(handler.unary_stream or handler.stream_stream))
-        if handler.request_streaming:
-            return rebuilt(handler, self._upload(handler.stream_unary))
-        return rebuilt(handler, self._call(handler.unary_unary))
+    def admit(self, peer: str) -> None:
+        """Count a call.
 
-    def _admit(self, context: grpc.ServicerContext) -> str:
-        peer = peer_of(context)
+        Raises:
+            TooManyRequests: the peer calls too often.
+        """
         if not self._calls.take(peer):
             raise TooManyRequests(f"{peer} calls too often")
-        return peer
 
-    def _call(self, behaviour: Callable[..., Any]) -> Callable[..., Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Any:
-            self._admit(context)
-            return behaviour(request, context)
+    def admit_check(self, peer: str) -> None:
+        """Count a health check.
 
-        return call
-
-    def _upload(self, behaviour: Callable[..., Any]) -> Callable[..., Any]:
-        def call(requests: Any, context: grpc.ServicerContext) -> Any:
-            with self._streams.one(self._admit(context)):
-                return behaviour(requests, context)
-
-        return call
-
-    def _answers(self, behaviour: Callable[..., Any]) -> Callable[..., Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-            with self._streams.one(self._admit(context)):
-                yield from behaviour(request, context)
-
-        return call
-
-    def _check(self, behaviour: Callable[..., Any]) -> Callable[..., Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Any:
-            if not self._checks.take(peer_of(context)):
-                context.abort_with_status(to_wire(TooManyRequests("too many health checks")))
-            return behaviour(request, context)
-
-        return call
+        Raises:
+            TooManyRequests: the peer checks too often.
+        """
+        if not self._checks.take(peer):
+            raise TooManyRequests(f"{peer} checks health too often")
 
 
-def streams_of(workers: int) -> int:
-    """How many of a listener's threads streams may take: three quarters; the others are for short calls."""
-    return max(1, workers * 3 // 4)
-
-
-def peer_of(context: grpc.ServicerContext) -> str:
-    """Who calls, for counting: a certificate, or a source of calls."""
-    certificates = list(context.auth_context().get("x509_pem_cert", ()))
-    if certificates:
-        return f"certificate {hashlib.sha256(certificates[0]).hexdigest()[:16]}"  # type: ignore[arg-type]
-    return source_of(context.peer())
+def certificate_peer(certificate: bytes) -> str:
+    """Who calls, for counting: the caller's certificate, whatever its address."""
+    return f"certificate {hashlib.sha256(certificate).hexdigest()[:16]}"
 
 
 def source_of(peer: str) -> str:

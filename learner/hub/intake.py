@@ -8,31 +8,31 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from dprelease.block import SealedBlock, read_block
-from dprelease.canonical import sha256
+from dprelease.canonical import sha256 as digest_of
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError
 from dprelease.manifest import BlockEntry
 from dprelease.spec import ReleaseSpec, instant
 from dprelease.verification import check_entry
-from dprelease.wire.v1 import release_pb2
 from learner.hub.record import Record
 from learner.hub.storage import Storage
-from learner.hub.turn import Turn
+from learner.hub.turn import Turn, Upload
 
 
 @dataclass(frozen=True)
 class _Block:
-    """The announced block of a party, as the target of an upload."""
+    """The announced block of a party, as the sink of an upload."""
 
     storage: Storage
     spec: ReleaseSpec
     sealed: SealedBlock
+    completed: Callable[[str], None]
 
     @property
     def size(self) -> int:
@@ -44,22 +44,23 @@ class _Block:
     def put(self, offset: int, data: bytes) -> None:
         self.storage.put(self.sealed.spec, self.sealed.party, offset, data)
 
-    def finish(self) -> None:
+    def finish(self, sha256: str | None) -> str:
         storage, sealed, party = self.storage, self.sealed, self.sealed.party
-        if storage.is_complete(sealed.spec, party):
-            return
-        data = storage.part_bytes(sealed.spec, party)
-        if len(data) < sealed.size:
-            raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
-        if sha256(data) != sealed.sha256:
-            storage.discard_part(sealed.spec, party)
-            raise IntegrityError(f"the block of {party} differs from the digest it was sealed under")
-        try:
-            read_block(data, self.spec, party)
-        except IntegrityError:
-            storage.forget(sealed.spec, party)
-            raise
-        storage.complete(sealed.spec, party)
+        if not storage.is_complete(sealed.spec, party):
+            data = storage.part_bytes(sealed.spec, party)
+            if len(data) < sealed.size:
+                raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
+            if (sha256 or digest_of(data)) != sealed.sha256:
+                storage.discard_part(sealed.spec, party)
+                raise IntegrityError(f"the block of {party} differs from the digest it was sealed under")
+            try:
+                read_block(data, self.spec, party)
+            except IntegrityError:
+                storage.forget(sealed.spec, party)
+                raise
+            storage.complete(sealed.spec, party)
+        self.completed(sealed.spec)
+        return sealed.sha256
 
 
 class Intake:
@@ -122,37 +123,32 @@ class Intake:
                 self._storage.keep_entry(sealed.spec, entry)
             return self._storage.held(sealed.spec, sealed.party)
 
-    def receive(self, caller: Identity, digest: str, chunks: Iterable[release_pb2.Chunk]) -> str:
-        """Accept the chunks of the caller's block, from any offset up to which it is held, to its end.
+    def begin(self, caller: Identity, digest: str) -> Upload:
+        """An upload of the caller's block, from any offset up to which it is held, to its end.
+
+        Its `finish` gives the SHA-256 of the complete, verified, durable block.
 
         Args:
             caller: who calls.
             digest: of the release.
-            chunks: in order; the first says where it starts.
-
-        Returns:
-            SHA-256 of the complete, verified, durable block.
 
         Raises:
-            Conflict: the block was not announced, or a newer upload of it has taken over.
-            IntegrityError: a chunk, the whole, or the block's shape is wrong; a damaged whole is given up.
-            PeerUnavailable: the disk does not take the bytes.
+            Conflict: the block was not announced; from the upload: a newer upload of it has taken over.
+            IntegrityError: from the upload: a chunk, the whole, or the block's shape is wrong; a damaged whole is given up.
+            PeerUnavailable: from the upload: the disk does not take the bytes.
         """
         party, storage = caller.name, self._storage
         spec = self._spec_for(caller, party, digest)
         entry = storage.entry(digest, party)
         if entry is None:
             raise Conflict("open the block before sending it")
-        self._turn(digest, party).receive(chunks, _Block(self._storage, spec, entry.sealed))
-        self._completed(digest)
-        return entry.sealed.sha256
+        return self._turn(digest, party).begin(_Block(storage, spec, entry.sealed, self._completed))
 
     def _settle(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
         # The last upload broke between its last byte and our answer: all bytes are here, perhaps not yet verified.
         if not self._storage.is_complete(sealed.spec, sealed.party):
             with suppress(IntegrityError):  # damaged bytes are gone by now, and are asked for again
-                _Block(self._storage, spec, sealed).finish()
-                self._completed(sealed.spec)
+                _Block(self._storage, spec, sealed, self._completed).finish(None)
 
     def _spec_for(self, caller: Identity, party: str, digest: str) -> ReleaseSpec:
         if caller.role != "party" or caller.name != party:

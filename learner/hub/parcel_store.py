@@ -139,8 +139,12 @@ class ParcelStore:
             self._check_here(kept)
             put_at(self.body(kept), self._path(kept, "part"), offset, data)
 
-    def finish(self, kept: Kept) -> None:
+    def finish(self, kept: Kept, sha256: str | None = None) -> None:
         """Verify the body, make it durable and list the parcel. Nothing is done twice.
+
+        Args:
+            kept: the parcel.
+            sha256: digest of the body's bytes as they came; None where they have to be read.
 
         Raises:
             Conflict: the parcel's round is gone.
@@ -155,7 +159,7 @@ class ParcelStore:
                 if held < header.size:
                     raise IntegrityError(f"the upload ended at byte {held} of {header.size}; go on from there")
                 with part.open("r+b") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
+                    found = sha256 or hashlib.file_digest(file, "sha256").hexdigest()
                     os.fsync(file.fileno())  # here and not in the rename, which keeps all others waiting
                 if found != header.sha256:
                     part.unlink()

@@ -11,7 +11,7 @@ Source: joint_moments.md "Protocol"; second_reading.md 5.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,10 @@ from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInpu
 from dprelease.moments.parcels import Parcel, ParcelHeader, check_parcel, session_digest
 from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.spec import ReleaseSpec
-from dprelease.wire.v1 import release_pb2
 from learner.hub.parcel_store import Kept, ParcelStore
 from learner.hub.record import Record
 from learner.hub.storage import Storage
+from learner.hub.turn import Upload
 
 
 def most_bytes(plan: Plan, party: str) -> int:
@@ -36,7 +36,7 @@ def most_bytes(plan: Plan, party: str) -> int:
 
 @dataclass(frozen=True)
 class _Body:
-    """The body of a parcel, as the target of an upload."""
+    """The body of a parcel, as the sink of an upload."""
 
     store: ParcelStore
     kept: Kept
@@ -51,8 +51,9 @@ class _Body:
     def put(self, offset: int, data: bytes) -> None:
         self.store.put(self.kept, offset, data)
 
-    def finish(self) -> None:
-        self.store.finish(self.kept)
+    def finish(self, sha256: str | None) -> str:
+        self.store.finish(self.kept, sha256)
+        return self.kept.header.sha256
 
 
 class Relay:
@@ -119,23 +120,21 @@ class Relay:
                     store.finish(kept)
             return store.held(kept)
 
-    def receive(self, caller: Identity, release: str, parcel: str, chunks: Iterable[release_pb2.Chunk]) -> str:
-        """Accept the chunks of the caller's parcel, from any offset up to which it is held, to its end.
+    def begin(self, caller: Identity, release: str, parcel: str) -> Upload:
+        """An upload of the body of the caller's parcel, from any offset up to which it is held, to its end.
+
+        Its `finish` gives the SHA-256 of the complete, verified, durable body.
 
         Args:
             caller: who calls.
             release: digest of the spec.
             parcel: digest of the header.
-            chunks: in order; the first says where it starts.
-
-        Returns:
-            SHA-256 of the complete, verified, durable body.
 
         Raises:
             AccessDenied: another party announced this parcel.
-            Conflict: nobody did, its round was abandoned, or a newer upload of it has taken over.
-            IntegrityError: a chunk or the whole is wrong; a damaged whole is given up.
-            PeerUnavailable: the disk does not take the bytes.
+            Conflict: nobody did, its round was abandoned; from the upload: a newer one of it has taken over.
+            IntegrityError: from the upload: a chunk or the whole is wrong; a damaged whole is given up.
+            PeerUnavailable: from the upload: the disk does not take the bytes.
         """
         store = self._store(release, self._spec_for(caller, release))
         kept = store.named(parcel)
@@ -143,8 +142,7 @@ class Relay:
             raise Conflict("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
-        kept.turn.receive(chunks, _Body(store, kept))
-        return kept.header.sha256
+        return kept.turn.begin(_Body(store, kept))
 
     def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
         """Signed headers of complete parcels, in the order in which they became complete, as many as fit an answer.

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from dprelease.certificates import Identity
 from dprelease.errors import InvalidInput
 from dprelease.wire.boundary import caller
-from dprelease.wire.chunks import read_chunks
-from dprelease.wire.interrupt import Interruptible
-from dprelease.wire.progress import ProgressDeadline
-from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
+from dprelease.wire.chunks import stream_chunks
+from dprelease.wire.limits import Streams
+from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
 from learner.hub.disk import on_disk
 from learner.hub.relay import Relay
 from learner.hub.revocation import Revocations
-from learner.hub.service import watched
+from learner.hub.service import receive
+from learner.hub.turn import Upload
 
 
 class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
@@ -25,37 +25,29 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
     Args:
         relay: the post office.
         revocations: whom the hub no longer listens to.
-        stall_seconds: longest stand-still of a stream.
+        streams: uploads and downloads that are under way.
     """
 
-    def __init__(self, relay: Relay, revocations: Revocations, stall_seconds: float) -> None:
+    def __init__(self, relay: Relay, revocations: Revocations, streams: Streams) -> None:
         self._relay = relay
         self._revocations = revocations
-        self._stall_seconds = stall_seconds
+        self._streams = streams
 
     def OpenParcel(self, request: relay_pb2.OpenParcelRequest, context: Any) -> relay_pb2.OpenParcelResponse:  # noqa: N802
         """Announce a parcel."""
         return relay_pb2.OpenParcelResponse(offset=self._relay.open_parcel(self._caller(context), request.parcel))
 
-    def SendParcel(self, request_iterator: Any, context: Any) -> relay_pb2.SendParcelResponse:  # noqa: N802
+    async def SendParcel(self, request_iterator: Any, context: Any) -> relay_pb2.SendParcelResponse:  # noqa: N802
         """Receive the body of a parcel."""
         identity = caller(context, "party")
-        requests: Interruptible[relay_pb2.SendParcelRequest] = Interruptible(request_iterator)
-        with requests, watched(identity, requests, self._revocations, self._stall_seconds) as deadline:
-            first = next(requests, None)
-            if first is None or len(first.spec_digest) != 32 or len(first.header_digest) != 32:
+
+        def begin(first: relay_pb2.SendParcelRequest) -> Upload:
+            if len(first.spec_digest) != 32 or len(first.header_digest) != 32:
                 raise InvalidInput("the first message of an upload names the release and the parcel by their digests")
+            return self._relay.begin(identity, first.spec_digest.hex(), first.header_digest.hex())
 
-            def chunks() -> Iterator[release_pb2.Chunk]:
-                for request in chain([first], requests):
-                    deadline.moved()
-                    if request.spec_digest not in (b"", first.spec_digest):
-                        raise InvalidInput("one upload belongs to one release")
-                    if request.header_digest not in (b"", first.header_digest):
-                        raise InvalidInput("one upload carries one parcel")
-                    yield request.chunk
-
-            digest = self._relay.receive(identity, first.spec_digest.hex(), first.header_digest.hex(), chunks())
+        with self._revocations.during(identity, context.end):
+            digest = await receive(context, request_iterator, begin, ("spec_digest", "header_digest"))
         return relay_pb2.SendParcelResponse(digest=bytes.fromhex(digest))
 
     def ListParcels(self, request: relay_pb2.ListParcelsRequest, context: Any) -> relay_pb2.ListParcelsResponse:  # noqa: N802
@@ -63,20 +55,17 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
         parcels, last = self._relay.listed(self._caller(context), request.spec_digest.hex(), request.after)
         return relay_pb2.ListParcelsResponse(parcels=parcels, last=last)
 
-    def FetchParcel(  # noqa: N802
+    async def FetchParcel(  # noqa: N802
         self, request: relay_pb2.FetchParcelRequest, context: Any
-    ) -> Iterator[relay_pb2.FetchParcelResponse]:
+    ) -> AsyncIterator[relay_pb2.FetchParcelResponse]:
         """Stream the body of a parcel."""
         identity = self._caller(context)
-        path = self._relay.body(identity, request.spec_digest.hex(), request.header_digest.hex(), request.offset)
-        with (
-            self._revocations.during(identity, lambda error: context.cancel()),
-            ProgressDeadline(context.cancel, self._stall_seconds) as deadline,
-            on_disk(),
-        ):
-            for chunk in read_chunks(path, request.offset):
-                yield relay_pb2.FetchParcelResponse(chunk=chunk)
-                deadline.moved()
+        named = (request.spec_digest.hex(), request.header_digest.hex())
+        with self._revocations.during(identity, context.end), on_disk():
+            path = await context.work(self._relay.body, identity, *named, request.offset)
+            async with aclosing(stream_chunks(context, path, request.offset, self._streams.__len__)) as chunks:
+                async for chunk in chunks:
+                    yield relay_pb2.FetchParcelResponse(chunk=chunk)
 
     def _caller(self, context: Any) -> Identity:
         identity = caller(context, "party")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import grpc
 
 from dprelease.wire import transport
-from dprelease.wire.limits import Limiter, Rate, streams_of
+from dprelease.wire.call import Pace
+from dprelease.wire.limits import Limiter, Rate, Streams
+from dprelease.wire.listener import Listener, listen
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
@@ -94,7 +97,10 @@ class Hub:
         def renew() -> None:
             if identity.renew(coordination.renew):
                 coordination.use(dial())  # the channel before it stays open for calls that are under way
+                for listener in listeners:
+                    listener.present(identity.credentials())
 
+        listeners: list[Listener] = []
         channels: list[grpc.Channel] = []
         running.callback(hang_up)
         coordination = Coordination(dial(), settings.consortium, root_pem)
@@ -110,15 +116,14 @@ class Hub:
             return known
 
         intake = Intake(storage, find_record, root_pem, publisher.nudge, _now)
-        intake_servicer = IntakeServicer(intake, revocations, limits.stall_seconds)
-        relay_servicer = RelayServicer(Relay(storage, find_record, revocations.look), revocations, limits.stall_seconds)
-        public_servicer = PublicServicer(Shelf(storage), limits.stall_seconds)
+        party_streams = Streams(limits.streams_per_peer, limits.streams_total)
+        public_streams = Streams(limits.streams_per_peer, limits.streams_total)
+        intake_servicer = IntakeServicer(intake, revocations)
+        relay_servicer = RelayServicer(Relay(storage, find_record, revocations.look), revocations, party_streams)
+        public_servicer = PublicServicer(Shelf(storage), public_streams)
 
         def healthy() -> bool:
             return publisher.is_alive() and upkeep.is_alive() and storage.writable()
-
-        def limiter(workers: int) -> Limiter:
-            return Limiter(Rate.of(limits.calls_per_second), limits.streams_per_peer, streams_of(workers))
 
         def stop_threads() -> None:
             publisher.stop()
@@ -127,37 +132,53 @@ class Hub:
             publisher.join()
             upkeep.join()
 
+        def start(
+            address: str,
+            register: Sequence[Callable[[Any], None]],
+            names: Sequence[str],
+            streams: Streams,
+            workers: int,
+            *,
+            mutual: bool,
+        ) -> int:
+            listener = listen(
+                address,
+                identity.credentials(),
+                register,
+                mutual=mutual,
+                names=names,
+                probe=healthy,
+                reflect=settings.reflection,
+                workers=workers,
+                limiter=Limiter(Rate.of(limits.calls_per_second), streams),
+                pace=Pace(limits.stall_seconds, limits.least_kib_per_second * 1024),
+            )
+            listeners.append(listener)
+            running.callback(listener.stop, limits.stop_seconds)
+            return listener.port
+
         publisher.start()
         upkeep.start()
         running.callback(stop_threads)
-        parties = transport.listen(
+        self.party_port = start(
             settings.listen_parties,
-            identity.credentials,
             [
                 lambda server: add_IntakeServiceServicer_to_server(intake_servicer, server),
                 lambda server: add_RelayServiceServicer_to_server(relay_servicer, server),
             ],
+            ["dprelease.wire.v1.IntakeService", "dprelease.wire.v1.RelayService"],
+            party_streams,
+            limits.party_workers,
             mutual=True,
-            names=["dprelease.wire.v1.IntakeService", "dprelease.wire.v1.RelayService"],
-            probe=healthy,
-            reflect=settings.reflection,
-            workers=limits.party_workers,
-            limiter=limiter(limits.party_workers),
         )
-        running.callback(lambda: parties.server.stop(limits.stop_seconds).wait())
-        public = transport.listen(
+        self.public_port = start(
             settings.listen_public,
-            identity.credentials,
             [lambda server: add_PublicServiceServicer_to_server(public_servicer, server)],
+            ["dprelease.wire.v1.PublicService"],
+            public_streams,
+            limits.public_workers,
             mutual=False,
-            names=["dprelease.wire.v1.PublicService"],
-            probe=healthy,
-            reflect=settings.reflection,
-            workers=limits.public_workers,
-            limiter=limiter(limits.public_workers),
         )
-        running.callback(lambda: public.server.stop(limits.stop_seconds).wait())
-        self.party_port, self.public_port = parties.port, public.port
 
 
 def _now() -> datetime:

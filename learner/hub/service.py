@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
-from typing import Any, cast
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
 
-import grpc
-
-from dprelease.certificates import Identity
-from dprelease.errors import InvalidInput, PeerUnavailable
+from dprelease.errors import InvalidInput
 from dprelease.wire.boundary import caller
-from dprelease.wire.chunks import read_chunks
-from dprelease.wire.interrupt import Interruptible
-from dprelease.wire.progress import ProgressDeadline
-from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
+from dprelease.wire.call import Call
+from dprelease.wire.chunks import stream_chunks
+from dprelease.wire.limits import Streams
+from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
 from learner.hub.intake import Intake
 from learner.hub.revocation import Revocations
 from learner.hub.shelf import Line, Shelf
-
-Context = grpc.ServicerContext
+from learner.hub.turn import Upload
 
 
 class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
@@ -29,60 +25,72 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
     Args:
         intake: the door.
         revocations: whom the hub no longer listens to.
-        stall_seconds: longest stand-still of an upload.
     """
 
-    def __init__(self, intake: Intake, revocations: Revocations, stall_seconds: float) -> None:
+    def __init__(self, intake: Intake, revocations: Revocations) -> None:
         self._intake = intake
         self._revocations = revocations
-        self._stall_seconds = stall_seconds
 
     def OpenBlock(self, request: intake_pb2.OpenBlockRequest, context: Any) -> intake_pb2.OpenBlockResponse:  # noqa: N802
         """Announce a block."""
         identity = caller(context, "party")
         self._revocations.look()
         self._revocations.check(identity)
-        certificate = cast(bytes, context.auth_context()["x509_pem_cert"][0]).decode()
-        return intake_pb2.OpenBlockResponse(offset=self._intake.open_block(identity, certificate, request.sealed))
+        return intake_pb2.OpenBlockResponse(
+            offset=self._intake.open_block(identity, context.certificate.decode(), request.sealed)
+        )
 
-    def SendBlock(self, request_iterator: Any, context: Any) -> intake_pb2.SendBlockResponse:  # noqa: N802
+    async def SendBlock(self, request_iterator: Any, context: Any) -> intake_pb2.SendBlockResponse:  # noqa: N802
         """Receive a block."""
         identity = caller(context, "party")
-        requests: Interruptible[intake_pb2.SendBlockRequest] = Interruptible(request_iterator)
-        with requests, watched(identity, requests, self._revocations, self._stall_seconds) as deadline:
-            first = next(requests, None)
-            if first is None or len(first.spec_digest) != 32:
+
+        def begin(first: intake_pb2.SendBlockRequest) -> Upload:
+            if len(first.spec_digest) != 32:
                 raise InvalidInput("the first message of an upload names the release by its digest")
+            return self._intake.begin(identity, first.spec_digest.hex())
 
-            def chunks() -> Iterator[release_pb2.Chunk]:
-                for request in chain([first], requests):
-                    deadline.moved()
-                    if request.spec_digest not in (b"", first.spec_digest):
-                        raise InvalidInput("one upload carries one block")
-                    yield request.chunk
-
-            digest = self._intake.receive(identity, first.spec_digest.hex(), chunks())
+        with self._revocations.during(identity, context.end):
+            digest = await receive(context, request_iterator, begin, ("spec_digest",))
         return intake_pb2.SendBlockResponse(digest=bytes.fromhex(digest))
 
 
-@contextmanager
-def watched(
-    identity: Identity, requests: Interruptible[Any], revocations: Revocations, stall_seconds: float
-) -> Iterator[ProgressDeadline]:
-    """An upload that ends, with the reason for an answer, when it stands still or its key is revoked.
+async def receive(
+    call: Call, requests: AsyncIterator[Any], begin: Callable[[Any], Upload], names: tuple[str, ...]
+) -> str:
+    """Take in an upload: one chunk is hashed and written while the next one comes.
 
     Args:
-        identity: who uploads.
-        requests: its messages.
-        revocations: whom the hub no longer listens to.
-        stall_seconds: longest stand-still.
+        call: the upload's call.
+        requests: its messages, each with a chunk.
+        begin: from the first message to the upload.
+        names: fields that say what is uploaded; what the first message says holds for all.
+
+    Returns:
+        SHA-256 of the whole.
+
+    Raises:
+        InvalidInput: there is no message, or a later one names something else than the first.
     """
-    stalled = PeerUnavailable(f"an upload of {identity.name} stood still for {stall_seconds:g} s")
-    with (
-        revocations.during(identity, requests.interrupt),
-        ProgressDeadline(lambda: requests.interrupt(stalled), stall_seconds) as deadline,
-    ):
-        yield deadline
+    first: Any = None
+    upload: Upload | None = None
+    under_way: asyncio.Future[None] | None = None
+    try:
+        async for request in requests:
+            if upload is None:
+                first = request
+                upload = await call.work(begin, first)
+            elif any(getattr(request, name) not in (b"", getattr(first, name)) for name in names):
+                raise InvalidInput("one upload carries one block or parcel")
+            if under_way is not None:
+                await under_way
+            under_way = call.start(upload.take, request.chunk)
+        if upload is None or under_way is None:
+            raise InvalidInput("an upload has at least one message")
+        await under_way
+    finally:
+        if under_way is not None:
+            under_way.cancel()
+    return await call.work(upload.finish)
 
 
 class PublicServicer(public_pb2_grpc.PublicServiceServicer):
@@ -90,12 +98,12 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
 
     Args:
         shelf: published releases.
-        stall_seconds: longest stand-still of a download.
+        streams: downloads that are under way.
     """
 
-    def __init__(self, shelf: Shelf, stall_seconds: float) -> None:
+    def __init__(self, shelf: Shelf, streams: Streams) -> None:
         self._shelf = shelf
-        self._stall_seconds = stall_seconds
+        self._streams = streams
 
     def ListPublished(  # noqa: N802
         self, request: public_pb2.ListPublishedRequest, context: Any
@@ -109,15 +117,14 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         data, signature = self._shelf.signed_manifest(request.spec_digest)
         return public_pb2.GetManifestResponse(manifest=data, signature=signature)
 
-    def DownloadBlock(  # noqa: N802
+    async def DownloadBlock(  # noqa: N802
         self, request: public_pb2.DownloadBlockRequest, context: Any
-    ) -> Iterator[public_pb2.DownloadBlockResponse]:
+    ) -> AsyncIterator[public_pb2.DownloadBlockResponse]:
         """Stream a block."""
-        path = self._shelf.block(request.spec_digest, request.party, request.offset)
-        with ProgressDeadline(context.cancel, self._stall_seconds) as deadline:
-            for chunk in read_chunks(path, request.offset):
+        path = await context.work(self._shelf.block, request.spec_digest, request.party, request.offset)
+        async with aclosing(stream_chunks(context, path, request.offset, self._streams.__len__)) as chunks:
+            async for chunk in chunks:
                 yield public_pb2.DownloadBlockResponse(chunk=chunk)
-                deadline.moved()
 
 
 def _line_to_proto(line: Line) -> public_pb2.PublishedRelease:

@@ -1,9 +1,12 @@
-"""Uploads of one thing, by a party that may begin again at any time: the newest upload writes, all older ones are refused."""
+"""Uploads of one thing, by a party that may begin again at any time: the newest upload writes, all older ones are refused.
+
+Each chunk is hashed and written as it comes, so that little is left to do when the last one is here.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Iterable
 from typing import Protocol
 
 from dprelease.errors import Conflict
@@ -11,7 +14,7 @@ from dprelease.wire.chunks import check_chunk
 from dprelease.wire.v1 import release_pb2
 
 
-class Target(Protocol):
+class Sink(Protocol):
     """Where the bytes of an upload go."""
 
     @property
@@ -24,8 +27,15 @@ class Target(Protocol):
     def put(self, offset: int, data: bytes) -> None:
         """Write bytes at an offset up to which they are held."""
 
-    def finish(self) -> None:
-        """Verify the whole; called once all chunks came, as often as they come."""
+    def finish(self, sha256: str | None) -> str:
+        """Verify the whole; called once all chunks came, as often as they come.
+
+        Args:
+            sha256: digest of the bytes as they came; None where they have to be read.
+
+        Returns:
+            Digest of the whole.
+        """
 
 
 class Turn:
@@ -39,33 +49,62 @@ class Turn:
         self.lock = threading.Lock()
         self._newest = 0
 
-    def receive(self, chunks: Iterable[release_pb2.Chunk], target: Target) -> None:
-        """Take in chunks, from any offset up to which the target is held, to its end.
+    def begin(self, sink: Sink) -> Upload:
+        """An upload that takes over from all before it."""
+        with self.lock:
+            self._newest += 1
+            return Upload(self, self._newest, sink)
 
-        Args:
-            chunks: in order; the first says where it starts.
-            target: where they go.
+    def check(self, number: int) -> None:
+        """Refuse an upload that is not the newest.
+
+        Raises:
+            Conflict: it is not.
+        """
+        if self._newest != number:
+            raise Conflict("a newer upload of the same bytes has taken over")
+
+
+class Upload:
+    """An upload that is under way, from any offset up to which its sink is held, to the sink's end.
+
+    Args:
+        turn: of all uploads of the same thing.
+        number: of this one.
+        sink: where its bytes go.
+    """
+
+    def __init__(self, turn: Turn, number: int, sink: Sink) -> None:
+        self._turn, self._number, self._sink = turn, number, sink
+        self._position: int | None = None
+        self._hash: hashlib._Hash | None = None
+
+    def take(self, chunk: release_pb2.Chunk) -> None:
+        """Check and write the next chunk; the first says where the upload starts.
 
         Raises:
             Conflict: a newer upload has taken over.
-            IntegrityError: a chunk is wrong, or the target says that the whole is.
+            IntegrityError: the chunk is not the next one, or is damaged.
         """
-        with self.lock:
-            self._newest += 1
-            mine = self._newest
-        position: int | None = None
-        for chunk in chunks:
-            with self.lock:
-                self._check(mine)
-                if position is None:
-                    position = min(chunk.offset, target.held())
-                data = check_chunk(chunk, position, target.size)
-                target.put(position, data)
-                position += len(data)
-        with self.lock:
-            self._check(mine)
-            target.finish()
+        with self._turn.lock:
+            self._turn.check(self._number)
+            if self._position is None:
+                self._position = min(chunk.offset, self._sink.held())
+                self._hash = None if self._position else hashlib.sha256()
+            data = check_chunk(chunk, self._position, self._sink.size)
+            if self._hash is not None:
+                self._hash.update(data)
+            self._sink.put(self._position, data)
+            self._position += len(data)
 
-    def _check(self, mine: int) -> None:
-        if self._newest != mine:
-            raise Conflict("a newer upload of the same bytes has taken over")
+    def finish(self) -> str:
+        """Verify the whole, after its last chunk; its SHA-256.
+
+        Raises:
+            Conflict: a newer upload has taken over.
+            IntegrityError: bytes are missing, or the whole is not what was announced.
+        """
+        with self._turn.lock:
+            self._turn.check(self._number)
+            whole = self._hash is not None and self._position == self._sink.size
+            return self._sink.finish(self._hash.hexdigest() if self._hash is not None and whole else None)

@@ -165,17 +165,19 @@ def test_the_coordinator_renews_its_own_certificate_at_the_start_even_an_expired
 
 
 def test_the_coordinator_renews_its_own_certificate_while_it_runs(world: World) -> None:
+    world.join("north")
     world.stop()
+    old, age = own(world, SERVER_DAYS - 30), timedelta(days=SERVER_DAYS - 30)
     world.settings = world.settings.model_copy(update={"tick_seconds": 0.02})
+    world.clock.now -= age
     world.start()
-    before = shown(world)
-    north = world.join("north")
+    assert shown(world) == old
+    north = world.as_party("north")
     assert listed(north) == []
-    world.clock.now += timedelta(days=SERVER_DAYS - 30)
-    until(lambda: shown(world) != before)
+    world.clock.now += age
+    until(lambda: shown(world) != old)
     assert shown(world) == world.settings.certificate.read_text()
-    world.clock.now -= timedelta(days=SERVER_DAYS - 30)
-    assert listed(north) == []  # on a connection from before
+    assert listed(north) == []  # over a channel from before
 
 
 def test_a_certificate_of_another_authority_is_not_renewed(world: World) -> None:

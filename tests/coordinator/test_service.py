@@ -304,10 +304,10 @@ def test_a_client_that_trusts_another_root_does_not_speak_to_us(world: World) ->
 
 def test_enrolment_is_not_served_to_members_nor_coordination_to_strangers(world: World) -> None:
     world.join("north")
-    with pytest.raises(VersionMismatch, match="does not know this call"):
+    with pytest.raises(VersionMismatch, match="protocol versions do not match"):
         ask(EnrolmentServiceStub(world.channel(world.credentials("north"))).Enrol, EnrolRequest())
     stranger = CoordinationServiceStub(world.channel(Credentials(world.root), enrolment_port=True))
-    with pytest.raises(VersionMismatch, match="does not know this call"):
+    with pytest.raises(VersionMismatch, match="protocol versions do not match"):
         ask(stranger.ListReleases, pb.ListReleasesRequest())
 
 

@@ -87,7 +87,7 @@ def coordinator(world: World) -> Iterator[FakeCoordinator]:
     listener = fake.serve(world.credentials(world.coordinator))
     fake.address = f"localhost:{listener.port}"
     yield fake
-    listener.server.stop(None).wait()
+    listener.stop()
 
 
 @pytest.fixture

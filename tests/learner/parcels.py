@@ -155,7 +155,10 @@ class Office:
 
     def send(self, parcel: Parcel, chunks: Iterable[release_pb2.Chunk], by: str = "") -> str:
         header = parcel.header
-        return self.relay.receive(self.caller(by or header.sender), header.spec, header.digest(), chunks)
+        upload = self.relay.begin(self.caller(by or header.sender), header.spec, header.digest())
+        for chunk in chunks:
+            upload.take(chunk)
+        return upload.finish()
 
     def bring(self, *parcels: Parcel) -> None:
         """Open and send."""

@@ -37,7 +37,6 @@ from dprelease.wire.v1 import (
 )
 from learner.hub.identity import read_signer
 from learner.hub.server import Hub
-from learner.hub.service import PublicServicer
 from tests.learner.world import (
     PARTIES,
     PATIENCE_SECONDS,
@@ -298,25 +297,6 @@ def test_an_upload_that_stands_still_is_cut_and_does_not_keep_others_out(
     assert party.upload() == sealed.identities["north"].sha256
 
 
-def test_a_download_that_stands_still_is_cut(tmp_path: Path) -> None:
-    class Shelf:
-        def block(self, *_: Any) -> Path:
-            file = tmp_path / "block"
-            file.write_bytes(bytes(3 << 20))
-            return file
-
-    class Context:
-        cancelled = threading.Event()
-
-        def cancel(self) -> None:
-            self.cancelled.set()
-
-    context = Context()
-    download = PublicServicer(Shelf(), stall_seconds=0.05).DownloadBlock(public_pb2.DownloadBlockRequest(), context)  # type: ignore[arg-type]
-    assert len(next(download).chunk.data) == 1 << 20
-    assert context.cancelled.wait(PATIENCE_SECONDS)  # nobody takes the second chunk
-
-
 def test_the_public_lists_newest_first_in_pages(
     publish: Callable[..., tuple[Hub, Public]], world: World, sealed: Sealed
 ) -> None:
@@ -437,7 +417,7 @@ def test_the_hub_never_shows_its_calls_to_a_coordinator_of_another_consortium(
             Party(dial(hub.party_port, world.parties["north"]), sealed, "north").open()
         assert false.attempts == []
     finally:
-        listener.server.stop(None).wait()
+        listener.stop()
 
 
 def test_the_fake_coordinator_serves_hubs_only(coordinator: FakeCoordinator, world: World) -> None:

@@ -42,7 +42,10 @@ class Door:
         )
 
     def send(self, chunks: Iterable[release_pb2.Chunk], party: str = "north") -> str:
-        return self.intake.receive(self.caller(party), self.sealed.digest, chunks)
+        upload = self.intake.begin(self.caller(party), self.sealed.digest)
+        for piece in chunks:
+            upload.take(piece)
+        return upload.finish()
 
     def caller(self, party: str) -> Identity:
         return self.world.parties[party].identity
@@ -300,7 +303,7 @@ def test_only_with_the_key_that_the_spec_names(door: Door) -> None:
         door.open("north", member=other_key)
     door.open("north")
     with pytest.raises(AccessDenied):
-        door.intake.receive(other_key.identity, door.sealed.digest, pieces(door.sealed.blocks["north"]))
+        door.intake.begin(other_key.identity, door.sealed.digest)
     assert door.storage.held(door.sealed.digest, "north") == 0
 
 
@@ -310,7 +313,7 @@ def test_a_party_outside_the_release_may_not_send(door: Door) -> None:
     with pytest.raises(AccessDenied):
         door.open("north", member=stranger, sealed=identity.to_bytes())
     with pytest.raises(AccessDenied):
-        door.intake.receive(stranger.identity, door.sealed.digest, [])
+        door.intake.begin(stranger.identity, door.sealed.digest)
 
 
 def test_a_wrong_signature_size_or_certificate_is_refused(door: Door) -> None:

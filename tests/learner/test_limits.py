@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from dprelease.errors import TooManyRequests
 from dprelease.manifest import BlockEntry
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.chunks import read_chunks
+from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
 from learner.hub.server import Hub
@@ -102,12 +103,14 @@ def test_one_client_with_every_stream_open_does_not_starve_another(
     storage.close()
     go_on = threading.Event()
 
-    def slowly(path: Path, offset: int) -> Iterator[release_pb2.Chunk]:
-        yield from read_chunks(path, offset)
+    async def slowly(call: Any, path: Path, offset: int, streams: Any) -> AsyncGenerator[release_pb2.Chunk, None]:
+        async with aclosing(stream_chunks(call, path, offset, streams)) as chunks:
+            async for chunk in chunks:
+                yield chunk
         if offset == 0:  # the greedy client's; it takes no more than its first chunk, whatever buffers lie between
-            go_on.wait(PATIENCE_SECONDS)
+            await asyncio.to_thread(go_on.wait, PATIENCE_SECONDS)
 
-    monkeypatch.setattr("learner.hub.service.read_chunks", slowly)
+    monkeypatch.setattr("learner.hub.service.stream_chunks", slowly)
     hub = start_hub(limits={"stop_seconds": 0.0, "public_workers": 8, "streams_per_peer": 3})
     with ExitStack() as opened:
         opened.callback(go_on.set)

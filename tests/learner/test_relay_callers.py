@@ -99,13 +99,13 @@ def test_an_unknown_or_malformed_release_is_refused(office: Office, make: Hospit
         with pytest.raises(error):
             office.relay.listed(north, digest, 0)
         with pytest.raises(error):
-            office.relay.receive(north, digest, "0" * 64, [])
+            office.relay.begin(north, digest, "0" * 64)
         with pytest.raises(error):
             office.relay.body(north, digest, "0" * 64, 0)
     with pytest.raises(NotFound):
         office.relay.body(north, office.sealed.digest, "../../record", 0)
     with pytest.raises(Conflict, match="open the parcel"):
-        office.relay.receive(north, office.sealed.digest, "../../record", [])
+        office.relay.begin(north, office.sealed.digest, "../../record")
 
 
 def test_whoever_enters_a_session_is_looked_up(office: Office, make: Hospitals) -> None:

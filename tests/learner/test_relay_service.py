@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,7 @@ from dprelease.moments.parcels import Parcel
 from dprelease.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import CHUNK_BYTES
+from dprelease.wire.limits import Streams
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
 from learner.hub.publish import Signer
 from learner.hub.relay_service import RelayServicer
@@ -315,18 +319,20 @@ def test_nobody_enters_a_session_while_it_is_unknown_who_is_revoked(
     bring(callers, make, make.offer("north"))
 
 
-class Cancelled:
-    """A call of the north's that notes when it is cancelled."""
+class NorthsCall:
+    """A call of the north's that notes why it is ended."""
 
     def __init__(self, world: World) -> None:
-        self.happened = threading.Event()
-        self._certificate = world.parties["north"].certificate.encode()
+        self.reasons: list[Exception] = []
+        self.certificate = world.parties["north"].certificate.encode()
+        self.end = self.reasons.append
+        self._workers = ThreadPoolExecutor(1)
 
-    def cancel(self) -> None:
-        self.happened.set()
+    def start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._workers, function, *args)
 
-    def auth_context(self) -> dict[str, list[bytes]]:
-        return {"x509_pem_cert": [self._certificate]}
+    async def work(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await self.start(function, *args)
 
 
 class LongBody:
@@ -340,30 +346,25 @@ class LongBody:
         return self._file
 
 
-def test_a_download_that_stands_still_is_cut(tmp_path: Path, world: World) -> None:
-    revocations = Revocations(frozenset, lambda: datetime.now(UTC), lambda: None)
-    context = Cancelled(world)
-    servicer = RelayServicer(LongBody(tmp_path), revocations, stall_seconds=0.05)  # type: ignore[arg-type]
-    download = servicer.FetchParcel(relay_pb2.FetchParcelRequest(), context)
-    assert len(next(download).chunk.data) == CHUNK_BYTES
-    assert context.happened.wait(PATIENCE_SECONDS)  # nobody takes the second chunk
-
-
 def test_a_download_of_a_revoked_party_is_cut(tmp_path: Path, world: World) -> None:
     revoked: set[str] = set()
     revocations = Revocations(lambda: frozenset(revoked), lambda: datetime.now(UTC), lambda: None)
-    context = Cancelled(world)
-    servicer = RelayServicer(LongBody(tmp_path), revocations, stall_seconds=PATIENCE_SECONDS)  # type: ignore[arg-type]
-    download = servicer.FetchParcel(relay_pb2.FetchParcelRequest(), context)
-    next(download)
-    revocations.look()
-    assert not context.happened.is_set()
-    revoked.add(world.parties["north"].identity.fingerprint)
-    revocations.look()
-    assert context.happened.is_set()
-    download.close()
-    with pytest.raises(AccessDenied):
-        next(servicer.FetchParcel(relay_pb2.FetchParcelRequest(), context))
+    call = NorthsCall(world)
+    servicer = RelayServicer(LongBody(tmp_path), revocations, Streams(1, 1))  # type: ignore[arg-type]
+
+    async def download() -> None:
+        async with aclosing(servicer.FetchParcel(relay_pb2.FetchParcelRequest(), call)) as answers:
+            assert len((await anext(answers)).chunk.data) == CHUNK_BYTES
+            revocations.look()
+            assert call.reasons == []
+            revoked.add(world.parties["north"].identity.fingerprint)
+            revocations.look()
+            (reason,) = call.reasons
+            assert isinstance(reason, AccessDenied)
+        with pytest.raises(AccessDenied):
+            await anext(servicer.FetchParcel(relay_pb2.FetchParcelRequest(), call))
+
+    asyncio.run(download())
 
 
 def test_a_release_that_ends_without_any_block_is_dropped(

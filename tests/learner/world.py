@@ -27,7 +27,8 @@ from dprelease.release_folder import ReleaseFolder
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
-from dprelease.wire.transport import Credentials, Listener, listen
+from dprelease.wire.listener import Listener, listen
+from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2, release_pb2
 from learner.hub.publish import Signer, prepare
@@ -255,7 +256,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         return pb.ListRevokedResponse(keys=map(bytes.fromhex, self.revoked))
 
     def RenewCertificate(self, request: Any, context: Any) -> Any:
-        self._note(context, "RenewCertificate", b"", context.auth_context()["x509_pem_cert"][0].decode())
+        self._note(context, "RenewCertificate", b"", context.certificate.decode())
         assert self.renews is not None
         return pb.RenewCertificateResponse(certificate=self.renews(request.signing_request))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,12 +89,12 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         held = len(self.partial.setdefault(header.digest(), bytearray()))
         return relay_pb2.OpenParcelResponse(offset=held if self.held is None else self.held)
 
-    def SendParcel(self, requests: Iterator[Any], context: Any) -> relay_pb2.SendParcelResponse:
+    async def SendParcel(self, requests: AsyncIterator[Any], context: Any) -> relay_pb2.SendParcelResponse:
         if self.stalls is not None:
-            self.stalls.wait(60)
+            await asyncio.to_thread(self.stalls.wait, 60)
             raise PeerUnavailable("it stood still too long for anybody to wait")
         parcel: Parcel | None = None
-        for request in requests:
+        async for request in requests:
             if parcel is None:
                 parcel = self.open.get(request.header_digest.hex())
                 if parcel is None or parcel.header.spec != request.spec_digest.hex():
@@ -118,7 +119,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         last = request.after + len(found) if self.last is None else self.last
         return relay_pb2.ListParcelsResponse(parcels=[parcel.to_bytes() for parcel in found], last=last)
 
-    def FetchParcel(self, request: Any, context: Any) -> Iterator[relay_pb2.FetchParcelResponse]:
+    async def FetchParcel(self, request: Any, context: Any) -> AsyncIterator[relay_pb2.FetchParcelResponse]:
         post = self.post(request.spec_digest.hex())
         parcel = post.parcels.get(request.header_digest.hex())
         if parcel is None:

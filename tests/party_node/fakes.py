@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-import grpc
 
 from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
@@ -16,7 +15,7 @@ from dprelease.errors import DpReleaseError, PeerUnavailable, VersionMismatch
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
-from dprelease.wire.transport import Listener, listen
+from dprelease.wire.listener import Listener, listen
 from dprelease.wire.v1 import (
     coordination_pb2,
     coordination_pb2_grpc,
@@ -49,7 +48,7 @@ class Server:
 
     def stop(self) -> None:
         if self._listener is not None:
-            self._listener.server.stop(None).wait()
+            self._listener.stop()
             self._listener = None
 
 
@@ -104,7 +103,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         """Requests of one method."""
         return [data for name, data in self.received if name == method]
 
-    def _note(self, method: str, request: Any, context: grpc.ServicerContext) -> None:
+    def _note(self, method: str, request: Any, context: Any) -> None:
         caller(context, "party")
         self.received.append((method, request.SerializeToString()))
         if method in self.raises:
@@ -115,7 +114,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         return coordination_pb2.ReportCatalogueResponse()
 
     def ListReleases(self, request: Any, context: Any) -> coordination_pb2.ListReleasesResponse:
-        self.shown = context.auth_context()["x509_pem_cert"][0].decode()
+        self.shown = context.certificate.decode()
         self.asked.set()
         self._note("ListReleases", request, context)
         return coordination_pb2.ListReleasesResponse(releases=list(self.records.values()))
@@ -175,12 +174,12 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
             offset=len(self.blocks.setdefault((sealed.spec, sealed.party), bytearray()))
         )
 
-    def SendBlock(self, requests: Iterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
+    async def SendBlock(self, requests: AsyncIterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
         if self.stalls is not None:
-            self.stalls.wait(60)
+            await asyncio.to_thread(self.stalls.wait, 60)
             raise PeerUnavailable("it stood still too long for anybody to wait")
         party, spec = caller(context, "party").name, ""
-        for request in requests:
+        async for request in requests:
             if not spec:
                 spec = request.spec_digest.hex()
                 self.offsets.append(request.chunk.offset)

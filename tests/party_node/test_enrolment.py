@@ -24,8 +24,8 @@ from dprelease.errors import (
 from dprelease.invite import Invite
 from dprelease.signing import new_private_key
 from dprelease.spec import instant
+from dprelease.wire.listener import Listener, listen
 from dprelease.wire.status import exit_code
-from dprelease.wire.transport import Listener, listen
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.cli import main
 from party_node.identity import Identity
@@ -82,7 +82,7 @@ def listener(office: Office, authority: Authority) -> Iterator[Listener]:
         f"{HOST}:0", member.credentials(authority.root), [lambda server: add(office, server)], mutual=False
     )
     yield listener
-    listener.server.stop(None).wait()
+    listener.stop()
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_an_office_that_does_not_know_the_invite(folder: Path, invite: Invite, o
 def test_an_office_that_is_away_leaves_the_invite_unused(
     folder: Path, invite: Invite, listener: Listener, identity: Identity
 ) -> None:
-    listener.server.stop(None).wait()
+    listener.stop()
     result = enrol(folder, invite)
     assert result.exit_code == exit_code(PeerUnavailable(""))
     assert "nothing listens there" in result.stderr

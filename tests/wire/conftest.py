@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-import grpc
 import pytest
 
-from dprelease.wire.transport import Listener, listen
+from dprelease.wire.listener import Listener, listen
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, public_pb2, public_pb2_grpc
 from tests.wire.pki import HOST, Authority, Member
 
@@ -19,7 +18,7 @@ class Desk(coordination_pb2_grpc.CoordinationServiceServicer):
     """Answers Decline by calling `answer`."""
 
     def __init__(self) -> None:
-        self.answer: Callable[[Any, grpc.ServicerContext], None] = lambda request, context: None
+        self.answer: Callable[[Any, Any], None] = lambda request, context: None
 
     def Decline(self, request: Any, context: Any) -> coordination_pb2.DeclineResponse:
         self.answer(request, context)
@@ -32,8 +31,10 @@ class Shelf(public_pb2_grpc.PublicServiceServicer):
     def __init__(self) -> None:
         self.chunks: Callable[[], Iterator[public_pb2.DownloadBlockResponse]] = lambda: iter(())
 
-    def DownloadBlock(self, request: Any, context: Any) -> Iterator[public_pb2.DownloadBlockResponse]:
-        yield from self.chunks()
+    async def DownloadBlock(self, request: Any, context: Any) -> AsyncIterator[public_pb2.DownloadBlockResponse]:
+        chunks = self.chunks()
+        while (chunk := await context.work(next, chunks, None)) is not None:
+            yield chunk
 
 
 @pytest.fixture(scope="session")
@@ -70,4 +71,4 @@ def running(authority: Authority, server: Member, desk: Desk, shelf: Shelf) -> I
     ]
     listener = listen(f"{HOST}:0", server.credentials(authority.root), register, mutual=True)
     yield listener
-    listener.server.stop(None).wait()
+    listener.stop()

@@ -7,8 +7,10 @@ import threading
 import grpc
 import pytest
 
+from dprelease.wire import listener as listener_module
 from dprelease.wire import transport
-from dprelease.wire.transport import Listener, connect
+from dprelease.wire.listener import Listener
+from dprelease.wire.transport import connect
 from tests.wire.pki import HOST, Authority, Member
 from tests.wire.test_transport import decline, serving
 
@@ -21,7 +23,7 @@ def _scaled(options: list[tuple[str, int]], scale: float) -> list[tuple[str, int
 
 
 def test_the_two_sides_match() -> None:
-    client, server = dict(transport._CLIENT_OPTIONS), dict(transport._SERVER_OPTIONS)
+    client, server = dict(transport._CLIENT_OPTIONS), dict(listener_module._SERVER_OPTIONS)
     assert client["grpc.keepalive_time_ms"] > server["grpc.http2.min_ping_interval_without_data_ms"]
     assert client["grpc.keepalive_permit_without_calls"] == server["grpc.keepalive_permit_without_calls"] == 1
     assert client["grpc.http2.max_pings_without_data"] == 0
@@ -50,7 +52,7 @@ def test_an_idle_hour_leaves_the_connection_up(
     monkeypatch: pytest.MonkeyPatch, authority: Authority, party: Member, server: Member
 ) -> None:
     monkeypatch.setattr(transport, "_CLIENT_OPTIONS", _scaled(transport._CLIENT_OPTIONS, SCALE))
-    monkeypatch.setattr(transport, "_SERVER_OPTIONS", _scaled(transport._SERVER_OPTIONS, SCALE))
+    monkeypatch.setattr(listener_module, "_SERVER_OPTIONS", _scaled(listener_module._SERVER_OPTIONS, SCALE))
     with serving(server, authority.root) as listener:
         assert _states(listener, authority, party, 3600 / SCALE) == [grpc.ChannelConnectivity.READY]
         decline(listener.port, party.credentials(authority.root))

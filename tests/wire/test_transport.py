@@ -14,7 +14,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from dprelease.errors import InvalidInput, PeerUnavailable, VersionMismatch
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.transport import Credentials, Listener, check_address, connect, listen
+from dprelease.wire.listener import Listener, listen
+from dprelease.wire.transport import Credentials, check_address, connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc
 from tests.wire.conftest import CoordinationStub, Desk
 from tests.wire.pki import HOST, Authority, Member
@@ -45,7 +46,7 @@ def serving(
     try:
         yield listener
     finally:
-        listener.server.stop(None).wait()
+        listener.stop()
 
 
 def test_both_sides_of_one_consortium_talk(running: Listener, authority: Authority, party: Member) -> None:

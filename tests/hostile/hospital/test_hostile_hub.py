@@ -64,12 +64,11 @@ def breaks_and_forgets(world: World, release: str) -> None:
 
 
 def answers_garbage(world: World, release: str) -> None:
-    def add(server: grpc.Server) -> None:
+    def add(server: Any) -> None:
         garbage = grpc.unary_unary_rpc_method_handler(
-            lambda request, context: request, response_serializer=lambda _: b"\xff" * 40
+            lambda request, context: request, request_deserializer=bytes, response_serializer=lambda _: b"\xff" * 40
         )
-        service = grpc.method_handlers_generic_handler("dprelease.wire.v1.IntakeService", {"OpenBlock": garbage})
-        server.add_generic_rpc_handlers((service,))
+        server.add_registered_method_handlers("dprelease.wire.v1.IntakeService", {"OpenBlock": garbage})
 
     world.shelf.stop()
     world.shelf.add = add

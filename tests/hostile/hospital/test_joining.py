@@ -13,7 +13,7 @@ from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, Unau
 from dprelease.invite import Invite
 from dprelease.signing import new_private_key
 from dprelease.spec import instant
-from dprelease.wire.transport import listen
+from dprelease.wire.listener import listen
 from dprelease.wire.v1 import enrolment_pb2_grpc
 from party_node.cli import main
 from tests.hostile.faults import Fault, Kind, each
@@ -44,7 +44,7 @@ def invite(office: Office, authority: Authority) -> Iterator[Invite]:
         cap_mu2="1/10",
         expires=instant(datetime.now(UTC) + timedelta(hours=1)),
     )
-    listener.server.stop(None).wait()
+    listener.stop()
 
 
 def other(**fields: object) -> Act:

@@ -1,0 +1,154 @@
+"""From a call's bytes to a method's answer: version, limits, message, handler, status. One way for every kind of call.
+
+gRPC's own kinds of handler read a message before anybody may refuse it, and answer garbage without our error details.
+So every method is registered as a stream of bytes in both directions, which is the same on the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import aclosing
+from typing import Any
+from weakref import WeakValueDictionary
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
+from dprelease.errors import VersionMismatch
+from dprelease.wire.boundary import OUR_METHODS, check_version
+from dprelease.wire.call import Call, Pace
+from dprelease.wire.limits import Limiter
+from dprelease.wire.refusals import PERIOD_SECONDS, Refusals
+from dprelease.wire.status import to_wire
+
+UNKNOWN = "a method that is not here"
+
+
+class Methods(dict[str, Any]):
+    """Full name to handler, filled by the functions that protoc made for adding a servicer to a server."""
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[Any]) -> None:
+        """For older callers; the same methods come through the other function."""
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        """Take a service's methods."""
+        self.update({f"/{service}/{name}": handler for name, handler in handlers.items()})
+
+    def add_health(self, probe: Callable[[], bool]) -> None:
+        """The standard health check, which asks the role each time, so that it can say no. There is no Watch."""
+        health_pb2_grpc.add_HealthServicer_to_server(_Health(probe), self)
+        del self["/grpc.health.v1.Health/Watch"]
+
+    def add_reflection(self, names: Sequence[str]) -> None:
+        """gRPC reflection of these services."""
+        everything = [*names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+        servicer = reflection.aio.ReflectionServicer(everything)  # type: ignore[attr-defined] # it is in __all__
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, self)
+
+
+class _Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # has no types
+    def __init__(self, probe: Callable[[], bool]) -> None:
+        self._probe = probe
+
+    def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
+        serving = health_pb2.HealthCheckResponse
+        return serving(status=serving.SERVING if self._probe() else serving.NOT_SERVING)
+
+
+class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic at run time
+    """All methods of a listener.
+
+    Args:
+        methods: full name to handler.
+        workers: threads for plain functions and for work of the others that blocks.
+        threads: how many there are; one peer may hold a quarter of them, and waits for its turn beyond that.
+        limiter: how much one peer may ask for; None does not limit.
+        pace: how slow a caller may be.
+    """
+
+    def __init__(self, methods: Methods, workers: Executor, threads: int, limiter: Limiter | None, pace: Pace) -> None:
+        self._workers = workers
+        self._share = max(1, threads // 4)
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._limiter = limiter
+        self._pace = pace
+        self._refusals = Refusals()
+        self._methods = {name: self._entry(name, handler) for name, handler in methods.items()}
+        self._unknown = self._entry(UNKNOWN, None)
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        """The entry of a method."""
+        return self._methods.get(details.method, self._unknown)
+
+    async def tell_refusals(self) -> None:
+        """Tell now and then how many calls were refused, until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            self._refusals.tell()
+
+    def _entry(self, method: str, handler: Any) -> Any:
+        async def enter(_messages: Any, context: Any) -> None:
+            call = Call(context, method, self._workers, self._pace)
+            try:
+                await self._answer(call, handler, context)
+            except asyncio.CancelledError:
+                if call.reason is None:  # the caller went away, or the server stops
+                    raise
+                await self._refuse(call, call.reason, context)
+            except Exception as error:
+                await self._refuse(call, error, context)
+
+        return grpc.stream_stream_rpc_method_handler(enter)
+
+    async def _refuse(self, call: Call, error: BaseException, context: Any) -> None:
+        self._refusals.note(call.method, call.peer, error)
+        status = to_wire(error)
+        await context.abort(status.code, status.details, status.trailing_metadata)
+
+    async def _answer(self, call: Call, handler: Any, context: Any) -> None:
+        if handler is None:
+            raise VersionMismatch("the caller asks for a method that is not here")
+        if call.method.startswith(OUR_METHODS):
+            check_version(context.invocation_metadata())
+        streams = handler.request_streaming or handler.response_streaming
+        self._admit(call, context, streams=streams)
+        if handler.response_streaming:
+            # Before the first message, so that a caller who never takes it can still be told why the call ends.
+            await context.send_initial_metadata(())
+        read, written = handler.request_deserializer, handler.response_serializer
+        if handler.request_streaming and handler.response_streaming:
+            await self._send_all(call, handler.stream_stream(call.messages(read), call), written)
+        elif handler.request_streaming:
+            await call.send(written(await handler.stream_unary(call.messages(read), call)))
+        elif handler.response_streaming:
+            await self._send_all(call, handler.unary_stream(await call.first(read), call), written)
+        else:
+            await call.send(written(await self._short(call, handler.unary_unary, await call.first(read))))
+
+    async def _send_all(self, call: Call, answers: AsyncGenerator[Any, None], written: Callable[[Any], bytes]) -> None:
+        async with aclosing(answers):
+            async for answer in answers:
+                await call.send(written(answer))
+
+    def _admit(self, call: Call, context: Any, *, streams: bool) -> None:
+        if self._limiter is None:
+            return
+        if not call.method.startswith(OUR_METHODS):
+            self._limiter.admit_check(call.peer)
+            return
+        self._limiter.admit(call.peer)
+        if streams:
+            # Counted until gRPC has let go of the call, not only until its handler has ended.
+            over = self._limiter.streams.begin(call.peer)
+            context.add_done_callback(lambda _: over())
+
+    async def _short(self, call: Call, function: Callable[..., Any], request: Any) -> Any:
+        if inspect.iscoroutinefunction(function):
+            return await function(request, call)
+        turn = self._turns.setdefault(call.peer, asyncio.Semaphore(self._share))
+        async with turn:
+            return await call.work(function, request, call)

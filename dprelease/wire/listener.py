@@ -1,0 +1,182 @@
+"""Servers: TLS always, no thread held by whoever is silent, a renewed certificate without a shared handshaker.
+
+Listeners are separate for mutual TLS, enrolment and the public, because a listener that does not require a client
+certificate never sees one. docs/faults.md says what they hold against.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from dprelease.errors import InvalidInput
+from dprelease.wire.call import USUAL_PACE, Pace
+from dprelease.wire.dispatch import Dispatch, Methods
+from dprelease.wire.limits import Limiter
+from dprelease.wire.loop import event_loop, run
+from dprelease.wire.transport import KEEPALIVE_SECONDS, Credentials, check_address
+
+DRAIN_SECONDS = 3600.0
+"""How long calls may go on under a certificate that was renewed meanwhile; it is still valid for a third of its life."""
+
+_SERVER_OPTIONS = [
+    # A server that allowed fewer pings than its clients send would answer them with GOAWAY too_many_pings.
+    ("grpc.keepalive_time_ms", 2 * KEEPALIVE_SECONDS * 1000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_SECONDS * 1000 // 2),
+    ("grpc.max_concurrent_streams", 128),
+    ("grpc.server_handshake_timeout_ms", 20_000),
+    ("grpc.so_reuseport", 1),  # a renewed certificate's server begins before the old one ends
+]
+# Whoever has no certificate is cut off after a while: nothing else frees what a caller that reads nothing holds.
+_PUBLIC_OPTIONS = [("grpc.max_connection_age_ms", 600_000), ("grpc.max_connection_age_grace_ms", 600_000)]
+
+
+class Listener:
+    """A running server; make one with `listen`.
+
+    Attributes:
+        port: the port it listens on.
+    """
+
+    port: int
+
+    def __init__(self, address: str, dispatch: Dispatch, workers: ThreadPoolExecutor, *, mutual: bool) -> None:
+        self._host = address.rpartition(":")[0]
+        self.port = int(address.rpartition(":")[2])
+        self._dispatch = dispatch
+        self._workers = workers
+        self._mutual = mutual
+        self._server: grpc.aio.Server | None = None
+        self._draining: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self._telling = asyncio.run_coroutine_threadsafe(dispatch.tell_refusals(), event_loop())
+
+    def present(self, credentials: Credentials) -> None:
+        """Show a certificate from now on; calls that are under way go on under the one before.
+
+        A server of its own begins for it, and the one before takes no new connections. gRPC could swap the certificate
+        of a running server, but not while connections are being made: that corrupts its memory.
+
+        Raises:
+            InvalidInput: certificate or key is missing or unreadable, or the address cannot be listened on.
+        """
+        if credentials.key is None or credentials.certificate is None:
+            raise InvalidInput("a server needs a certificate and its key")
+        credentials.check()
+        pair, root = [(credentials.key, credentials.certificate)], credentials.root if self._mutual else None
+        run(self._present(grpc.ssl_server_credentials(pair, root, require_client_auth=self._mutual)))
+
+    def stop(self, grace: float | None = None) -> None:
+        """Take no more calls; end those under way after a grace in seconds, and return when all have ended."""
+        self._telling.cancel()
+        run(self._stop(grace))
+        self._workers.shutdown(wait=False)
+
+    async def _present(self, tls: grpc.ServerCredentials) -> None:
+        if self._stopped:
+            return
+        options = _SERVER_OPTIONS if self._mutual else [*_SERVER_OPTIONS, *_PUBLIC_OPTIONS]
+        server = grpc.aio.server(options=options)
+        server.add_generic_rpc_handlers((self._dispatch,))
+        address = f"{self._host}:{self.port}"
+        try:
+            self.port = server.add_secure_port(address, tls)
+        except RuntimeError as error:
+            raise InvalidInput(
+                f"cannot listen on {address}: is the port taken, or the certificate unreadable?"
+            ) from error
+        await server.start()
+        before, self._server = self._server, server
+        if before is not None:
+            drain = asyncio.create_task(before.stop(DRAIN_SECONDS))
+            self._draining.add(drain)
+            drain.add_done_callback(self._draining.discard)
+
+    async def _stop(self, grace: float | None) -> None:
+        self._stopped = True
+        if self._server is not None:
+            await self._server.stop(grace)
+        for drain in tuple(self._draining):
+            drain.cancel()
+
+
+def listen(
+    address: str,
+    credentials: Credentials,
+    register: Sequence[Callable[[Any], None]],
+    *,
+    mutual: bool,
+    names: Sequence[str] = (),
+    probe: Callable[[], bool] = lambda: True,
+    reflect: bool = False,
+    workers: int = 16,
+    limiter: Limiter | None = None,
+    pace: Pace = USUAL_PACE,
+) -> Listener:
+    """Start a server.
+
+    Args:
+        address: host:port to listen on; port 0 takes any free one.
+        credentials: our certificate and key, and the root that callers must chain to.
+        register: functions that add servicers to the server. A method that is a plain function runs on a thread, once
+            its message is here; one that carries a stream is a coroutine or an asynchronous generator.
+        mutual: require a client certificate.
+        names: full names of the services, for reflection.
+        probe: whether the role is able to serve.
+        reflect: offer gRPC reflection.
+        workers: threads; none is held by a caller that is waited for.
+        limiter: how much one peer may ask for; None does not limit.
+        pace: how slow a caller may be.
+
+    Raises:
+        InvalidInput: the address is malformed or cannot be listened on, or the certificate cannot be used.
+    """
+    check_address(address)
+    _check_free(address)
+    _allow_many_connections()
+    methods = Methods()
+    for add in register:
+        add(methods)
+    methods.add_health(probe)
+    if reflect:
+        methods.add_reflection(names)
+    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="worker")
+    listener = Listener(address, Dispatch(methods, pool, workers, limiter, pace), pool, mutual=mutual)
+    try:
+        listener.present(credentials)
+    except Exception:
+        listener.stop()
+        raise
+    return listener
+
+
+def _check_free(address: str) -> None:
+    """Refuse a port that somebody listens on: with SO_REUSEPORT the kernel would share it out between both."""
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, place in found:
+            with socket.socket(family, kind, protocol) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                trial.bind(place)
+                trial.listen(1)
+    except OSError as error:
+        raise InvalidInput(f"cannot listen on {address}: is the port taken? ({error.strerror})") from error
+
+
+def _allow_many_connections() -> None:
+    """Raise the number of files that this process may open to what the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
