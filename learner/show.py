@@ -15,9 +15,9 @@ from dprelease.release import Floats, Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
 from dprelease.wire.console import plain as one_line
-from learner.catalogue import Listed
 from learner.describe import Description
 from learner.library import Opened
+from learner.listing import Listed
 from learner.spending import Account
 from learner.trust import Trusted
 

@@ -18,7 +18,8 @@ from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
 from learner.hub.intake import Intake
 from learner.hub.revocation import Revocations
-from learner.hub.shelf import Line, Shelf
+from learner.hub.shelf import Shelf
+from learner.listing import Listed
 
 Context = grpc.ServicerContext
 
@@ -120,13 +121,12 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
                 deadline.moved()
 
 
-def _line_to_proto(line: Line) -> public_pb2.PublishedRelease:
-    spec = line.manifest.spec
+def _line_to_proto(line: Listed) -> public_pb2.PublishedRelease:
     return public_pb2.PublishedRelease(
         spec_digest=bytes.fromhex(line.digest),
-        title=spec.title,
-        published=line.manifest.published,
-        rows=spec.rows,
-        columns=len(spec.released),
+        title=line.title,
+        published=line.published,
+        rows=line.rows,
+        columns=line.columns,
         size=line.size,
     )
