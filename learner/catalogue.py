@@ -8,7 +8,7 @@ from typing import Self
 
 import grpc
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
@@ -36,7 +36,13 @@ class PublicHub:
     @classmethod
     @contextmanager
     def dial(cls, consortium: Trusted) -> Iterator[Self]:
-        """A connection to the consortium's hub, whose certificate must chain to the pinned root."""
+        """A connection to the consortium's hub, whose certificate must chain to the pinned root.
+
+        Raises:
+            InvalidInput: its address is not known.
+        """
+        if consortium.hub is None:
+            raise InvalidInput(f"no hub of {consortium.name} is known; add it with learner trust add --hub HOST:PORT")
         with connect(consortium.hub, Credentials(consortium.root.encode())) as channel:
             yield cls(channel)
 

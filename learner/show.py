@@ -48,9 +48,10 @@ def plain(text: str) -> str:
 
 def trusted(consortia: Iterable[Trusted]) -> None:
     """Trusted consortia."""
-    shown = Table("consortium", "hub", "root SHA-256")
+    shown = Table("consortium", "hub", "mirrors", "root SHA-256")
     for each in consortia:
-        shown.add_row(plain(each.name), plain(each.hub), each.fingerprint)
+        mirrors = "\n".join(plain(url) for url in each.mirrors)
+        shown.add_row(plain(each.name), plain(each.hub or "none"), mirrors or "none", each.fingerprint)
     _print(shown)
 
 
