@@ -143,10 +143,13 @@ def test_nobody_waits_for_a_manifest_that_somebody_else_reads(storage: Storage, 
         assert reading.result(PATIENCE_SECONDS)[0] == whole
 
 
-def test_a_file_that_was_changed_is_read_again(storage: Storage, world: World, sealed: Sealed) -> None:
+def test_only_a_file_that_was_changed_is_read_again(storage: Storage, world: World, sealed: Sealed) -> None:
     published = publish_to(storage, world, sealed)
     shelf, digest = Shelf(storage), bytes.fromhex(sealed.digest)
-    data, _ = shelf.signed_manifest(digest)
+    with files_opened(published.path) as opened:
+        assert shelf.signed_manifest(digest) == shelf.signed_manifest(digest[:4])
+        assert len(opened) == 2
+    data, _ = published.signed_manifest()
     published.write_manifest(data, "00")
     assert shelf.signed_manifest(digest) == (data, "00")
     shutil.rmtree(published.path)
