@@ -4,46 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 import grpc
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import public_pb2, public_pb2_grpc, release_pb2
+from learner.listing import Listed
 from learner.trust import Trusted
 
 PEER = "the hub"
 MOST_RELEASES = 100_000
 """Where a list stops being believed to have an end."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A line of the hub's list, unsigned: for people to choose from.
-
-    Attributes:
-        digest: of the spec, hexadecimal.
-        title: what the release is about.
-        published: when.
-        rows: patients.
-        columns: released columns.
-        size: bytes of all blocks.
-    """
-
-    digest: str
-    title: str
-    published: str
-    rows: int
-    columns: int
-    size: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The line as plain data."""
-        return asdict(self)
 
 
 class PublicHub:
@@ -61,7 +36,13 @@ class PublicHub:
     @classmethod
     @contextmanager
     def dial(cls, consortium: Trusted) -> Iterator[Self]:
-        """A connection to the consortium's hub, whose certificate must chain to the pinned root."""
+        """A connection to the consortium's hub, whose certificate must chain to the pinned root.
+
+        Raises:
+            InvalidInput: its address is not known.
+        """
+        if consortium.hub is None:
+            raise InvalidInput(f"no hub of {consortium.name} is known; add it with learner trust add --hub HOST:PORT")
         with connect(consortium.hub, Credentials(consortium.root.encode())) as channel:
             yield cls(channel)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from learner import show
-from learner.catalogue import PublicHub
-from learner.cli_releases import from_option, json_option
+from learner.cli_releases import from_option, json_option, tell
+from learner.sources import answered, hub_first
 from learner.spending import accounts, signed_manifests, summary, to_json
 from learner.trust import TrustStore
 
@@ -23,16 +23,15 @@ from learner.trust import TrustStore
 def catalogue(home: Path, delta: float, budget: float | None, name: str | None, as_json: bool) -> None:
     """Show every release by date with what it spent, what all up to it spent, and what is left of a budget.
 
-    Fetches and checks each signed manifest; nothing is taken from an unsigned list. Rosters are sets of patients: one
-    account for each.
+    Fetches and checks each signed manifest, from the hub or else a mirror; nothing is taken from an unsigned list. Rosters
+    are sets of patients: one account for each.
 
     \b
     Example:
       learner catalogue --from trial --budget 3
     """
     consortium = TrustStore(home).get(name)
-    with PublicHub.dial(consortium) as hub:
-        found = accounts(signed_manifests(hub, consortium))
+    found = answered(hub_first(consortium), lambda source: accounts(signed_manifests(source, consortium)), tell)
     if as_json:
         click.echo(json.dumps({"consortium": consortium.name, **to_json(found, delta, budget)}, indent=2))
         return

@@ -1,22 +1,30 @@
-"""`learner list`, `fetch`, `verify`: from a hub's list to a verified release on this machine."""
+"""`learner list`, `fetch`, `verify`: from a list to a verified release on this machine."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
+from dprelease.wire.console import plain
 from learner import show
-from learner.catalogue import PublicHub
-from learner.download import fetch
+from learner.download import consortium_of, fetch
 from learner.library import Library, Opened, open_verified
+from learner.mirror import Mirror, split_release
+from learner.sources import Place, answered, hub_first, mirrors_first
 from learner.trust import TrustStore
 
 from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def tell(line: str) -> None:
+    """Say what somebody should know, beside the answer."""
+    click.echo(plain(line), err=True)
 
 
 @click.command("list")
@@ -24,14 +32,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 @json_option
 @click.pass_obj
 def list_releases(home: Path, name: str | None, as_json: bool) -> None:
-    """List what a consortium has published, newest first.
+    """List what a consortium has published, newest first, as its hub says or else a mirror.
 
     \b
     Example:
       learner list --from trial
     """
-    with PublicHub.dial(TrustStore(home).get(name)) as hub:
-        lines = list(hub.releases())
+    lines = answered(hub_first(TrustStore(home).get(name)), lambda source: list(source.releases()), tell)
     if as_json:
         click.echo(json.dumps([line.to_json() for line in lines], indent=2))
     else:
@@ -39,22 +46,30 @@ def list_releases(home: Path, name: str | None, as_json: bool) -> None:
 
 
 @click.command("fetch")
-@click.argument("release", metavar="ID")
+@click.argument("release", metavar="ID|URL")
 @from_option
 @json_option
 @click.pass_obj
 def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> None:
     """Download release ID and verify it; run it again to go on after a break.
 
-    ID is the release's digest, or its first 8 digits or more. What does not verify is not kept.
+    ID is the release's digest, or its first 8 digits or more; mirrors are asked first, then the hub. URL is a release's
+    folder on any web server. What does not verify is not kept.
 
     \b
     Example:
       learner fetch 3f9a12c4 --from trial
+      learner fetch https://mirror.example.org/trial/DIGEST
     """
     trust = TrustStore(home)
-    consortium = trust.get(name)
-    with PublicHub.dial(consortium) as hub, _bar() as bar:
+    if "://" in release:
+        url, release = split_release(release)
+        places: tuple[Place, ...] = (Place(url, partial(Mirror.dial, url)),)
+        consortium = trust.get(name or answered(places, lambda source: consortium_of(source, release), tell))
+    else:
+        consortium = trust.get(name)
+        places = mirrors_first(consortium)
+    with _bar() as bar:
         tasks: dict[str, TaskID] = {}
 
         def progress(party: str, held: int, size: int) -> None:
@@ -62,7 +77,7 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
                 tasks[party] = bar.add_task(party, total=size)
             bar.update(tasks[party], completed=held)
 
-        folder = fetch(hub, consortium, Library(home), release, progress)
+        folder = answered(places, lambda source: fetch(source, consortium, Library(home), release, progress), tell)
     _report(open_verified(folder, trust, consortium.name), as_json)
 
 

@@ -25,18 +25,24 @@ def trust() -> None:
 @trust.command("add")
 @click.argument("name")
 @click.option("--root", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Root, PEM.")
-@click.option("--hub", required=True, metavar="HOST:PORT", help="The hub's public listener.")
+@click.option("--hub", metavar="HOST:PORT", help="The hub's public listener.")
+@click.option(
+    "--mirror", "mirrors", multiple=True, metavar="URL", help="A folder with its releases; several: best first."
+)
 @click.option("--fingerprint", metavar="HEX", help="SHA-256 that the root must have; replaces the question.")
 @click.option("--yes", is_flag=True, help="Do not ask; for scripts that got the root over a safe way.")
 @click.pass_obj
-def add(home: Path, name: str, root: Path, hub: str, fingerprint: str | None, yes: bool) -> None:
-    """Pin the root certificate of consortium NAME.
+def add(
+    home: Path, name: str, root: Path, hub: str | None, mirrors: tuple[str, ...], fingerprint: str | None, yes: bool
+) -> None:
+    """Pin the root certificate of consortium NAME, and say where its releases are: a hub, mirrors, or both.
 
-    Compare the fingerprint with the one that the consortium publishes elsewhere, e.g. on paper.
+    Compare the fingerprint with the one that the consortium publishes elsewhere, e.g. on paper. Run it again to change
+    the addresses; those that are not named again are forgotten.
 
     \b
     Example:
-      learner trust add trial --root root.pem --hub hub.example.org:7444
+      learner trust add trial --root root.pem --hub hub.example.org:7444 --mirror https://mirror.example.org/trial
     """
     pem = read_root(root)
     found = certificate_fingerprint(pem)
@@ -45,8 +51,9 @@ def add(home: Path, name: str, root: Path, hub: str, fingerprint: str | None, ye
         check_fingerprint(found, fingerprint)
     elif not yes:
         click.confirm("Is this the fingerprint that the consortium publishes?", abort=True)
-    TrustStore(home).add(name, pem, hub)
-    click.echo(f"{name} is trusted; its hub is {hub}")
+    trusted = TrustStore(home).add(name, pem, hub, mirrors)
+    places = [*([f"its hub is {hub}"] if hub else []), *(f"a mirror is {url}" for url in trusted.mirrors)]
+    click.echo(f"{name} is trusted; {', '.join(places)}")
 
 
 @trust.command("list")
@@ -61,7 +68,10 @@ def list_trusted(home: Path, as_json: bool) -> None:
     """
     consortia = TrustStore(home).all()
     if as_json:
-        data = [{"name": each.name, "hub": each.hub, "root_sha256": each.fingerprint} for each in consortia]
+        data = [
+            {"name": each.name, "hub": each.hub, "mirrors": list(each.mirrors), "root_sha256": each.fingerprint}
+            for each in consortia
+        ]
         click.echo(json.dumps(data, indent=2))
     else:
         show.trusted(consortia)

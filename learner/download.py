@@ -13,6 +13,7 @@ from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
 from dprelease.durable import make_folder, rename_durably
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.manifest import Manifest
 from dprelease.release_folder import ReleaseFolder
 from dprelease.verification import check_manifest
 from dprelease.wire.chunks import check_chunk
@@ -23,7 +24,7 @@ from learner.trust import Trusted
 
 
 class Source(Protocol):
-    """Where releases come from; `learner.catalogue.PublicHub` is one."""
+    """Where releases come from; `learner.catalogue.PublicHub` and `learner.mirror.Mirror` are two."""
 
     def manifest(self, prefix: str) -> tuple[bytes, str]:
         """Manifest and signature, unchecked."""
@@ -64,7 +65,7 @@ def fetch(
     """Fetch a release and keep it if, and only if, it verifies. What arrived is kept for the next attempt.
 
     Args:
-        source: the hub.
+        source: a hub or a mirror.
         consortium: whose pinned root decides.
         library: where it goes.
         prefix: first hexadecimal digits of the release's digest.
@@ -73,9 +74,9 @@ def fetch(
 
     Raises:
         InvalidInput: the prefix names no release, or the disk has no room.
-        NotFound: the hub has no such release.
+        NotFound: the source has no such release.
         IntegrityError: something does not verify; damaged bytes are thrown away.
-        PeerUnavailable: the hub is away; run it again to go on.
+        PeerUnavailable: the source is away; run it again to go on.
     """
     prefix = check_prefix(prefix)
     data, signature = source.manifest(prefix)
@@ -83,7 +84,7 @@ def fetch(
     check_origin(manifest, consortium)
     digest = manifest.spec.digest()
     if not digest.startswith(prefix):
-        raise IntegrityError(f"the hub answered with release {digest[:12]}, which was not asked for")
+        raise IntegrityError(f"what came is release {digest[:12]}, which was not asked for")
     if library.holds_sound(digest, consortium):
         return library.kept(digest)
     draft = library.draft(digest)
@@ -95,6 +96,19 @@ def fetch(
     return library.keep(digest)
 
 
+def consortium_of(source: Source, digest: str) -> str:
+    """The consortium that a release says it is of, unchecked: enough to look for the pinned root.
+
+    Raises:
+        IntegrityError: the manifest is malformed.
+    """
+    data, _ = source.manifest(digest)
+    try:
+        return Manifest.from_bytes(data).spec.consortium
+    except InvalidInput as error:
+        raise IntegrityError(error.message) from error
+
+
 def _fetch_block(
     source: Source, draft: ReleaseFolder, sealed: SealedBlock, progress: Progress, patience: Patience
 ) -> None:
@@ -102,15 +116,17 @@ def _fetch_block(
     part = block.with_suffix(".part")
     if block.exists() and sha256(block.read_bytes()) != sealed.sha256:
         block.unlink()
-    if not block.exists():
+    while not block.exists():
+        resumed = _size(part) > 0
         try:
             _fill(source, part, sealed, progress, patience)
             if sha256(part.read_bytes()) != sealed.sha256:
                 raise IntegrityError(f"the block of {sealed.party} differs from the digest that it was signed under")
+            rename_durably(part, block)
         except IntegrityError:
             part.unlink(missing_ok=True)  # else the next attempt would build on damaged bytes
-            raise
-        rename_durably(part, block)
+            if not resumed:
+                raise  # else they may have come from elsewhere: this source gets the chance to send all of them
     progress(sealed.party, sealed.size, sealed.size)
 
 
@@ -128,7 +144,7 @@ def _fill(source: Source, part: Path, sealed: SealedBlock, progress: Progress, p
             patience.sleep(next(waits))
         else:
             if _size(part) < sealed.size:
-                raise IntegrityError(f"the hub ended the block of {sealed.party} before its end")
+                raise IntegrityError(f"the block of {sealed.party} ended before its end")
 
 
 def _append(source: Source, part: Path, sealed: SealedBlock, held: int, progress: Progress) -> None:

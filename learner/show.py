@@ -15,9 +15,9 @@ from dprelease.release import Floats, Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
 from dprelease.wire.console import plain as one_line
-from learner.catalogue import Listed
 from learner.describe import Description
 from learner.library import Opened
+from learner.listing import Listed
 from learner.spending import Account
 from learner.trust import Trusted
 
@@ -48,9 +48,10 @@ def plain(text: str) -> str:
 
 def trusted(consortia: Iterable[Trusted]) -> None:
     """Trusted consortia."""
-    shown = Table("consortium", "hub", "root SHA-256")
+    shown = Table("consortium", "hub", "mirrors", "root SHA-256")
     for each in consortia:
-        shown.add_row(plain(each.name), plain(each.hub), each.fingerprint)
+        mirrors = "\n".join(plain(url) for url in each.mirrors)
+        shown.add_row(plain(each.name), plain(each.hub or "none"), mirrors or "none", each.fingerprint)
     _print(shown)
 
 

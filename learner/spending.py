@@ -20,9 +20,9 @@ from dprelease.manifest import Manifest
 from dprelease.price import epsilon_at, mu2_text, price_text
 from dprelease.spec import Target
 from dprelease.verification import check_manifest
-from learner.catalogue import PublicHub
 from learner.download import Patience
 from learner.library import check_origin
+from learner.sources import ListingSource
 from learner.trust import Trusted
 
 
@@ -65,19 +65,21 @@ class Account:
         return budget(Target(scope="joint", epsilon=epsilon, delta=delta)) - self.total
 
 
-def signed_manifests(hub: PublicHub, consortium: Trusted, patience: Patience | None = None) -> Iterator[Manifest]:
-    """Every manifest that the hub lists, each checked against the pinned root.
+def signed_manifests(
+    source: ListingSource, consortium: Trusted, patience: Patience | None = None
+) -> Iterator[Manifest]:
+    """Every manifest that a hub or mirror lists, each checked against the pinned root.
 
     Raises:
         IntegrityError: one does not verify, or is not the one that the list names.
-        PeerUnavailable: the hub is away.
+        PeerUnavailable: the source is away.
     """
-    for line in hub.releases():
-        data, signature = _patiently(partial(hub.manifest, line.digest), patience or Patience())
+    for line in source.releases():
+        data, signature = _patiently(partial(source.manifest, line.digest), patience or Patience())
         manifest = check_manifest(data, signature, consortium.root)
         check_origin(manifest, consortium)
         if manifest.spec.digest() != line.digest:
-            raise IntegrityError(f"the hub answered with another release than {line.digest[:12]}")
+            raise IntegrityError(f"what came is another release than {line.digest[:12]}")
         yield manifest
 
 
@@ -152,7 +154,7 @@ def _account_json(account: Account, delta: float, epsilon: float | None) -> dict
 
 
 def _patiently(call: Callable[[], tuple[bytes, str]], patience: Patience) -> tuple[bytes, str]:
-    """A call that is made again while the hub is away or asks for fewer calls."""
+    """A call that is made again while the source is away or asks for fewer calls."""
     waits = patience.backoff.waits()
     for _ in range(patience.attempts - 1):
         try:

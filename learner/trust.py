@@ -1,12 +1,13 @@
-"""Whom a learner trusts: consortium roots that a person compared and pinned, each with the address of its hub."""
+"""Whom a learner trusts: consortium roots that a person compared and pinned, each with the addresses of its hub and mirrors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Annotated
 
 from cryptography.exceptions import InvalidSignature
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from dprelease.canonical import Value
 from dprelease.certificates import certificate_fingerprint, read_certificate
@@ -14,6 +15,7 @@ from dprelease.columns import Name
 from dprelease.durable import write_durably
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.wire.transport import check_address
+from learner.mirror import check_url
 
 
 def default_home(environment: Mapping[str, str]) -> Path:
@@ -27,12 +29,14 @@ class Trusted(Value):
 
     Attributes:
         name: the consortium's name, as in its specs.
-        hub: host:port of its hub's public listener.
+        hub: host:port of its hub's public listener, if it has one for us.
+        mirrors: addresses of folders with its releases, best first.
         root: its root certificate, PEM.
     """
 
     name: Name
-    hub: str
+    hub: Annotated[str | None, Field(exclude_if=lambda hub: hub is None)] = None
+    mirrors: Annotated[tuple[str, ...], Field(exclude_if=lambda mirrors: not mirrors)] = ()
     root: str
 
     @property
@@ -76,15 +80,19 @@ class TrustStore:
     def __init__(self, home: Path) -> None:
         self._folder = home / "trust"
 
-    def add(self, name: str, root_pem: str, hub: str) -> Trusted:
-        """Pin a root; the hub's address of a pinned root may be changed.
+    def add(self, name: str, root_pem: str, hub: str | None, mirrors: Iterable[str] = ()) -> Trusted:
+        """Pin a root; the addresses of a pinned root may be changed, all at once.
 
         Raises:
-            InvalidInput: the name or address is malformed.
+            InvalidInput: the name or an address is malformed, or there is no address.
             Conflict: another root is pinned under this name.
         """
-        check_address(hub)
-        trusted = Trusted(name=_checked_name(name), hub=hub, root=root_pem)
+        if hub is not None:
+            check_address(hub)
+        mirrors = tuple(dict.fromkeys(check_url(mirror) for mirror in mirrors))
+        if hub is None and not mirrors:
+            raise InvalidInput("say where the consortium's releases are: --hub HOST:PORT, --mirror URL, or both")
+        trusted = Trusted(name=_checked_name(name), hub=hub, mirrors=mirrors, root=root_pem)
         known = self._read(name)
         if known is not None and known.fingerprint != trusted.fingerprint:
             raise Conflict(f"another root is pinned for {name}; if that is over, run: learner trust remove {name}")

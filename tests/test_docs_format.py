@@ -43,6 +43,7 @@ from dprelease.public_stream import PublicStream
 from dprelease.trust import trust
 from dprelease.wire import boundary, chunks, status
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
+from learner.listing import Index
 from party_node.identity import alignment_key_text, key_check
 from tests.support.specs import build_spec, categorical, numeric
 
@@ -182,6 +183,14 @@ def test_fields_types_and_limits(name: str) -> None:
         marks = model.model_fields[field.strip("`")].metadata
         for kind, annotated in CHECKED.items():
             assert (word == kind) == any(mark in marks for mark in get_args(annotated)[1:]), field
+
+
+def test_lines_of_the_list() -> None:
+    schema = Index.model_json_schema()["$defs"]["Listed"]["properties"]
+    rows = table(FORMAT, "in a line", "type")
+    assert [row[0].strip("`") for row in rows] == list(schema)
+    assert all(described(row[1], each) for row, each in zip(rows, schema.values(), strict=True))
+    assert set(Index.model_fields) == {"format", "releases"}
 
 
 def test_an_invite_token_is_base64_of_canonical_bytes() -> None:

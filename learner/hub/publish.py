@@ -84,7 +84,7 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
         prepare(storage, record, signer, now)
         _refuse_revoked(record, coordination.revoked())
         coordination.authorize(digest)
-        storage.reveal(digest)
+    storage.reveal(digest)  # again after a crash or on a full disk: it may be visible and not listed
     data, _ = storage.release(digest).signed_manifest()
     coordination.report_publication(digest, sha256(data))
     storage.drop(digest)

@@ -15,8 +15,9 @@ from dprelease.wire.limits import Streams
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
 from learner.hub.intake import Intake
 from learner.hub.revocation import Revocations
-from learner.hub.shelf import Line, Shelf
+from learner.hub.shelf import Shelf
 from learner.hub.turn import Upload
+from learner.listing import Listed
 
 
 class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
@@ -127,13 +128,12 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
                 yield public_pb2.DownloadBlockResponse(chunk=chunk)
 
 
-def _line_to_proto(line: Line) -> public_pb2.PublishedRelease:
-    spec = line.manifest.spec
+def _line_to_proto(line: Listed) -> public_pb2.PublishedRelease:
     return public_pb2.PublishedRelease(
         spec_digest=bytes.fromhex(line.digest),
-        title=spec.title,
-        published=line.manifest.published,
-        rows=spec.rows,
-        columns=len(spec.released),
+        title=line.title,
+        published=line.published,
+        rows=line.rows,
+        columns=line.columns,
         size=line.size,
     )

@@ -1,49 +1,33 @@
-"""What is published, as the public may ask for it: pages of a list, manifests by prefix, blocks from an offset."""
+"""What is published, as the public may ask for it: pages of a list, manifests by prefix, blocks from an offset.
+
+No call waits for another: the list is in memory, and of a release only what was asked for is read, once for many callers.
+"""
 
 from __future__ import annotations
 
-import logging
 import re
-import threading
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
-from dprelease.errors import DpReleaseError, InvalidInput, NotFound
-from dprelease.manifest import Manifest
+from dprelease.errors import InvalidInput, NotFound
+from dprelease.release_folder import MANIFEST, ReleaseFolder
 from learner.hub.storage import Storage
-
-log = logging.getLogger(__name__)
+from learner.listing import Listed
 
 SHORTEST_PREFIX_BYTES = 4
 LARGEST_PAGE = 200
+KEPT_MANIFESTS = 32
+KEPT_SIZES = 4096
 _TOKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/[0-9a-f]{64}")
 
-
-@dataclass(frozen=True)
-class Line:
-    """A published release in a list.
-
-    Attributes:
-        digest: of the spec.
-        manifest: as published; verified before it became visible.
-    """
-
-    digest: str
-    manifest: Manifest
-
-    @property
-    def token(self) -> str:
-        """Place in the list: later publications have greater tokens."""
-        return f"{self.manifest.published}/{self.digest}"
-
-    @property
-    def size(self) -> int:
-        """Bytes of all blocks."""
-        return sum(entry.sealed.size for entry in self.manifest.blocks)
+Stamp = tuple[str, int, int]
+"""Digest, and of its manifest's file the inode and the time of the last change: what was kept under another is not used."""
 
 
 class Shelf:
-    """Published releases. Each manifest is read once: a release never changes.
+    """Published releases.
 
     Args:
         storage: the hub's files.
@@ -51,10 +35,10 @@ class Shelf:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._lines: dict[str, Line] = {}
-        self._lock = threading.Lock()
+        self._signed = lru_cache(KEPT_MANIFESTS)(self._read_signed)
+        self._sizes = lru_cache(KEPT_SIZES)(self._read_sizes)
 
-    def page(self, size: int, token: str) -> tuple[list[Line], str]:
+    def page(self, size: int, token: str) -> tuple[list[Listed], str]:
         """A page of the list, newest first, and the token of the next (empty on the last page).
 
         Raises:
@@ -62,10 +46,10 @@ class Shelf:
         """
         if token and not _TOKEN.fullmatch(token):
             raise InvalidInput("this page token was not given out here")
-        size = min(size or LARGEST_PAGE, LARGEST_PAGE)
-        lines = sorted(self._all().values(), key=lambda line: line.token, reverse=True)
-        rest = [line for line in lines if not token or line.token < token]
-        return rest[:size], rest[size - 1].token if len(rest) > size else ""
+        lines = list(self._storage.index.lines.values())
+        end = bisect_left(lines, token, key=lambda line: line.token) if token else len(lines)
+        start = max(0, end - min(size or LARGEST_PAGE, LARGEST_PAGE))
+        return lines[start:end][::-1], lines[start].token if start else ""
 
     def signed_manifest(self, prefix: bytes) -> tuple[bytes, str]:
         """Manifest and signature of the release whose digest starts with a prefix of at least 4 bytes.
@@ -76,13 +60,13 @@ class Shelf:
         """
         if not SHORTEST_PREFIX_BYTES <= len(prefix) <= 32:
             raise InvalidInput(f"a release is named by its digest's first {SHORTEST_PREFIX_BYTES} to 32 bytes")
-        found = [digest for digest in self._all() if digest.startswith(prefix.hex())]
+        digits = prefix.hex()
+        found = [digest for digest in self._storage.index.lines if digest.startswith(digits)]
         if len(found) > 1:
             raise InvalidInput(f"{len(found)} releases start so; give more digits")
-        folder = self._storage.published(found[0]) if found else None
-        if folder is None:
+        if not found:
             raise NotFound("no published release starts so")
-        return folder.signed_manifest()
+        return self._signed(self._stamp(found[0]))
 
     def block(self, digest: bytes, party: str, offset: int) -> Path:
         """The file of a published block, once it is sure that it exists and reaches to the offset.
@@ -91,22 +75,29 @@ class Shelf:
             NotFound: no such release or party.
             InvalidInput: the offset lies past the end.
         """
-        line = self._all().get(digest.hex())
-        entries = {entry.sealed.party: entry.sealed for entry in line.manifest.blocks} if line else {}
-        folder = self._storage.published(line.digest) if line else None
-        if folder is None or party not in entries:
+        name = digest.hex()
+        sizes = self._sizes(self._stamp(name)) if name in self._storage.index.lines else {}
+        if party not in sizes:
             raise NotFound("no such published block")
-        if offset > entries[party].size:
-            raise InvalidInput(f"the block has {entries[party].size} bytes; there is nothing at {offset}")
-        return folder.block(party)
+        if offset > sizes[party]:
+            raise InvalidInput(f"the block has {sizes[party]} bytes; there is nothing at {offset}")
+        return self._folder(name).block(party)
 
-    def _all(self) -> dict[str, Line]:
-        with self._lock:
-            for digest in self._storage.published_digests() - self._lines.keys():
-                folder = self._storage.published(digest)
-                try:
-                    if folder is not None:
-                        self._lines[digest] = Line(digest, folder.manifest())
-                except DpReleaseError as error:
-                    log.error("published release %s cannot be read: %s", digest[:12], error.message)
-            return dict(self._lines)
+    def _folder(self, digest: str) -> ReleaseFolder:
+        folder = self._storage.published(digest)
+        if folder is None:
+            raise NotFound(f"release {digest[:12]} is no longer published")
+        return folder
+
+    def _stamp(self, digest: str) -> Stamp:
+        try:
+            found = (self._folder(digest).path / MANIFEST).stat()
+        except FileNotFoundError as error:
+            raise NotFound(f"release {digest[:12]} has no manifest") from error
+        return digest, found.st_ino, found.st_ctime_ns
+
+    def _read_signed(self, stamp: Stamp) -> tuple[bytes, str]:
+        return self._folder(stamp[0]).signed_manifest()
+
+    def _read_sizes(self, stamp: Stamp) -> Mapping[str, int]:
+        return {entry.sealed.party: entry.sealed.size for entry in self._folder(stamp[0]).manifest().blocks}

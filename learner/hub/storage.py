@@ -7,6 +7,7 @@
     staging/DIGEST/parcels/                see `learner.hub.parcel_store`
     staging/DIGEST/parcels/NAME.reserved   most bytes that the party's parcels may take
     published/DIGEST/                      a `ReleaseFolder` that everybody may read
+    published/index.json                   see `learner.hub.index`
 
 A staging folder goes away when the coordinator knows of the publication; until then it marks what is left to do.
 """
@@ -26,6 +27,7 @@ from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyReq
 from dprelease.manifest import BlockEntry
 from dprelease.release_folder import BLOCKS, ReleaseFolder
 from learner.hub.disk import lock, on_disk, put_at
+from learner.hub.index import PublishedIndex
 from learner.hub.record import Record
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -56,19 +58,24 @@ class Storage:
 
     Raises:
         InvalidInput: the folder cannot be used, or another hub uses it.
+
+    Attributes:
+        index: the list of published releases.
     """
 
     def __init__(self, root: Path, limit_bytes: int, share: PartyShare = PartyShare()) -> None:
         self._root, self._limit, self._share = root, limit_bytes, share
         self._staging, self._published = root / "staging", root / "published"
+        self.index = PublishedIndex(self._published)
         # A release must not be moved away between the renaming of its last block and the syncing of its folder.
         self._moving = threading.Lock()
         try:
             make_folder(self._staging)
             make_folder(self._published)
             self._lock = lock(root / "lock")
-            for leftover in self._staging.rglob(f".*{TEMPORARY}"):
+            for leftover in chain(self._staging.rglob(f".*{TEMPORARY}"), self._published.glob(f".*{TEMPORARY}")):
                 leftover.unlink()
+            self.index.mend()
         except OSError as error:
             raise InvalidInput(f"the storage {root} cannot be used: {error.strerror}") from error
 
@@ -193,21 +200,21 @@ class Storage:
         folder = ReleaseFolder(self._published / _checked(_DIGEST, digest))
         return folder if folder.path.is_dir() else None
 
-    def published_digests(self) -> frozenset[str]:
-        """Digests of all published releases."""
-        return frozenset(path.name for path in self._published.iterdir() if _DIGEST.fullmatch(path.name))
-
     def reveal(self, digest: str) -> None:
-        """Make a staged release visible, whole, in one rename.
+        """Make a staged release visible, whole, in one rename, and list it; may be repeated.
 
         Raises:
             NotFound: nothing is staged under this digest.
+            PeerUnavailable: the disk does not take it.
         """
-        source = self._stage(digest) / "release"
-        if not source.is_dir():
-            raise NotFound(f"release {digest[:12]} is not staged")
+        source, target = self._stage(digest) / "release", self._published / digest
         with on_disk(), self._moving:
-            rename_durably(source, self._published / digest)
+            if not target.is_dir():
+                if not source.is_dir():
+                    raise NotFound(f"release {digest[:12]} is not staged")
+                rename_durably(source, target)
+        with on_disk():
+            self.index.add(digest)
 
     def _check_room(self, claim: Path, party: str, size: int, held: int) -> None:
         own = self._claims(claim, party)

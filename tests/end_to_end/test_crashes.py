@@ -53,6 +53,7 @@ HUB = {
     "second block held": "kill-after@learner.hub.intake:_Block.finish#2",
     "before the manifest": "kill-before@learner.hub.publish:prepare",
     "between manifest and publication": "kill-before@learner.hub.storage:Storage.reveal",
+    "public, not listed": "kill-before@learner.hub.index:PublishedIndex.add",
     "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
 }
 _CALLS = ("approve", "report_intake", "authorize_publication", "report_publication")
@@ -74,6 +75,7 @@ USUAL = {
     "hub": {
         "verified, not acknowledged",
         "between manifest and publication",
+        "public, not listed",
         "public, not reported",
     },
     "coordinator": {
@@ -94,6 +96,7 @@ FULL_DISKS = {
     "hub's record": ("hub", "learner.hub.storage:write_durably"),
     "hub's blocks": ("hub", "learner.hub.storage:Storage.put"),
     "hub's publication": ("hub", "learner.hub.storage:rename_durably"),
+    "hub's list": ("hub", "learner.hub.index:write_durably"),
     "coordinator": ("coordinator", "coordinator.releases:Releases.advance"),
 }
 USUAL_DISKS = {"ledger", "block", "hub's publication"}
@@ -131,6 +134,8 @@ def _exactly_one_release(consortium: Consortium, release: str) -> None:
     (path,) = (consortium.hub / "storage" / "published" / release).glob("manifest.json")
     manifest = Manifest.from_bytes(path.read_bytes())
     assert manifest.spec.digest() == release
+    listed = json.loads((path.parents[1] / "index.json").read_bytes())["releases"]
+    assert [line["digest"] for line in listed].count(release) == 1
     charges = guarantee(manifest.spec)
     for entry in manifest.blocks:
         party = entry.sealed.party

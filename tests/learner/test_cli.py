@@ -93,7 +93,7 @@ def test_pinning_asks_to_compare(run: Run, world: World) -> None:
     assert run(*add, input="y\n").exit_code == 0
     assert run(*add, "--fingerprint", fingerprint.upper()).exit_code == 0
     assert json.loads(run("trust", "list", "--json").output) == [
-        {"name": CONSORTIUM, "hub": "hub.example.org:7444", "root_sha256": fingerprint}
+        {"name": CONSORTIUM, "hub": "hub.example.org:7444", "mirrors": [], "root_sha256": fingerprint}
     ]
     assert fingerprint in run("trust", "list").output
     assert run("trust", "remove", CONSORTIUM).exit_code == 0

@@ -18,11 +18,11 @@ from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
 from dprelease.manifest import Manifest
 from dprelease.price import mu2_text, price_text
 from dprelease.spec import Target
-from learner.catalogue import Listed
 from learner.cli import main
 from learner.download import Patience
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from learner.listing import Listed
 from learner.spending import Account, accounts, signed_manifests, summary
 from learner.trust import Trusted
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to

@@ -120,9 +120,9 @@ def test_reveal_is_one_rename(storage: Storage, world: World, sealed: Sealed) ->
     with pytest.raises(NotFound):
         storage.reveal(sealed.digest)
     fill(storage, world, sealed)
-    assert storage.published_digests() == frozenset()
+    assert storage.index.digests() == frozenset()
     storage.reveal(sealed.digest)
-    assert storage.published_digests() == {sealed.digest}
+    assert storage.index.digests() == {sealed.digest}
     published = storage.published(sealed.digest)
     assert published is not None
     assert {path.name for path in (published.path / "blocks").iterdir()} == {"north.block", "south.block"}
@@ -150,7 +150,7 @@ def test_a_release_is_not_moved_away_while_its_last_block_settles(
     monkeypatch.setattr(storage_module, "rename_durably", slow)
     storage.complete(sealed.digest, "south")
     publisher.join(60)
-    assert storage.published_digests() == {sealed.digest}
+    assert storage.index.digests() == {sealed.digest}
 
 
 def test_writable_says_no_when_the_folder_is_gone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dprelease.canonical import canonical_bytes
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.release_folder import ReleaseFolder
 from learner.library import Library, check_prefix, open_verified
@@ -60,6 +61,27 @@ def test_a_name_is_never_a_path(trust: TrustStore, world: World, name: str) -> N
 def test_an_address_is_host_and_port(trust: TrustStore, world: World) -> None:
     with pytest.raises(InvalidInput, match="host:port"):
         trust.add(CONSORTIUM, world.root.certificate, "hub.example.org")
+
+
+def test_a_consortium_has_a_hub_or_mirrors_or_both(trust: TrustStore, world: World) -> None:
+    root, first, second = world.root.certificate, "https://mirror.example.org/trial", "http://other.example.org"
+    trust.add(CONSORTIUM, root, None, [first + "/", second, first])
+    assert (trust.get(CONSORTIUM).hub, trust.get(CONSORTIUM).mirrors) == (None, (first, second))
+    trust.add(CONSORTIUM, root, "h:1", [second])
+    assert (trust.get(CONSORTIUM).hub, trust.get(CONSORTIUM).mirrors) == ("h:1", (second,))
+    with pytest.raises(InvalidInput, match="--mirror URL"):
+        trust.add(CONSORTIUM, root, None)
+    with pytest.raises(InvalidInput, match="mirror's address"):
+        trust.add(CONSORTIUM, root, "h:1", ["mirror.example.org"])
+
+
+def test_what_was_pinned_before_there_were_mirrors_still_loads(world: World, tmp_path: Path) -> None:
+    before = canonical_bytes({"hub": "h:1", "name": CONSORTIUM, "root": world.root.certificate})
+    (tmp_path / "trust").mkdir()
+    (tmp_path / "trust" / f"{CONSORTIUM}.json").write_bytes(before)
+    assert TrustStore(tmp_path).get(None).mirrors == ()
+    TrustStore(tmp_path).add(CONSORTIUM, world.root.certificate, "h:1")
+    assert (tmp_path / "trust" / f"{CONSORTIUM}.json").read_bytes() == before  # and it may be read by what wrote it
 
 
 def test_only_a_root_can_be_pinned(world: World, tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""The list of published releases as a file: written with every publication, mended at every start."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dprelease.errors import InvalidInput, PeerUnavailable
+from dprelease.manifest import Manifest
+from learner.hub import index as index_module
+from learner.hub.storage import Storage
+from learner.listing import INDEX, Index, Listed
+from tests.learner.world import Sealed, World, publish_to
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def releases(world: World, sealed: Sealed) -> list[Sealed]:
+    """Oldest first."""
+    return [sealed, world.sealed("the second"), world.sealed("the third")]
+
+
+@pytest.fixture
+def published(tmp_path: Path, world: World, releases: list[Sealed]) -> Path:
+    """The folder of a hub that has published and stopped."""
+    storage = Storage(tmp_path / "storage", 1 << 30)
+    for hours, release in enumerate(releases):
+        publish_to(storage, world, release, NOW + timedelta(hours=hours - 3))
+    storage.close()
+    return tmp_path / "storage" / "published"
+
+
+def start(published: Path) -> None:
+    Storage(published.parent, 1 << 30).close()
+
+
+def test_it_says_what_the_manifests_say_newest_first(published: Path, releases: list[Sealed]) -> None:
+    listed = json.loads((published / INDEX).read_bytes())
+    assert listed["format"] == 1
+    assert [line["digest"] for line in listed["releases"]] == [release.digest for release in reversed(releases)]
+    for line in listed["releases"]:
+        manifest = Manifest.from_bytes((published / line["digest"] / "manifest.json").read_bytes())
+        assert line == Listed.of(line["digest"], manifest).to_json()
+        assert line["size"] == sum(path.stat().st_size for path in (published / line["digest"]).glob("blocks/*"))
+    assert [path.name for path in published.iterdir() if not path.is_dir()] == [INDEX]
+
+
+def _stale(published: Path) -> None:
+    index = Index.from_bytes((published / INDEX).read_bytes())
+    (published / INDEX).write_bytes(index.model_copy(update={"releases": index.releases[1:]}).to_bytes())
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "missing": lambda published: (published / INDEX).unlink(),
+    "empty": lambda published: (published / INDEX).write_bytes(b""),
+    "cut": lambda published: (published / INDEX).write_bytes((published / INDEX).read_bytes()[:-9]),
+    "of another format": lambda published: (published / INDEX).write_bytes(b'{"format":2,"releases":[]}'),
+    "stale": _stale,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_start_mends_it(published: Path, damage: str) -> None:
+    whole = (published / INDEX).read_bytes()
+    (published / ".index.json.123.tmp").write_bytes(b"half an ind")
+    DAMAGE[damage](published)
+    start(published)
+    assert (published / INDEX).read_bytes() == whole
+    assert not list(published.glob(".*"))
+
+
+def test_a_release_that_is_gone_is_listed_no_longer(published: Path, releases: list[Sealed]) -> None:
+    shutil.rmtree(published / releases[1].digest)
+    start(published)
+    listed = Index.from_bytes((published / INDEX).read_bytes()).releases
+    assert [line.digest for line in listed] == [releases[2].digest, releases[0].digest]
+
+
+def test_a_disk_that_is_full_at_the_last_step_hides_nothing_and_is_made_good(
+    storage: Storage, world: World, sealed: Sealed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index_module, "write_durably", full)
+        with pytest.raises(PeerUnavailable, match="No space"):
+            publish_to(storage, world, sealed)
+    published = storage.published(sealed.digest)
+    assert published is not None
+    assert list(storage.index.lines) == [sealed.digest]
+    assert not Index.from_bytes((published.path.parent / INDEX).read_bytes()).releases
+    storage.reveal(sealed.digest)
+    (line,) = Index.from_bytes((published.path.parent / INDEX).read_bytes()).releases
+    assert line == storage.index.lines[sealed.digest]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"digest": "../x"}, {"size": -1}, {"rows": 10**400}, {"title": "x" * 201}, {"published": "now"}, {"x": 1}],
+)
+def test_a_line_that_cannot_be_is_refused(published: Path, change: dict[str, object]) -> None:
+    data = json.loads((published / INDEX).read_bytes())
+    data["releases"][0] |= change
+    with pytest.raises(InvalidInput):
+        Index.from_bytes(json.dumps(data).encode())
