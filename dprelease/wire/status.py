@@ -16,6 +16,7 @@ from grpc_status import rpc_status
 
 from dprelease import errors
 from dprelease.errors import DpReleaseError
+from dprelease.one_line import quoted
 
 DOMAIN = "dprelease"
 
@@ -134,7 +135,7 @@ def diagnose(details: str) -> str:
     for mark, words in _DIAGNOSES:
         if mark.lower() in details.lower():
             return words
-    return "it cannot be reached now" + (f" ({details})" if details else "")
+    return "it cannot be reached now" + (f" ({quoted(details)})" if details else "")
 
 
 def exit_code(error: BaseException) -> int:
