@@ -2,11 +2,13 @@
 
 Every file outside the tables is cut into words, and the words are looked up among the identifiers and cells of all
 tables. Values shorter than `SHORTEST` characters, such as "1" or "male", cannot be told from chance and are not looked
-for; nor are public levels and settings, and columns that their owner declared public.
+for; nor are public levels and settings, and columns that their owner declared public. The sentences that follow from a spec,
+its guarantee and whom to trust, are left out of every file: their numbers are as short as cells may be.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +17,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from audit.states import Hospital
+from dprelease.accounting import guarantee
 from dprelease.columns import CategoricalColumn
+from dprelease.spec import ReleaseSpec
+from dprelease.trust import trust
 from party_node.public_columns import acts
 
 SHORTEST = 6
@@ -45,10 +50,28 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
     return {word for word in words - public if _WORD.fullmatch(word)}
 
 
-def disclosures(folder: Path, hospitals: Iterable[Hospital]) -> list[Path]:
-    """Files below the folder that hold a private word, the hospitals' own tables aside."""
-    parties = list(hospitals)
+def public_sentences(specs: Iterable[ReleaseSpec]) -> set[bytes]:
+    """What is said of releases in public, worked out anew from their specs, as it is written in files."""
+    said = {sentence for spec in specs for sentence in (*guarantee(spec).words(), *trust(spec))}
+    return {json.dumps(sentence)[1:-1].encode() for sentence in said} | {sentence.encode() for sentence in said}
+
+
+def disclosures(folder: Path, hospitals: Iterable[Hospital], specs: Iterable[ReleaseSpec]) -> list[Path]:
+    """Files below the folder that hold a private word, the hospitals' own tables aside.
+
+    Args:
+        folder: that of the audit.
+        hospitals: whose tables count.
+        specs: of the releases that are known, whose sentences do not count.
+    """
+    parties, sentences = list(hospitals), public_sentences(specs)
     words = private_words(parties)
     tables = {hospital.settings.source.path.resolve() for hospital in parties}
     files = [path for path in folder.rglob("*") if path.is_file() and path.resolve() not in tables]
-    return [path for path in files if not words.isdisjoint(_WORD.findall(path.read_bytes()))]
+    return [path for path in files if not words.isdisjoint(_words(path.read_bytes(), sentences))]
+
+
+def _words(data: bytes, sentences: set[bytes]) -> list[bytes]:
+    for sentence in sentences:
+        data = data.replace(sentence, b" ")
+    return _WORD.findall(data)

@@ -55,7 +55,7 @@ def audit(folder: Path) -> list[Violation]:
     ]
     found += [
         Violation(str(path.relative_to(folder)), "holds a private cell or identifier")
-        for path in disclosures(folder, parties.values())
+        for path in disclosures(folder, parties.values(), [record.spec for record in known.values()])
     ]
     return found
 

@@ -151,7 +151,7 @@ def read_signing_request(request: str) -> PublicKey:
         parsed = x509.load_pem_x509_csr(request.encode())
         valid = parsed.is_signature_valid
         key = parsed.public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.InvalidVersion) as error:
         raise InvalidInput("not a certificate signing request in PEM") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InvalidInput("the key of a signing request must be on P-256")

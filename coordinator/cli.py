@@ -24,7 +24,7 @@ from dprelease.canonical import read_data
 from dprelease.errors import InvalidInput
 from dprelease.price import mu2_text
 from dprelease.version import __version__
-from dprelease.wire.console import Commands, StopSignal, log_to_stderr
+from dprelease.wire.console import Commands, StopSignal, log_json_option, log_to_stderr
 
 log = logging.getLogger(__name__)
 
@@ -116,15 +116,16 @@ def invite(
 @main.command()
 @click.option("--reflection/--no-reflection", default=None, help="Offer gRPC reflection; else as in the settings.")
 @click.option("--verbose", is_flag=True, help="Log more.")
+@log_json_option
 @with_settings
-def serve(settings: CoordinatorSettings, reflection: bool | None, verbose: bool) -> None:
+def serve(settings: CoordinatorSettings, reflection: bool | None, verbose: bool, log_json: bool) -> None:
     """Serve parties and the hub until SIGTERM or Ctrl-C. May be killed and started again at any time.
 
     \b
     Example:
       coordinator serve --config office/coordinator.toml
     """
-    log_to_stderr(verbose=verbose)
+    log_to_stderr(verbose=verbose, as_json=log_json)
     stop = StopSignal()
     if reflection is not None:
         settings = settings.model_copy(update={"reflection": reflection})

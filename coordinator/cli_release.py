@@ -15,7 +15,6 @@ import click
 from coordinator import proposals
 from coordinator.clock import utc_now
 from coordinator.console import opened, print_json, print_table, with_json, with_settings
-from coordinator.coordination import one_line
 from coordinator.dry_run import dry_run
 from coordinator.dry_run_report import print_report, report_json
 from coordinator.history import Happening
@@ -27,6 +26,7 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
 from dprelease.accounting import guarantee
 from dprelease.errors import Conflict, InvalidInput
+from dprelease.one_line import one_line
 from dprelease.price import price_text
 from dprelease.settings import read_settings
 from dprelease.spec import instant

@@ -11,6 +11,7 @@ from coordinator.store import Store
 from dprelease.approval import SignedApproval, check_approval
 from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
+from dprelease.one_line import one_line
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.release_pb2 import ReleaseRecord
 
@@ -152,11 +153,6 @@ def release_to_proto(release: Release) -> ReleaseRecord:
         approvals=release.approvals,
         explanation=release.record.explain(),
     )
-
-
-def one_line(text: str, longest: int) -> str:
-    """Foreign text made safe for a terminal: one line, no control characters, not too long."""
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:longest]
 
 
 def _only_for_itself(party: str, named: str) -> None:

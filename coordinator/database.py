@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 
 from coordinator.tables import layout, meta
+from dprelease.durable import keep_private
 from dprelease.errors import InvalidInput, PeerUnavailable
 
 BUSY_SECONDS = 15
@@ -123,6 +124,14 @@ def _parse(text: str) -> URL:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "do_connect")
+    def private(_dialect: Any, _record: Any, arguments: list[Any], _options: Any) -> None:
+        try:
+            if not arguments[0].startswith((":", "file:")):
+                keep_private(Path(arguments[0]))
+        except OSError as error:
+            raise PeerUnavailable(f"the database cannot be used now: {error.strerror}") from error
+
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # BEGIN is ours, below; the driver would put it off until the first write

@@ -246,7 +246,7 @@ def _check_moments(spec: ReleaseSpec, moments: JointMoments) -> None:
     if finest < scales.FINEST or unit * _smallest_move(spec.layout, moments) < COARSEST**2 * mu2:
         raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
     # In integers: with doubles a sum near 2^63 could be rounded below it.
-    reach = (spec.rows << (2 * spec.grid_bits)) + int(20 * scales.released_sd(largest, len(spec.parties))) + 1
+    reach = (spec.rows << (2 * spec.grid_bits)) + scales.noise_reach(largest, len(spec.parties))
     if reach >= _RING or largest >= _SAMPLER:
         raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits")
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from dprelease.errors import InvalidInput
+from dprelease.one_line import quoted
 
 
 def canonical_bytes(value: Any) -> bytes:
@@ -44,9 +47,9 @@ def _rational_text(text: str) -> str:
     except ZeroDivisionError:
         value = None
     if value is None:
-        raise ValueError(f"{text[:40]!r} is not a rational number such as '1/10'")
+        raise ValueError(f"{quoted(text)!r} is not a rational number such as '1/10'")
     if str(value) != text:
-        raise ValueError(f"{text!r} is not in lowest terms; write {str(value)!r}")
+        raise ValueError(f"{quoted(text)!r} is not in lowest terms; write {quoted(str(value))!r}")
     return text
 
 
@@ -55,6 +58,9 @@ Rational = Annotated[str, AfterValidator(_rational_text)]
 
 
 Model = TypeVar("Model", bound=BaseModel)
+
+MOST_ISSUES = 20
+"""Offending fields that one error names."""
 
 
 class Value(BaseModel):
@@ -77,10 +83,8 @@ class Value(BaseModel):
         Raises:
             InvalidInput: the bytes are not a valid value, or not in canonical form (so two digests could name one value).
         """
-        try:
+        with readable(f"not a valid {cls.__name__}"):
             value = cls.model_validate_json(data)
-        except ValidationError as error:
-            raise InvalidInput(f"not a valid {cls.__name__}: {explain(error)}") from error
         if value.to_bytes() != data:
             raise InvalidInput(f"the bytes of this {cls.__name__} are not in canonical form")
         return value
@@ -97,14 +101,40 @@ def read_data(model: type[Model], data: Any, what: str) -> Model:
     Raises:
         InvalidInput: the data do not describe the model; every offending field is named.
     """
-    try:
+    with readable(what):
         return model.model_validate_json(json.dumps(data, default=str))
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Whatever parsing and checking somebody's data may raise, as one error of ours.
+
+    Args:
+        what: names the source in the error, e.g. a file's path.
+
+    Raises:
+        InvalidInput: the data are not what they should be; every offending field is named.
+    """
+    try:
+        yield
     except ValidationError as error:
         raise InvalidInput(f"{what}: {explain(error)}") from error
+    except OverflowError as error:
+        raise InvalidInput(f"{what}: a number is too large to compute with") from error
+    except RecursionError as error:
+        raise InvalidInput(f"{what}: brackets are nested too deeply") from error
+    except ValueError as error:
+        endless = "int_max_str_digits" in str(error)
+        words = "a number has too many digits" if endless else quoted(str(error))
+        raise InvalidInput(f"{what}: {words}") from error
 
 
 def explain(error: ValidationError) -> str:
-    """One line that names each offending field and what is wrong with it."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in issue['loc']) or 'value'}: {issue['msg']}" for issue in error.errors()
-    )
+    """One line that names each offending field and what is wrong with it; of very many, the first ones."""
+    issues = error.errors(include_url=False, include_context=False)
+    named = [
+        f"{quoted('.'.join(map(str, issue['loc']))) or 'value'}: {quoted(issue['msg'])}"
+        for issue in issues[:MOST_ISSUES]
+    ]
+    more = [f"and {len(issues) - MOST_ISSUES} more"] if len(issues) > MOST_ISSUES else []
+    return "; ".join(named + more)

@@ -21,8 +21,17 @@ from dprelease.signing import PrivateKey, PublicKey, key_fingerprint
 Role = Literal["party", "coordinator", "hub"]
 
 
-# cryptography parses a certificate's fields when they are asked for, so a damaged one may fail at any of them.
-_UNREADABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion)
+# cryptography parses a certificate's parts when they are asked for, so a damaged one may fail at any of them.
+_PARTS = ("version", "subject", "issuer", "serial_number", "not_valid_before_utc", "not_valid_after_utc", "extensions")
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    InvalidSignature,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
 
 
 @dataclass(frozen=True)
@@ -50,19 +59,27 @@ class Identity:
 
 
 def read_certificate(pem: bytes | str) -> x509.Certificate:
-    """Parse one PEM certificate.
+    """Parse one PEM certificate, whole: what is returned can be asked for any of its parts.
 
     Raises:
-        InvalidInput: it is not one.
+        InvalidInput: it is not one, or is damaged.
     """
     try:
-        return x509.load_pem_x509_certificate(pem.encode() if isinstance(pem, str) else pem)
-    except ValueError as error:
-        raise InvalidInput("not a PEM certificate") from error
+        certificate = x509.load_pem_x509_certificate(pem.encode() if isinstance(pem, str) else pem)
+        certificate.public_key()
+        for part in _PARTS:
+            getattr(certificate, part)
+    except _UNREADABLE as error:
+        raise InvalidInput("not a PEM certificate, or a damaged one") from error
+    return certificate
 
 
 def certificate_fingerprint(pem: bytes | str) -> str:
-    """SHA-256 of the certificate (DER), hexadecimal: what a learner compares when pinning a root."""
+    """SHA-256 of the certificate (DER), hexadecimal: what a learner compares when pinning a root.
+
+    Raises:
+        InvalidInput: it is not a certificate.
+    """
     return read_certificate(pem).fingerprint(hashes.SHA256()).hex()
 
 
@@ -85,7 +102,11 @@ def read_identity(pem: bytes | str) -> Identity:
 
 
 def renewal_due(pem: bytes | str, now: datetime) -> bool:
-    """Whether less than a third is left of a certificate's life: time for the next one, with time for trouble."""
+    """Whether less than a third is left of a certificate's life: time for the next one, with time for trouble.
+
+    Raises:
+        InvalidInput: it is not a certificate.
+    """
     certificate = read_certificate(pem)
     life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
     return certificate.not_valid_after_utc - now < life / 3

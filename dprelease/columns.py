@@ -52,8 +52,8 @@ class NumericColumn(Value):
         if isinstance(data, dict) and data.get("fill") is None and {"lower", "upper"} <= data.keys():
             try:
                 return {**data, "fill": (float(data["lower"]) + float(data["upper"])) / 2}
-            except (TypeError, ValueError):
-                return data
+            except (TypeError, ValueError, OverflowError):
+                return data  # the fields say it better
         return data
 
     @model_validator(mode="after")

@@ -1,12 +1,20 @@
-"""Files that are either whole or absent, also after a power cut."""
+"""Files that are either whole or absent, also after a power cut; and databases that only their owner can read."""
 
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
+
+from dprelease.errors import InvalidInput
 
 TEMPORARY = ".tmp"
 """Ending of a file that is being written; its name starts with a dot, as no party's does."""
+
+
+_BESIDE = ("-wal", "-shm", "-journal")
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -46,6 +54,36 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
         sync_folder(path.parent)
+
+
+def keep_private(database: Path) -> None:
+    """Make the file of an SQLite database, empty, if there is none, and leave it and those beside it to their owner alone.
+
+    SQLite gives the files that it makes beside it (``-wal``, ``-shm``, ``-journal``) the permissions of the first one. The
+    file is made elsewhere and linked here, so that nobody can open it before it is private and none of this process's
+    locks is lost by closing it.
+
+    Args:
+        database: its folder exists.
+
+    Raises:
+        InvalidInput: others may read a file that is not ours to change.
+    """
+    if not database.exists():
+        handle, temporary = tempfile.mkstemp(dir=database.parent, prefix=".", suffix=TEMPORARY)  # 0600
+        os.close(handle)
+        with suppress(FileExistsError):
+            os.link(temporary, database)
+        Path(temporary).unlink()
+    for path in (database, *(database.with_name(database.name + ending) for ending in _BESIDE)):
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISREG(mode) and mode & 0o077:
+                path.chmod(0o600)
+        except FileNotFoundError:
+            pass
+        except PermissionError as error:
+            raise InvalidInput(f"{path} can be read by others; its owner must run: chmod 600 {path}") from error
 
 
 def sync_folder(folder: Path) -> None:

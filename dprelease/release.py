@@ -26,6 +26,7 @@ from dprelease.mixing import BernoulliMixing
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.association import check_public_norm
 from dprelease.moments.released import NoisyMoments, add_up, limits, public_gram
+from dprelease.one_line import one_line
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 
@@ -167,10 +168,7 @@ class Release:
             f"Columns: {', '.join(spec.released)}",
             *self.guarantee,
         )
-        printable = (
-            "".join(letter if letter.isprintable() else " " for letter in line) for line in (spec.title, *lines)
-        )
-        title, *rest = map(escape, printable)
+        title, *rest = (escape(one_line(line)) for line in (spec.title, *lines))
         return f"<p><b>{title}</b></p>" + "".join(f"<p>{line}</p>" for line in rest)
 
     def moments(self) -> NoisyMoments:

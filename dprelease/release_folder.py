@@ -4,11 +4,14 @@
     manifest.sig    the hub's signature, hexadecimal
     blocks/NAME.block
 
-Nothing in it is believed before `ReleaseFolder.verify` has passed.
+Nothing in it is believed before `ReleaseFolder.verify` has passed, not even that its files are files: who got the folder from
+a stranger may find links, pipes and devices in their place.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +24,16 @@ from dprelease.verification import verify_release
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
 BLOCKS = "blocks"
+
+LARGEST_MANIFEST = 16 << 20
+"""Bytes of a manifest; a hub cannot send a fourth of it in one message."""
+
+LARGEST_SIGNATURE = 1 << 10
+"""Bytes of a signature's file."""
+
+_AS_IT_IS = sum(
+    getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)  # not all systems have all
 
 
 @dataclass(frozen=True)
@@ -43,9 +56,11 @@ class ReleaseFolder:
 
         Raises:
             NotFound: the folder holds no release.
+            IntegrityError: something else stands where a file belongs, or one of no sensible size.
         """
         try:
-            data, signature = (self.path / MANIFEST).read_bytes(), (self.path / SIGNATURE).read_bytes()
+            data = _read(self.path / MANIFEST, LARGEST_MANIFEST)
+            signature = _read(self.path / SIGNATURE, LARGEST_SIGNATURE)
         except OSError as error:
             raise NotFound(f"{self.path} holds no release: {MANIFEST} or {SIGNATURE} cannot be read") from error
         return data, signature.decode("ascii", "replace").strip()
@@ -55,12 +70,9 @@ class ReleaseFolder:
 
         Raises:
             NotFound: the folder holds no release.
-            IntegrityError: the manifest is malformed.
+            IntegrityError: the manifest is malformed, or not a file.
         """
-        try:
-            return Manifest.from_bytes(self.signed_manifest()[0])
-        except InvalidInput as error:
-            raise IntegrityError(error.message) from error
+        return _parse(self.signed_manifest()[0])
 
     def verify(self, root_pem: str) -> Release:
         """Check manifest and blocks against a pinned root, offline.
@@ -70,10 +82,39 @@ class ReleaseFolder:
             IntegrityError: any link of the chain is broken.
         """
         data, signature = self.signed_manifest()
-        return verify_release(data, signature, self._read_block, root_pem)
+        sizes = {entry.sealed.party: entry.sealed.size for entry in _parse(data).blocks}  # asked for once it is checked
+        return verify_release(data, signature, lambda party: self._read_block(party, sizes[party]), root_pem)
 
-    def _read_block(self, party: str) -> bytes:
+    def _read_block(self, party: str, size: int) -> bytes:
         try:
-            return self.block(party).read_bytes()
+            if (self.path / BLOCKS).is_symlink():
+                raise IntegrityError(f"{self.path / BLOCKS} is a link; a release lies in its own folder")
+            return _read(self.block(party), size)
         except OSError as error:
             raise IntegrityError(f"the block of {party} is missing; fetch the release again") from error
+
+
+def _parse(data: bytes) -> Manifest:
+    try:
+        return Manifest.from_bytes(data)
+    except InvalidInput as error:
+        raise IntegrityError(error.message) from error
+
+
+def _read(path: Path, most: int) -> bytes:
+    """A regular file, looked at before it is read; reading a link, a pipe or a device might never end."""
+    if path.is_symlink():
+        raise IntegrityError(f"{path} is a link; a release lies in its own folder")
+    handle = os.open(path, os.O_RDONLY | _AS_IT_IS)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise IntegrityError(f"{path} is not a file; fetch the release again")
+        if found.st_size > most:
+            raise IntegrityError(
+                f"{path} has {found.st_size} bytes where at most {most} belong; fetch the release again"
+            )
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(handle)

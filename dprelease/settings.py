@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
 
-from dprelease.canonical import explain
+from dprelease.canonical import readable
 from dprelease.errors import InvalidInput
 
 
@@ -40,12 +41,10 @@ def read_settings(path: Path, model: type[Model]) -> Model:
         InvalidInput: the file cannot be read, is not TOML, or a key is unknown, missing or wrong; each one is named.
     """
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        with readable(f"{path} is not valid TOML"):
+            data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+            json.dumps(data, default=str)  # refuses integers so long that pydantic could not name them
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is not valid TOML: {error}") from error
-    try:
+    with readable(str(path)):
         return model.model_validate(data, context={"base": path.resolve().parent})
-    except ValidationError as error:
-        raise InvalidInput(f"{path}: {explain(error)}") from error

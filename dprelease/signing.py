@@ -10,7 +10,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -47,7 +47,7 @@ def load_private_key(path: Path) -> PrivateKey:
         if path.stat().st_mode & 0o077:
             raise InvalidInput(f"{path} can be read by others; run: chmod 600 {path}")
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: it wants a password
         raise InvalidInput(f"cannot read the private key {path}: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InvalidInput(f"{path} does not hold a key on the curve P-256")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dprelease.settings import read_settings
-from dprelease.wire.console import StopSignal, log_to_stderr
+from dprelease.wire.console import StopSignal, log_json_option, log_to_stderr
 from learner.settings import HubSettings
 
 
@@ -20,7 +20,8 @@ from learner.settings import HubSettings
     help="The hub's settings, hub.toml. [env: LEARNER_CONFIG]",
 )
 @click.option("--verbose", is_flag=True, help="Log more.")
-def serve(config: Path, verbose: bool) -> None:
+@log_json_option
+def serve(config: Path, verbose: bool, log_json: bool) -> None:
     """Run the hub until SIGTERM or SIGINT.
 
     Takes blocks in from parties (mutual TLS), publishes complete releases, serves them to everybody.
@@ -31,7 +32,7 @@ def serve(config: Path, verbose: bool) -> None:
     """
     from learner.hub.server import Hub  # a client does not need the hub
 
-    log_to_stderr(verbose=verbose)
+    log_to_stderr(verbose=verbose, as_json=log_json)
     settings = read_settings(config, HubSettings)
     stop = StopSignal()
     with Hub(settings):

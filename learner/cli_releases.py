@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-from dprelease.wire.console import plain
+from dprelease.one_line import one_line
 from learner import show
 from learner.download import consortium_of, fetch
 from learner.library import Library, Opened, open_verified
@@ -24,7 +24,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def tell(line: str) -> None:
     """Say what somebody should know, beside the answer."""
-    click.echo(plain(line), err=True)
+    click.echo(one_line(line), err=True)
 
 
 @click.command("list")

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from dprelease.canonical import canonical_bytes
+from dprelease.one_line import one_line
 from dprelease.release import Floats
-from dprelease.wire.console import plain
 from learner.library import Opened
 
 CONSTANT = "(constant)"
@@ -47,7 +47,7 @@ class Table:
     def sentence(self) -> str:
         """What was written, for whoever asked for it."""
         rows, columns = self.values.shape
-        title = plain(self.metadata["title"])
+        title = one_line(self.metadata["title"])
         return f"{title}: {rows} rows, {columns} columns. {self.metadata['meaning_of_rows']}"
 
 

@@ -21,8 +21,8 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.summary import repaired
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.released import Moments
+from dprelease.one_line import one_line
 from dprelease.release import Floats
-from dprelease.wire.console import plain
 from learner.export import (
     CONSTANT,
     METADATA_KEY,
@@ -87,7 +87,7 @@ class Matrix:
 
     def sentence(self) -> str:
         """What was written, for whoever asked for it."""
-        title = plain(self.metadata["title"])
+        title = one_line(self.metadata["title"])
         return f"{title}: a matrix, {len(self.row_names)} x {len(self.names)}. {MEANING_OF_ENTRIES}"
 
 

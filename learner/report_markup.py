@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from dprelease.wire.console import plain
+from dprelease.one_line import one_line
 
 _WITHOUT_CONTENT = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})
 
@@ -25,7 +25,7 @@ class Markup(str):
 
 def text(value: str) -> Markup:
     """Text as markup: escaped, on one line, with nothing in it that a browser or an XML parser would obey."""
-    return value if isinstance(value, Markup) else Markup(escape(plain(value)))
+    return value if isinstance(value, Markup) else Markup(escape(one_line(value)))
 
 
 def element(name: str, /, *children: str, **attributes: str | float) -> Markup:

@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from dprelease.estimators import FitResult
+from dprelease.one_line import one_line
 from dprelease.price import epsilon_text, mu2_text
 from dprelease.release import Floats, Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
-from dprelease.wire.console import plain as one_line
 from learner.describe import Description
 from learner.library import Opened
 from learner.listing import Listed

@@ -14,8 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
+from dprelease.one_line import one_line
 from dprelease.price import epsilon_at, epsilon_text, mu2_text, price_text
-from dprelease.wire.console import plain
 from party_node.ledger import Balance, Entry
 
 _HOLDING = {"reserve", "charge", "send"}
@@ -100,7 +100,7 @@ def print_account(console: Console, roster: str, balance: Balance, lines: Iterab
             entry.at,
             entry.kind,
             entry.release[:12],
-            plain(line.title),
+            one_line(line.title),
             mu2_text(line.mu2),
             epsilon_text(line.mu2, delta),
             mu2_text(line.held),

@@ -14,7 +14,7 @@ from dprelease.invite import Invite
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
 from dprelease.version import __version__
-from dprelease.wire.console import Commands, StopSignal, log_to_stderr
+from dprelease.wire.console import Commands, StopSignal, log_json_option, log_to_stderr
 from party_node.checkup import check as run_check
 from party_node.cli_budget import ledger
 from party_node.cli_keys import alignment_key, fingerprint, peers
@@ -91,15 +91,16 @@ def check(context: click.Context, offline: bool, as_json: bool) -> None:
 
 @main.command()
 @click.option("--verbose", is_flag=True, help="Log more; never a cell or an identifier.")
+@log_json_option
 @click.pass_context
-def run(context: click.Context, verbose: bool) -> None:
+def run(context: click.Context, verbose: bool, log_json: bool) -> None:
     """Run the daemon until it is stopped by SIGTERM or SIGINT.
 
     Example: party-node --config /etc/dprelease/party.toml run
     """
     from dprelease.noise import SecureNoise
 
-    log_to_stderr(verbose=verbose)
+    log_to_stderr(verbose=verbose, as_json=log_json)
     stop = StopSignal()
     Daemon(context.obj(), SecureNoise()).run(stop)
 

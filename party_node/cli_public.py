@@ -7,7 +7,7 @@ import json
 import click
 
 from dprelease.errors import InvalidInput
-from dprelease.wire.console import plain
+from dprelease.one_line import one_line
 from party_node.desk import Desk
 from party_node.public_columns import acts, covered, declare, latest
 from party_node.public_side import public_norm2
@@ -73,7 +73,7 @@ def list_columns(context: click.Context, as_json: bool) -> None:
         return
     for act, old in superseded.items():
         later = "; superseded by a later declaration, and public all the same" if old else ""
-        click.echo(f"{describe(act.column)}; reads {plain(act.source)}; since {act.at}{later}")
+        click.echo(f"{describe(act.column)}; reads {one_line(act.source)}; since {act.at}{later}")
     if not found:
         click.echo("no column is public")
 

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from dprelease.alignment import KEY_BYTES, new_key
-from dprelease.canonical import Rational, Value
+from dprelease.canonical import Rational, Value, readable
 from dprelease.certificates import check_certificate, read_identity, signing_request
 from dprelease.columns import Name
 from dprelease.durable import write_durably
@@ -28,6 +30,8 @@ from dprelease.spec import moment
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
+
+_PINS = TypeAdapter(dict[str, str])
 
 
 class Enrolment(Value):
@@ -199,8 +203,15 @@ class Identity:
         return key
 
     def pins(self) -> dict[str, str]:
-        """Party to key fingerprint, as compared between people."""
-        return dict(json.loads(self._peers.read_text())) if self._peers.exists() else {}
+        """Party to key fingerprint, as compared between people.
+
+        Raises:
+            InvalidInput: the file is damaged.
+        """
+        if not self._peers.exists():
+            return {}
+        with readable(str(self._peers)):
+            return _PINS.validate_json(self._peers.read_bytes())
 
     def pin(self, party: str, fingerprint: str) -> None:
         """Pin a peer's key.

@@ -16,10 +16,10 @@ from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
 from dprelease.catalogue import Catalogue
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.one_line import one_line
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import read_chunks
-from dprelease.wire.console import plain
 from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import (
@@ -99,9 +99,9 @@ class Coordinator:
                 state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_")
                 spec = ReleaseSpec.from_bytes(record.spec)
             except (InvalidInput, ValueError) as error:
-                log.warning("a release cannot be read and is left alone: %s", plain(str(error)))
+                log.warning("a release cannot be read and is left alone: %s", one_line(str(error)))
                 continue
-            offers.append(Offer(spec, state, tuple(record.approvals), plain(record.explanation)))
+            offers.append(Offer(spec, state, tuple(record.approvals), one_line(record.explanation)))
         return offers
 
     def renew(self, signing_request: bytes) -> str:

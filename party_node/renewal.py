@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from dprelease.certificates import renewal_due
 from dprelease.errors import DpReleaseError, PeerUnavailable
-from dprelease.wire.console import plain
+from dprelease.one_line import one_line
 from party_node.identity import Identity
 from party_node.outbound import Coordinator
 
@@ -45,7 +45,7 @@ class Renewal:
                 log.error(
                     "the certificate was not renewed: %s; should it end, ask the consortium's office for a new invite: "
                     "party-node enroll TOKEN",
-                    plain(error.message),
+                    one_line(error.message),
                 )
             self._told = error.message
         else:

@@ -12,10 +12,10 @@ from dprelease.columns import CategoricalColumn, Column, released_names
 from dprelease.moments.layout import Kind
 from dprelease.moments.scales import released_sd
 from dprelease.moments.terms import Association
+from dprelease.one_line import one_line
 from dprelease.price import mu2_text, price_text
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
-from dprelease.wire.console import plain
 from party_node.decision import Assessment
 from party_node.journal import Record
 
@@ -163,16 +163,16 @@ def _words(value: object) -> str:
     if isinstance(value, dict):
         return "\n".join(f"{key.replace('_', ' ')}: {_words(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return "\n".join(plain(str(item)) for item in value) or "-"
+        return "\n".join(one_line(str(item)) for item in value) or "-"
     if isinstance(value, Fraction):
         return mu2_text(value)
-    return f"{value:.6g}" if isinstance(value, float) else plain(str(value))
+    return f"{value:.6g}" if isinstance(value, float) else one_line(str(value))
 
 
 def print_releases(console: Console, records: list[Record]) -> None:
     """One line for each release."""
     grid = Grid("release", "status", "patients", "title", "note")
     for record in records:
-        title, note = plain(record.spec.title), plain(record.note)
+        title, note = one_line(record.spec.title), one_line(record.note)
         grid.add_row(record.release[:12], record.status, str(record.spec.rows), title, note)
     console.print(grid)

@@ -1,4 +1,4 @@
-"""SQLite files of the party that survive a power cut: one writer at a time, every commit on disk when it returns."""
+"""SQLite files of the party, its owner's alone, that survive a power cut: one writer at a time, every commit on disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+
+from dprelease.durable import keep_private
 
 
 @contextmanager
@@ -17,8 +19,12 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
 
     Args:
         path: SQLite file; its folder is made if absent.
+
+    Raises:
+        InvalidInput: others may read the file, and it is not ours to change.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    keep_private(path)
     with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as db:
         db.execute("PRAGMA synchronous=EXTRA")
         db.execute("BEGIN IMMEDIATE")

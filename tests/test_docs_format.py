@@ -15,11 +15,15 @@ import re
 import struct
 import unicodedata
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
+import grpc
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
@@ -27,12 +31,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 import dprelease
+from coordinator.authority import Authority
 from dprelease import approval, block, catalogue, columns, gaussian, manifest, signing, spec
 from dprelease.accounting import COARSEST, check_spec
 from dprelease.alignment import align, pseudonym
 from dprelease.bounding import BoundedRows, bound
 from dprelease.canonical import Rational, Value, canonical_bytes
-from dprelease.certificates import Role
+from dprelease.certificates import Role, check_certificate
 from dprelease.errors import InvalidInput
 from dprelease.invite import Invite
 from dprelease.mixing import BernoulliMixing
@@ -40,12 +45,17 @@ from dprelease.moments import parcels, terms
 from dprelease.planning import plan_mixing
 from dprelease.privatize import integer_query, weighted
 from dprelease.public_stream import PublicStream
+from dprelease.signing import new_private_key, private_key_pem
 from dprelease.trust import trust
 from dprelease.wire import boundary, chunks, status
+from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
+from learner.hub.shelf import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
 from learner.listing import Index
+from learner.settings import Limits as HubLimits
 from party_node.identity import alignment_key_text, key_check
-from tests.support.specs import build_spec, categorical, numeric
+from tests.support.noise import SeededNoise
+from tests.support.specs import build_spec, categorical, new_consortium, numeric, publish
 
 ROOT = Path(__file__).parents[1]
 FORMAT, NOTATION, GUARANTEES = (
@@ -478,6 +488,66 @@ def test_version_chunks_and_errors() -> None:
     assert f"`domain` is `{status.DOMAIN}`" in flowing
     rows = [[f"`{row.error.__name__}`", f"`{row.code.name}`", row.sentence] for row in status.TABLE]
     assert table(FORMAT, "error", "status", "sentence") == rows
+
+
+def test_what_stands_in_a_manifest_is_canonical_where_it_stands() -> None:
+    consortium = new_consortium("north", "south")
+    made = publish(consortium, build_spec(keys=consortium.keys, title='"spec":{'), SeededNoise(3)).manifest
+    whole = manifest.Manifest.from_bytes(made)
+    assert made[made.index(b'"spec":{') + len(b'"spec":') :].startswith(whole.spec.to_bytes() + b",")
+    approvals = b",".join(
+        b'{"approval":%b,' % signed.approval.to_bytes() + signed.to_bytes().split(b"},", 1)[1]
+        for signed in whole.approvals
+    )
+    assert b'"approvals":[%b]' % approvals in made
+    assert "are the very bytes that stand there" in " ".join(FORMAT.split())
+
+
+def test_lists_downloads_and_waiting(tmp_path: Path) -> None:
+    flowing, limits, waits = " ".join(FORMAT.split()), HubLimits(), Backoff()
+    assert f"at most {LARGEST_PAGE} in a page" in flowing
+    assert f"a `page_size` of 0, or a larger one, stands for {LARGEST_PAGE}" in flowing
+    assert f"first {SHORTEST_PREFIX_BYTES} to 32 bytes of a spec's digest" in flowing
+    (tmp_path / "block").write_bytes(b"block")
+    assert [*chunks.read_chunks(tmp_path / "block", 5)] == []
+    assert "equal to the block's size is a stream without a message" in flowing
+    assert f"{waits.first_seconds:g} s at first, twice as long" in flowing
+    assert (waits.factor, [*islice(waits.waits(min), 3)]) == (2.0, [0.5, 1.0, 2.0])
+    assert f"at most {waits.longest_seconds:g} s, each wait drawn at random between half of that and all" in flowing
+    assert (
+        f"{limits.calls_per_second:g} calls a second in the long run and {limits.streams_per_peer} streams" in flowing
+    )
+
+
+def test_extended_key_usage_is_for_tls() -> None:
+    """A certificate that is good for signatures is refused by TLS where its purpose is another."""
+    now = datetime.now(UTC)
+    authority = Authority.found("trial", now)
+
+    def handshake(serves: Role, calls: Role) -> grpc.StatusCode:
+        keys = new_private_key(), new_private_key()
+        server_pem, client_pem = (
+            authority.issue("x", role, key.public_key(), now, 90, ["localhost"])
+            for role, key in zip((serves, calls), keys, strict=True)
+        )
+        check_certificate(server_pem, authority.root_pem, now, serves)
+        check_certificate(client_pem, authority.root_pem, now, calls)
+        serving = grpc.ssl_server_credentials([(private_key_pem(keys[0]), server_pem)], authority.root_pem, True)
+        calling = grpc.ssl_channel_credentials(authority.root_pem, private_key_pem(keys[1]), client_pem)
+        server = grpc.server(ThreadPoolExecutor(1))
+        port = server.add_secure_port("localhost:0", serving)
+        server.start()
+        try:
+            with grpc.secure_channel(f"localhost:{port}", calling) as channel, pytest.raises(grpc.RpcError) as failed:
+                channel.unary_unary("/x/y")(b"", timeout=30)
+        finally:
+            server.stop(None).wait()
+        code: grpc.StatusCode = failed.value.code()
+        return code
+
+    assert handshake("hub", "party") == grpc.StatusCode.UNIMPLEMENTED  # TLS let it through, and there is no such method
+    assert handshake("party", "party") == handshake("hub", "coordinator") == grpc.StatusCode.UNAVAILABLE
+    assert "Whoever checks a signature does not look at them" in " ".join(FORMAT.split())
 
 
 # docs/notation.md

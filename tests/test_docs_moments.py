@@ -24,8 +24,7 @@ from dprelease.moments.dealing import read_deal
 from dprelease.moments.layout import Kind, code
 from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
 from dprelease.moments.plan import Plan
-from dprelease.moments.released import PLAUSIBLE
-from dprelease.moments.scales import FINEST
+from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
@@ -206,6 +205,21 @@ def test_numbers_named_in_the_text() -> None:
     assert f"min(scale, diagonal_scale) >= {FINEST:g} and" in flowing
     assert f"n G^2 + floor({PLAUSIBLE} s sqrt(m)) + 1" in flowing
     assert f"1 to {MOST_ROUNDS}" in flowing
+
+
+def test_the_limit_of_an_entry_is_exact_where_doubles_are_not() -> None:
+    """Each scale by hand: doubles give a floor that is one too large, too large, too small."""
+    for scale, parties, inexact in (
+        (425812788.84670645, 5, 19042926831),
+        (173260332.61117703, 8, 9801084488),
+        (5966449352.288442, 3, 206683868378),
+    ):
+        assert int(PLAUSIBLE * (scale * math.sqrt(parties))) == inexact
+        floor = noise_reach(scale, parties) - 1
+        bound = (PLAUSIBLE * Fraction(scale)) ** 2 * parties
+        assert floor != inexact
+        assert floor**2 <= bound < (floor + 1) ** 2
+    assert "the largest integer whose square is at most 400 s^2 m" in " ".join(FORMAT.split())
 
 
 # 14: entries and blocks.

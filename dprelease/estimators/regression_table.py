@@ -16,6 +16,7 @@ from dprelease.estimators.inference import LEVEL, Inference
 
 if TYPE_CHECKING:
     from dprelease.estimators.result import FitResult
+from dprelease.one_line import one_line
 
 MOST_TABLES = 5
 """Targets that get a table each; more of them share one, with a line for each."""
@@ -40,7 +41,8 @@ def regression_table(result: FitResult) -> str:
         *(f"Warning: {warning}" for warning in result.diagnostics.warnings),
     ]
     parts += [notes, ["Guarantee", *_indented(result.guarantee)], ["Trust", *_indented(result.trust)]]
-    return "\n\n".join("\n".join(_one_line(line) for line in part) for part in parts)
+    # Units are any text that a hospital declared: none of it may look like a line of the table.
+    return "\n\n".join("\n".join(one_line(line) for line in part) for part in parts)
 
 
 def _notes(result: FitResult, *, few: bool) -> list[str]:
@@ -201,11 +203,6 @@ def _number(value: float, form: str) -> str:
 
 def _end(value: float) -> str:
     return "-" if np.isnan(value) else format(value, ".5g")
-
-
-def _one_line(text: str) -> str:
-    # Units are any text that a hospital declared: none of it may look like a line of the table.
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _indented(sentences: Sequence[str]) -> list[str]:

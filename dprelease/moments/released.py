@@ -15,19 +15,16 @@ from dprelease.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.layout import Integers, Kind, Layout, code, is_binary
 from dprelease.moments.ring import product
-from dprelease.moments.scales import released_sd
+from dprelease.moments.scales import noise_reach, released_sd
 
 Floats = npt.NDArray[np.float64]
 Indices = Sequence[int] | Integers
-
-PLAUSIBLE = 20
-"""Noise standard deviations beyond the data's own range at which an entry counts as garbage (joint_moments.md step 9)."""
 
 
 def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[Kind, float], parties: int) -> list[int]:
     """(E,) largest absolute value of each noisy entry that is not garbage: n G^2 + 20 standard deviations, exact."""
     whole = rows << (2 * grid_bits)
-    beyond = {int(kind): int(PLAUSIBLE * released_sd(scale, parties)) + 1 for kind, scale in scales.items()}
+    beyond = {int(kind): noise_reach(scale, parties) for kind, scale in scales.items()}
     return [whole + beyond[int(kind)] for kind in layout.kinds]
 
 

@@ -24,6 +24,10 @@ FINEST = 100.0
 """Least noise scale of a party's share. At it `log_ratio` is below 1e-10000 for any number of entries that fits a disk."""
 
 
+PLAUSIBLE = 20
+"""Noise standard deviations beyond the data's own range at which an entry counts as garbage (joint_moments.md step 9)."""
+
+
 def share_scales(
     sensitivity: Sensitivity, mu2: Fraction, parties: int, curious: int, grid_bits: int, rows_per_subject: int
 ) -> tuple[float, float]:
@@ -70,6 +74,19 @@ def spent(
 def released_sd(scale: float, parties: int) -> float:
     """Standard deviation of the released noise of an entry: all m shares, sqrt(m/(m-t)) times what a curator would add."""
     return scale * math.sqrt(parties)
+
+
+def noise_reach(scale: float, parties: int) -> int:
+    """How far noise may carry a released entry before it counts as garbage: floor(20 s sqrt(m)) + 1, exactly.
+
+    In integers, as doubles are off by one for some s above 1e8, and then verifiers of two languages would disagree.
+
+    Args:
+        scale: s, of each party's share.
+        parties: m.
+    """
+    squared = PLAUSIBLE**2 * parties * Fraction(scale) ** 2
+    return math.isqrt(squared.numerator // squared.denominator) + 1
 
 
 def log_ratio(entries: int, scale: float, shares: int) -> float:

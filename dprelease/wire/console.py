@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import click
 
 from dprelease.errors import DpReleaseError
+from dprelease.one_line import one_line
 from dprelease.wire.status import exit_code
 
 
@@ -27,11 +29,6 @@ class Commands(click.Group):
         except DpReleaseError as error:
             click.echo(f"error: {error.message}", err=True)
             ctx.exit(exit_code(error))
-
-
-def plain(text: str) -> str:
-    """Text that a peer wrote, safe for a terminal and a log: one line, nothing that moves the cursor or changes colour."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 LONGEST_NAP_SECONDS = 0.5
@@ -73,11 +70,47 @@ class StopSignal:
         return self._caught
 
 
-def log_to_stderr(*, verbose: bool) -> None:
+LONGEST_RECORD = 2_000
+"""Characters of a log record; of a longer one both ends are kept."""
+
+
+class OneLine(logging.Formatter):
+    r"""A record as one line of bounded length, ``TIME LEVEL LOGGER: MESSAGE``, whatever a peer got into it.
+
+    A traceback stands on the same line, its line feeds spelled out: then every line is a record, for journals and programs
+    that know nothing else of us, and none can be made up. ``sed 's/\\n/\n/g'`` unfolds one.
+    """
+
+    converter = time.gmtime  # type: ignore[assignment] # typeshed forgets that its argument is optional
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def __init__(self, form: str = "%(asctime)s %(levelname)s %(name)s: %(message)s") -> None:
+        super().__init__(form)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record, its traceback included."""
+        return one_line(super().format(record), LONGEST_RECORD)
+
+
+class JsonLine(OneLine):
+    """A record as one JSON object, with ``time``, ``level``, ``logger`` and ``message``, the traceback within the last."""
+
+    def __init__(self) -> None:
+        super().__init__("%(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        fields = {"time": self.formatTime(record), "level": record.levelname, "logger": record.name}
+        return json.dumps(fields | {"message": super().format(record)})
+
+
+log_json_option = click.option("--log-json", is_flag=True, help="Log one JSON object a line.")
+
+
+def log_to_stderr(*, verbose: bool, as_json: bool = False) -> None:
     """One line for each event, with time and level. No handler of ours logs a cell or an identifier."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLine() if as_json else OneLine())
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     logging.getLogger("grpc").setLevel(logging.WARNING)

@@ -1,7 +1,8 @@
 """One table: error class, gRPC status, public sentence, exit code. Used in both directions.
 
 A server turns a raised error into its row's status and constant sentence: no message, cell or path crosses the
-boundary. A client turns the status back into the same class. Whatever is not in the table becomes `InternalError`.
+boundary. A client turns the status back into the same class; whatever is not in the table becomes `InternalError`, and what
+only this side can know, that its table, policy or budget does not allow something, becomes `Conflict`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from grpc_status import rpc_status
 
 from dprelease import errors
 from dprelease.errors import DpReleaseError
+from dprelease.one_line import quoted
 
 DOMAIN = "dprelease"
 
@@ -54,6 +56,10 @@ TABLE: tuple[Status, ...] = (
     Status(errors.InternalError, grpc.StatusCode.INTERNAL, "Something went wrong on this side.", 21),
 )
 
+LOCAL = frozenset({errors.DataRefused, errors.SpecRefused, errors.PolicyRefused, errors.BudgetExceeded})
+"""Judgements of a hospital on its own data, proposals, limits and ledger, on which it acts in its own name: it declines, withdraws,
+gives back. From a peer they are that peer's trouble."""
+
 _BY_CLASS = {row.error: row for row in TABLE}
 _BY_NAME = {row.error.__name__: row for row in TABLE}
 
@@ -76,7 +82,7 @@ def to_wire(error: BaseException) -> grpc.Status:
 
 
 def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
-    """The error a client raises for a failed call.
+    """The error a client raises for a failed call; never one of `LOCAL`.
 
     Args:
         error: what grpc raised.
@@ -84,7 +90,8 @@ def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
     """
     row = _row_from_details(error)
     if row is not None:
-        return row.error(f"{peer}: {row.sentence}")
+        raised = errors.Conflict if row.error in LOCAL else row.error
+        return raised(f"{peer}: {row.sentence}")
     code = error.code()
     if code == grpc.StatusCode.UNIMPLEMENTED:
         return errors.VersionMismatch(f"{peer} does not know this call; check that both sides run the same version")
@@ -134,7 +141,7 @@ def diagnose(details: str) -> str:
     for mark, words in _DIAGNOSES:
         if mark.lower() in details.lower():
             return words
-    return "it cannot be reached now" + (f" ({details})" if details else "")
+    return "it cannot be reached now" + (f" ({quoted(details)})" if details else "")
 
 
 def exit_code(error: BaseException) -> int:

@@ -13,11 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from coordinator.authority import BACKDATED, Authority, general_name, read_signing_request
+from coordinator.authority import BACKDATED, Authority, general_name, hosts_of, read_signing_request
 from dprelease.certificates import Role, check_certificate, read_certificate, signing_request
 from dprelease.errors import Conflict, IntegrityError, InvalidInput
 from dprelease.signing import key_fingerprint, new_private_key, private_key_pem, write_private
 from tests.coordinator.office import NOW
+from tests.support.damaged import mutated
 
 AUTHORITY = Authority.found("Trio", NOW)
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
@@ -149,3 +150,23 @@ def test_a_certificate_of_another_consortium_does_not_pass() -> None:
     pem = stranger.issue("north", "party", new_private_key().public_key(), NOW, 90)
     with pytest.raises(IntegrityError, match="pinned consortium root"):
         check_certificate(pem, AUTHORITY.root_pem, NOW, "party")
+
+
+@pytest.mark.filterwarnings("ignore:Parsed a serial number", "ignore:The parsed certificate contains")
+def test_a_damaged_certificate_is_not_renewed_and_names_no_host() -> None:
+    issued = AUTHORITY.issue("hub", "hub", new_private_key().public_key(), NOW, 90, ["hub.example.org", "10.0.0.7"])
+    refused = 0
+    for pem in mutated(issued.decode(), "CERTIFICATE", 3_000, seed=7):
+        try:
+            hosts_of(read_certificate(pem))
+            AUTHORITY.renew(pem, NOW, 90)
+        except InvalidInput:
+            refused += 1
+    assert refused > 2_900
+
+
+def test_a_damaged_signing_request_is_refused() -> None:
+    request = signing_request("north", new_private_key()).decode()
+    for pem in mutated(request, "CERTIFICATE REQUEST", 3_000, seed=7):
+        with pytest.raises(InvalidInput):
+            read_signing_request(pem)

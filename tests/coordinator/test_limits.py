@@ -71,8 +71,13 @@ def test_an_approval_has_a_longest_size(world: World, two: tuple[Stub, Stub]) ->
 
 
 def test_of_a_reason_only_so_much_is_kept(world: World, two: tuple[Stub, Stub]) -> None:
-    limit(world, longest_reason=7)
+    limit(world, longest_reason=40)
     digest = world.propose()
-    ask(world.as_party("north").Decline, pb.DeclineRequest(spec_digest=digest, reason="not now, and not ever"))
+    ask(
+        world.as_party("north").Decline,
+        pb.DeclineRequest(spec_digest=digest, reason="not now, " + "and " * 999 + "not ever"),
+    )
     with world.store().reading() as tx:
-        assert tx.history.of_release(digest.hex())[-1].what == "north declined: not now"
+        assert (
+            tx.history.of_release(digest.hex())[-1].what == "north declined: not no [... 4,013 characters ...] t ever"
+        )

@@ -118,7 +118,7 @@ def test_a_decline_is_told_to_the_others_without_its_reason(world: World, two: t
     assert "north declined" in seen.explanation
     assert "board" not in seen.explanation
     with world.store().reading() as tx:
-        assert tx.history.of_release(digest.hex())[-1].what == "north declined: our board said[31m no"
+        assert tx.history.of_release(digest.hex())[-1].what == "north declined: our board\\nsaid\\x1b[31m no"
     with pytest.raises(Conflict):
         ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
 

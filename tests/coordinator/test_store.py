@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import timedelta
 from fractions import Fraction
@@ -371,3 +372,25 @@ def test_many_parties_may_write_at_once(both: Office) -> None:
     after = both.release(fresh.digest)
     assert after.record.state is State.APPROVED
     assert after.approvals == tuple(party.encode() for party in parties)
+
+
+def test_nobody_else_reads_the_database_nor_what_stands_beside_it(tmp_path: Path) -> None:
+    folder, before = tmp_path / "office", os.umask(0)
+    folder.mkdir()
+    url = f"sqlite:///{folder / 'coordinator.sqlite'}"
+    try:
+        for _ in range(2):
+            store = Store.open(url) if any(folder.iterdir()) else Store.create(url, "Trio", epsilon=3.0, delta=1e-6)
+            with store.writing():
+                found = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+            store.close()
+            assert {"coordinator.sqlite", "coordinator.sqlite-wal"} <= found.keys()
+            assert set(found.values()) == {0o600}
+            (folder / "coordinator.sqlite").chmod(0o644)
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(PeerUnavailable, match="the database cannot be used now: No such file"):
+        Store.create(f"sqlite:///{tmp_path / 'away' / 'coordinator.sqlite'}", "Trio", epsilon=3.0, delta=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -20,6 +21,7 @@ from dprelease.certificates import (
 )
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.signing import key_fingerprint, new_private_key
+from tests.support.damaged import mutated
 from tests.support.specs import NOW, Member, certify
 
 ROOT = certify("trial", None, authority=True)
@@ -136,3 +138,37 @@ def test_a_signing_request_names_its_key() -> None:
 def test_a_certificate_is_due_when_less_than_a_third_of_its_life_is_left(left: timedelta, due: bool) -> None:
     ends = read_identity(NORTH.certificate).expires  # it lasts 91 days
     assert renewal_due(NORTH.certificate, ends - left) is due
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "read_certificate": read_certificate,
+    "certificate_fingerprint": certificate_fingerprint,
+    "read_identity": read_identity,
+    "renewal_due": lambda pem: renewal_due(pem, NOW),
+    "check_certificate": lambda pem: check_certificate(pem, ROOT.certificate, NOW, "party"),
+    "check_certificate against it": lambda pem: check_certificate(NORTH.certificate, pem, NOW, "party"),
+    "every part": lambda pem: [getattr(read_certificate(pem), part) for part in PARTS],
+}
+PARTS = ("version", "subject", "issuer", "extensions", "serial_number", "not_valid_before_utc", "not_valid_after_utc")
+
+
+@pytest.mark.filterwarnings("ignore:Parsed a serial number", "ignore:The parsed certificate contains")
+@pytest.mark.parametrize("name", READERS)
+def test_a_damaged_certificate_ends_in_the_documented_error(name: str) -> None:
+    expected = IntegrityError if name.startswith("check") else InvalidInput
+    refused = 0
+    for pem in mutated(NORTH.certificate, "CERTIFICATE", 3_000, seed=7):
+        try:
+            READERS[name](pem)
+        except expected:
+            refused += 1
+    assert refused > 1_000
+
+
+@pytest.mark.parametrize("version", [0x03, 0x22, 0xFF])
+def test_a_version_that_there_is_not(version: int) -> None:
+    der = base64.b64decode("".join(NORTH.certificate.strip().splitlines()[1:-1]))
+    damaged = der.replace(b"\xa0\x03\x02\x01\x02", bytes([0xA0, 0x03, 0x02, 0x01, version]), 1)
+    pem = f"-----BEGIN CERTIFICATE-----\n{base64.encodebytes(damaged).decode()}-----END CERTIFICATE-----\n"
+    with pytest.raises(InvalidInput, match="not a PEM certificate, or a damaged one"):
+        read_identity(pem)

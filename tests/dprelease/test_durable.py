@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dprelease import durable
-from dprelease.durable import TEMPORARY, make_folder, rename_durably, write_durably
+from dprelease.durable import TEMPORARY, keep_private, make_folder, rename_durably, write_durably
+from dprelease.errors import InvalidInput
 
 
 def test_a_file_is_written_whole_and_replaced(tmp_path: Path) -> None:
@@ -65,3 +71,59 @@ def test_folders_and_renames(tmp_path: Path) -> None:
     assert (tmp_path / "three" / "file").read_bytes() == b"data"
     rename_durably(tmp_path / "one", tmp_path / "three" / "folder")
     assert (tmp_path / "three" / "folder" / "two").is_dir()
+
+
+@pytest.fixture
+def loose_umask() -> Iterator[None]:
+    """As of a shell that lets everybody read and write what it makes."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+@pytest.mark.usefixtures("loose_umask")
+@pytest.mark.parametrize("journal", ["WAL", "PERSIST"])
+def test_a_database_and_the_files_beside_it_are_never_anybody_elses(tmp_path: Path, journal: str) -> None:
+    path = tmp_path / "x.sqlite"
+    keep_private(path)
+    assert modes(tmp_path) == {"x.sqlite": 0o600}
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA journal_mode={journal}")
+        db.execute("CREATE TABLE t (a)")
+        found = modes(tmp_path)
+        assert len(found) > 1
+        assert set(found.values()) == {0o600}
+        for name in found:
+            (tmp_path / name).chmod(0o644)
+        keep_private(path)
+        assert modes(tmp_path) == found
+        db.execute("INSERT INTO t VALUES (1)")
+        assert db.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
+def test_looking_after_a_database_loses_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    keep_private(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("CREATE TABLE t (a)")
+        db.execute("BEGIN IMMEDIATE")
+        keep_private(path)
+        attempt = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+        other = subprocess.run([sys.executable, "-c", attempt, path], capture_output=True, text=True, check=False)
+        assert "database is locked" in other.stderr
+
+
+def test_a_file_that_another_user_must_mend_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.sqlite"
+    path.touch(0o644)
+
+    def refuses(path: Path, mode: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(Path, "chmod", refuses)  # root, as whom tests may run, is never refused
+    with pytest.raises(InvalidInput, match=r"x\.sqlite can be read by others; its owner must run: chmod 600"):
+        keep_private(path)

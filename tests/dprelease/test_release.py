@@ -198,7 +198,7 @@ def test_original_units() -> None:
 def test_a_notebook_shows_what_it_is_with_strangers_names_as_mere_text() -> None:
     spec = build_spec(title="<script>alert(1)</script>\u202e& more")
     shown = Release(spec, {}, ("Guarantee: epsilon = 1 < 2.",))._repr_html_()
-    assert "<p><b>&lt;script&gt;alert(1)&lt;/script&gt; &amp; more</b></p>" in shown
+    assert "<p><b>&lt;script&gt;alert(1)&lt;/script&gt;\\u202e&amp; more</b></p>" in shown
     assert f"trial, release {spec.digest()[:8]}: 40 patients, mechanism mixed" in shown
     assert "Columns: age, sex=female, sex=male, sex=other, glucose" in shown
     assert "epsilon = 1 &lt; 2." in shown

@@ -8,6 +8,7 @@ import pytest
 
 from dprelease.errors import IntegrityError, NotFound
 from dprelease.release_folder import MANIFEST, SIGNATURE, ReleaseFolder
+from tests.support.hostile_folders import FILES, HOSTILE
 from tests.support.noise import SeededNoise
 from tests.support.specs import Published, build_spec, new_consortium, publish
 
@@ -56,3 +57,23 @@ def test_a_manifest_that_cannot_be_read_is_no_manifest(folder: ReleaseFolder) ->
     (folder.path / MANIFEST).write_bytes(b"{}")
     with pytest.raises(IntegrityError):
         folder.manifest()
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("what", HOSTILE)
+def test_only_a_file_of_its_size_is_read(folder: ReleaseFolder, published: Published, name: str, what: str) -> None:
+    replace, words = HOSTILE[what]
+    replace(folder.path / name)
+    with pytest.raises(IntegrityError, match=f"{name}.* {words}"):
+        folder.verify(published.root)
+    if "blocks" not in name:
+        with pytest.raises(IntegrityError, match=words):
+            folder.manifest()
+
+
+def test_the_folder_of_blocks_is_no_link_either(folder: ReleaseFolder, published: Published, tmp_path: Path) -> None:
+    blocks = folder.path / "blocks"
+    blocks.rename(tmp_path / "outside")
+    blocks.symlink_to(tmp_path / "outside")
+    with pytest.raises(IntegrityError, match="blocks is a link"):
+        folder.verify(published.root)

@@ -23,6 +23,7 @@ from dprelease.signing import (
     verify,
     write_private,
 )
+from tests.support.damaged import mutated
 
 KEY = new_private_key()
 PUBLIC = KEY.public_key()
@@ -127,3 +128,23 @@ def test_the_process_mask_does_not_widen_a_secret(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_key_is_refused(tmp_path: Path) -> None:
+    path, refused = tmp_path / "key.pem", 0
+    write_private(path, b"")
+    for pem in mutated(private_key_pem(KEY).decode(), "PRIVATE KEY", 3_000, seed=7):
+        path.write_text(pem)
+        try:
+            load_private_key(path)
+        except InvalidInput:
+            refused += 1
+    assert refused > 1_000
+
+
+def test_a_key_that_wants_a_password_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    locked = serialization.BestAvailableEncryption(b"secret")
+    write_private(path, KEY.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked))
+    with pytest.raises(InvalidInput, match="cannot read the private key"):
+        load_private_key(path)

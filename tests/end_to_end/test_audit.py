@@ -12,9 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit import audit
+from audit import Violation, audit
 from audit.__main__ import main
+from audit.disclosure import SHORTEST
 from demo.consortium import Consortium, wait_for
+from dprelease.accounting import guarantee
+from dprelease.release_folder import ReleaseFolder
 from tests.end_to_end.hospitals import IDENTIFIER_MARK, Hospital, final_state, found, numeric, propose
 from tests.end_to_end.test_public import clinic, knows_of
 
@@ -169,6 +172,41 @@ def test_a_cell_of_a_public_column_is_no_disclosure(finished: tuple[Path, str], 
     shutil.copytree(finished[0], copy)
     (copy / "hub.log").write_text(_a_cell(copy, "age"))
     assert audit(copy) == []
+
+
+def _with_a_cell_like_the_guarantee(finished: tuple[Path, str], copy: Path) -> bytes:
+    """Another table of the clinic, with the number of its own guarantee in a private cell; that number."""
+    folder, release = finished
+    shutil.copytree(folder, copy)
+    epsilon = guarantee(ReleaseFolder(_published(copy, release)).manifest().spec).party("clinic").epsilon
+    table = copy / "clinic" / "table.csv"
+    table.write_text(table.read_text().replace(_a_cell(copy, "dose"), f"{epsilon:.6g}", 1))
+    return f"{epsilon:.6g}".encode()
+
+
+def test_a_cell_that_equals_a_number_of_the_guarantee_is_no_disclosure(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    cell = _with_a_cell_like_the_guarantee(finished, tmp_path / "copy")
+    assert len(cell) >= SHORTEST
+    assert cell in (_published(tmp_path / "copy", finished[1]) / "manifest.json").read_bytes()
+    assert audit(tmp_path / "copy") == []
+
+
+@pytest.mark.parametrize("place", ["elsewhere in the manifest", "a log", "a false guarantee"])
+def test_the_same_cell_anywhere_else_is_found(finished: tuple[Path, str], tmp_path: Path, place: str) -> None:
+    copy = tmp_path / "copy"
+    cell = _with_a_cell_like_the_guarantee(finished, copy).decode()
+    folder = ReleaseFolder(_published(copy, finished[1]))
+    manifest = folder.manifest()
+    leak = copy / "hub.log" if place == "a log" else folder.path / "manifest.json"
+    if place == "a log":
+        leak.write_text(f"the dose is {cell} today")
+    elif place == "a false guarantee":
+        leak.write_bytes(manifest.model_copy(update={"guarantee": (f"the dose is {cell} today",)}).to_bytes())
+    else:
+        leak.write_bytes(manifest.model_copy(update={"software": cell}).to_bytes())
+    assert Violation(str(leak.relative_to(copy)), "holds a private cell or identifier") in audit(copy)
 
 
 def test_a_folder_without_states_is_no_success(tmp_path: Path) -> None:

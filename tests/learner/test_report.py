@@ -15,8 +15,8 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
+from dprelease.one_line import one_line
 from dprelease.release_folder import ReleaseFolder
-from dprelease.wire.console import plain
 from learner import show
 from learner.library import Opened, open_verified
 from learner.report import CAVEATS, Report, report
@@ -85,8 +85,8 @@ def test_strangers_names_are_text_and_nothing_else(text: str, tree: Element) -> 
     assert {attribute for node in tree.iter() for attribute in node.attrib if attribute.startswith("on")} == set()
     assert text.count("<script") == text.count("<img") == 0
     whole = words(tree)
-    assert words(next(tree.iter("h1"))) == plain(TITLE)
-    assert plain(UNIT) in whole
+    assert words(next(tree.iter("h1"))) == one_line(TITLE)
+    assert one_line(UNIT) in whole
     for level in LEVELS:
         assert level in whole
     assert all(letter.isprintable() or letter == "\n" for letter in text)
@@ -206,7 +206,7 @@ def test_intervals_without_an_end_say_so(made: Report) -> None:
 def test_what_was_learned_is_said_in_words(tree: Element, made: Report) -> None:
     assert made.better(0)
     said = [words(item) for item in part(tree, "findings").iter("li")]
-    assert said[:2] == [plain(made.finding(row)) for row in range(2)]
+    assert said[:2] == [one_line(made.finding(row)) for row in range(2)]
     assert f"explains an estimated {made.fit.quality.explained[0]:.1%} of the variance of glucose" in said[0]
     cautions = [words(item) for item in part(tree, "caveats").iter("li")]
     assert cautions[-len(CAVEATS) :] == list(CAVEATS)

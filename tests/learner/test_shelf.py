@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import InvalidInput, NotFound
+from dprelease.release_folder import ReleaseFolder
 from learner.hub import shelf as shelf_module
 from learner.hub.shelf import LARGEST_PAGE, Shelf
 from learner.hub.storage import Storage
@@ -123,24 +124,32 @@ def test_what_is_kept_of_releases_is_bounded(
             assert len(opened) == reads
 
 
-def test_nobody_waits_for_a_manifest_that_somebody_else_reads(storage: Storage, world: World, sealed: Sealed) -> None:
+def test_nobody_waits_for_a_manifest_that_somebody_else_reads(
+    storage: Storage, world: World, sealed: Sealed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = world.sealed("another")
     for release in (sealed, other):
         publish_to(storage, world, release)
     shelf = Shelf(storage)
-    manifest = storage.release(sealed.digest).path / "manifest.json"
-    whole = manifest.read_bytes()
-    manifest.unlink()
-    os.mkfifo(manifest)  # whoever opens it waits for a writer
+    entered, go_on = threading.Event(), threading.Event()
+    read = ReleaseFolder.signed_manifest
+
+    def slowly(folder: ReleaseFolder) -> tuple[bytes, str]:
+        if folder.path.name == sealed.digest:
+            entered.set()
+            assert go_on.wait(PATIENCE_SECONDS)
+        return read(folder)
+
+    monkeypatch.setattr(ReleaseFolder, "signed_manifest", slowly)
     with ThreadPoolExecutor(1) as slow:
         reading = slow.submit(shelf.signed_manifest, bytes.fromhex(sealed.digest))
-        with manifest.open("wb") as writer:  # opens as soon as the reader is in there
-            assert len(shelf.page(0, "")[0]) == 2
-            assert shelf.signed_manifest(bytes.fromhex(other.digest))
-            assert shelf.block(bytes.fromhex(other.digest), "north", 0)
-            assert not reading.done()
-            writer.write(whole)
-        assert reading.result(PATIENCE_SECONDS)[0] == whole
+        assert entered.wait(PATIENCE_SECONDS)
+        assert len(shelf.page(0, "")[0]) == 2
+        assert shelf.signed_manifest(bytes.fromhex(other.digest))
+        assert shelf.block(bytes.fromhex(other.digest), "north", 0)
+        assert not reading.done()
+        go_on.set()
+        assert reading.result(PATIENCE_SECONDS)[0] == read(storage.release(sealed.digest))[0]
 
 
 def test_only_a_file_that_was_changed_is_read_again(storage: Storage, world: World, sealed: Sealed) -> None:

@@ -134,6 +134,14 @@ def test_a_peer_is_pinned_however_its_key_is_read_out(identity: Identity, folder
     assert Identity(folder / "state").pins() == {"south": FINGERPRINT}
 
 
+@pytest.mark.parametrize("damaged", [b"", b"{", b"[1]", b"\xff", b"[" * 10_000, b'{"x":1' + b"0" * 5_000 + b"}"])
+def test_damaged_pins_are_refused_by_name(identity: Identity, folder: Path, damaged: bytes) -> None:
+    identity.pin("south", FINGERPRINT)
+    (folder / "state" / "identity" / "peers.json").write_bytes(damaged)
+    with pytest.raises(InvalidInput, match=r"peers\.json: "):
+        identity.pins()
+
+
 @pytest.mark.parametrize("written", ["", FINGERPRINT[:-1], FINGERPRINT + "0", "g" * 64, "٣" * 64, "south"])
 def test_what_is_no_fingerprint_is_refused(identity: Identity, written: str) -> None:
     with pytest.raises(InvalidInput, match="64 hexadecimal digits"):

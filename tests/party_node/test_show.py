@@ -163,7 +163,7 @@ def test_a_hostile_title_is_printed_and_nothing_else(careful: World, monkeypatch
         assert "\x1b" not in output
         assert "\x07" not in output
         assert "\u202e" not in output
-        assert " [2J ]0;owned [red]Age[/red] [/nothing] :smile:  esrever" in output
+        assert r"\x1b[2J\x1b]0;owned\x07[red]Age[/red] [/nothing] :smile: \u202eesrever" in output
 
 
 def test_a_hostile_explanation_is_printed_and_logged_as_one_line(
@@ -174,7 +174,7 @@ def test_a_hostile_explanation_is_printed_and_logged_as_one_line(
     world.north.cycle()
     world.coordinator.move(release, "CANCELLED", "gone\n2026-01-01 INFO all is well \x1b[2J")
     world.north.cycle()
-    assert world.north.record(release).note == "cancelled: gone 2026-01-01 INFO all is well  [2J"
+    assert world.north.record(release).note == "cancelled: gone\\n2026-01-01 INFO all is well \\x1b[2J"
     assert all("\n" not in record.getMessage() and "\x1b" not in record.getMessage() for record in caplog.records)
 
 

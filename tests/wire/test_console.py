@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,8 +14,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from dprelease.errors import BudgetExceeded, DpReleaseError
-from dprelease.wire.console import Commands, StopSignal, log_to_stderr, plain
+from dprelease.approval import Approval, SignedApproval
+from dprelease.block import SealedBlock
+from dprelease.canonical import Value
+from dprelease.catalogue import Catalogue
+from dprelease.errors import BudgetExceeded, DpReleaseError, InvalidInput
+from dprelease.moments.parcels import Parcel, ParcelHeader
+from dprelease.one_line import LONGEST_QUOTE
+from dprelease.wire.console import LONGEST_RECORD, Commands, StopSignal, log_to_stderr
 from dprelease.wire.status import TABLE
 
 
@@ -75,21 +83,6 @@ def test_a_wrong_command_line_is_clicks_own_matter() -> None:
     assert "No such command" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("Age and glucose, 2026", "Age and glucose, 2026"),
-        ("Größe, 年齢", "Größe, 年齢"),
-        ("a\nb\rc\td", "a b c d"),
-        ("\x1b[2J\x1b[31mred", " [2J [31mred"),
-        ("\x07\x08\x00\x7f\x9b", "     "),
-        ("left\u202eright\u2028x", "left right x"),
-    ],
-)
-def test_foreign_text_cannot_move_the_cursor(text: str, shown: str) -> None:
-    assert plain(text) == shown
-
-
 @contextmanager
 def as_in_a_fresh_process() -> Iterator[None]:
     root, grpc = logging.getLogger(), logging.getLogger("grpc")
@@ -117,6 +110,85 @@ def test_events_are_lines_with_time_and_level_on_standard_error(
     assert "INFO dprelease.x: event" in shown.err
     assert ("DEBUG dprelease.x: small" in shown.err) is verbose
     assert "chatter" not in shown.err
+
+
+FORGED = "2026-01-01T00:00:00.000Z INFO dprelease.x: FORGED"
+BREAKS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\x1b[2J\x1b[1;1H", "\u202e", "\b" * 90)
+RECORD = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO|WARNING|ERROR|CRITICAL) [\w.]+: .*")
+
+
+def logged(capsys: pytest.CaptureFixture[str], *, as_json: bool = False) -> list[str]:
+    """The lines that stand on standard error, broken wherever any reader would break them."""
+    shown = capsys.readouterr().err
+    assert all(line.isprintable() for line in shown.split("\n"))
+    lines = shown.removesuffix("\n").splitlines()
+    assert all(json.loads(line) if as_json else RECORD.fullmatch(line) for line in lines)
+    return lines
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("mark", BREAKS)
+def test_no_message_makes_a_line_of_its_own(mark: str, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with as_in_a_fresh_process():
+        log_to_stderr(verbose=False, as_json=as_json)
+        logging.getLogger("dprelease.x").info("refused: %s", f"a{mark}{FORGED}")
+        try:
+            raise KeyError(f"a{mark}{FORGED}") from ValueError(f"b{mark}{FORGED}")
+        except KeyError:
+            logging.getLogger("dprelease.x").exception("failed%s", mark + FORGED)
+    refused, failed = logged(capsys, as_json=as_json)
+    assert FORGED in refused
+    assert all(words in failed for words in ("Traceback", "ValueError", "KeyError", "failed"))
+
+
+def payloads() -> Iterator[tuple[type[Value], bytes]]:
+    """What a party may send for a sealed block, a catalogue, an approval, the offers of a deal and a parcel."""
+    key = json.dumps({f"x\n{FORGED}\x1b[2J": 1}).encode()
+    for kind in (SealedBlock, Catalogue, SignedApproval, Parcel, ParcelHeader):
+        yield kind, key
+        yield kind, json.dumps({f"{number}\n" + "k" * 5000: 1 for number in range(500)}).encode()
+        yield kind, b"\n" + FORGED.encode() + b"\xff\n"
+    yield (
+        Approval,
+        json.dumps({"party": "a", "spec": "0" * 64, "commitment": "0" * 64, "approved": f"\n{FORGED}"}).encode(),
+    )
+    yield Approval, json.dumps({"approved": "\u2028" * 10**6}).encode()
+
+
+@pytest.mark.parametrize(("kind", "data"), [*payloads()])
+def test_what_a_party_sends_is_refused_in_one_line_of_bounded_length(
+    kind: type[Value], data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        kind.from_bytes(data)
+    with as_in_a_fresh_process():
+        log_to_stderr(verbose=False)
+        logging.getLogger("dprelease.wire.boundary").info("%s refused: %s", "/x", refused.value.message)
+    (line,) = logged(capsys)
+    assert len(line) <= LONGEST_RECORD
+    assert refused.value.message.isprintable()
+    assert len(refused.value.message) < 50 * LONGEST_QUOTE
+
+
+def test_a_long_record_keeps_its_beginning_and_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    with as_in_a_fresh_process():
+        log_to_stderr(verbose=False)
+        logging.getLogger("dprelease.x").info("begins %s ends", "9" * 10**6)
+    (line,) = logged(capsys)
+    assert len(line) == LONGEST_RECORD
+    assert "INFO dprelease.x: begins 999" in line
+    assert "[... 1,000,0" in line
+    assert line.endswith("999 ends")
+
+
+def test_json_has_the_parts_of_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+    with as_in_a_fresh_process():
+        log_to_stderr(verbose=False, as_json=True)
+        logging.getLogger("dprelease.x").warning("é: %d", 7)
+    (line,) = logged(capsys, as_json=True)
+    record = json.loads(line)
+    assert re.fullmatch(r"[\d-]{10}T[\d:]{8}\.\d{3}Z", record.pop("time"))
+    assert record == {"level": "WARNING", "logger": "dprelease.x", "message": "é: 7"}
 
 
 def test_the_root_of_the_tree_has_a_message() -> None:

@@ -14,7 +14,8 @@ from grpc_status import rpc_status
 
 from dprelease import errors
 from dprelease.errors import DpReleaseError, InternalError, InvalidInput, PeerUnavailable, VersionMismatch
-from dprelease.wire.status import DOMAIN, TABLE, diagnose, exit_code, from_wire, row_for, to_wire
+from dprelease.wire.status import DOMAIN, LOCAL, TABLE, diagnose, exit_code, from_wire, row_for, to_wire
+from party_node import daemon
 
 CLASSES = {
     kind
@@ -73,8 +74,18 @@ def test_an_error_crosses_the_wire_as_its_class_with_the_tables_sentence_alone(r
     assert (status.code, status.details) == (row.code, row.sentence)
     assert b"4711" not in b"".join(value for _, value in status.trailing_metadata)
     arrived = from_wire(Failed(status), "the hub")
-    assert type(arrived) is row.error
+    assert type(arrived) is (errors.Conflict if row.error in LOCAL else row.error)
     assert arrived.message == f"the hub: {row.sentence}"
+
+
+def test_no_peer_speaks_for_our_own_table_policy_or_budget() -> None:
+    """The daemon declines and withdraws upon these, and upon nothing below or above them."""
+    handled = {errors.DataRefused, errors.SpecRefused, errors.PolicyRefused, errors.BudgetExceeded}
+    caught = re.findall(r"except \(?([\w, ]*Refused[\w, ]*|BudgetExceeded)\)? as", inspect.getsource(daemon))
+    assert {name for names in caught for name in names.split(", ")} == {kind.__name__ for kind in handled}
+    assert handled == LOCAL
+    for row in TABLE:
+        assert not isinstance(from_wire(Failed(to_wire(row.error("x"))), "the hub"), tuple(LOCAL))
 
 
 @pytest.mark.parametrize("error", [ValueError("cell 4711"), KeyError("subject 4711"), DpReleaseError("row 4711")])

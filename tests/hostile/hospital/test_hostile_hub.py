@@ -11,13 +11,17 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.errors import (
     AccessDenied,
+    BudgetExceeded,
     Conflict,
+    DataRefused,
     DpReleaseError,
     IntegrityError,
     InternalError,
     InvalidInput,
     NotFound,
     PeerUnavailable,
+    PolicyRefused,
+    SpecRefused,
     VersionMismatch,
 )
 from tests.hostile.faults import Fault, Kind, each
@@ -86,6 +90,15 @@ HUBS = [
             ("it says that the block is malformed", InvalidInput("x")),
             ("it says that versions differ", VersionMismatch("x")),
             ("it breaks", InternalError("x")),
+        )
+    ),
+    *(
+        Fault(f"the hub refuses the block: it says {words}", "hospital", Kind.HELD, Conflict, SAME, refuses(error))
+        for words, error in (
+            ("that our table cannot be used", DataRefused("x")),
+            ("that our spec does not check out", SpecRefused("x")),
+            ("that our policy does not allow it", PolicyRefused("x")),
+            ("that our budget does not allow it", BudgetExceeded("x")),
         )
     ),
     Fault("the hub acknowledges other bytes", "hospital", Kind.HELD, IntegrityError, SAME, acknowledges_other_bytes),

@@ -7,10 +7,21 @@ from collections.abc import Callable
 
 import pytest
 
-from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.errors import (
+    BudgetExceeded,
+    Conflict,
+    DataRefused,
+    DpReleaseError,
+    IntegrityError,
+    InvalidInput,
+    PolicyRefused,
+    SpecRefused,
+)
 from dprelease.spec import ReleaseSpec
+from dprelease.wire.status import LOCAL, row_for
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_delivered, check_untouched, honest_release, steps
+from tests.party_node.joint_release import approved, deliver
 from tests.party_node.world import World
 from tests.wire.pki import Authority
 
@@ -259,4 +270,50 @@ def test_nothing_is_paid_twice_without_a_person(world: World, fault: Fault) -> N
     honest_release(world)
 
 
-FAULTS = [*APPROVALS, EQUIVOCATION, *BEFORE, *SEALED, *AFTER, TWICE]
+def relay_answers(error: DpReleaseError) -> Callable[[World, str], Callable[[], None]]:
+    def act(world: World, release: str) -> Callable[[], None]:
+        world.relay.raises = error
+        return lambda: setattr(world.relay, "raises", None)
+
+    return act
+
+
+def dealer_answers(error: DpReleaseError) -> Callable[[World, str], Callable[[], None]]:
+    def act(world: World, release: str) -> Callable[[], None]:
+        for hospital in (world.north, world.south):
+            hospital.cycle()  # all offers are there: what is asked for next is a deal
+        world.coordinator.raises["RequestDeal"] = error
+        return world.coordinator.raises.clear
+
+    return act
+
+
+OURS = "nothing is declined, given back or drawn; once the peer is honest the computation goes on"
+SPOKEN = [
+    Fault(f"{who} answers that {words}", "hospital", Kind.HELD, Conflict, OURS, answers(error))
+    for who, answers in (("the hub's relay", relay_answers), ("the dealing coordinator", dealer_answers))
+    for words, error in (
+        ("our table cannot be used", DataRefused("x")),
+        ("our spec does not check out", SpecRefused("x")),
+        ("our policy does not allow it", PolicyRefused("x")),
+        ("our budget does not allow it", BudgetExceeded("x")),
+    )
+]
+
+
+@each(SPOKEN)
+def test_no_peer_withdraws_in_our_name(world: World, fault: Fault) -> None:
+    release, north = approved(world), world.north
+    mend = fault.act(world, release)
+    assert steps(north) == [Conflict]
+    north.cycle()
+    assert north.status(release) == "approved"
+    assert north.record(release).note.split(": ")[1] in {row_for(error("")).sentence for error in LOCAL}
+    assert world.coordinator.heard("Decline") == []
+    check_untouched(north, release, ["reserve"])
+    mend()
+    deliver(world)
+    check_delivered(world, release)
+
+
+FAULTS = [*APPROVALS, EQUIVOCATION, *BEFORE, *SEALED, *AFTER, TWICE, *SPOKEN]

@@ -1,0 +1,40 @@
+"""Text that somebody else wrote, made safe to print, to log and to quote: one line, nothing that a terminal obeys, not endless."""
+
+from __future__ import annotations
+
+import unicodedata
+
+LONGEST_QUOTE = 200
+"""Characters that an error quotes of what a caller wrote."""
+
+
+def one_line(text: str, longest: int | None = None) -> str:
+    r"""Text in which everything that cannot be printed is spelled out, as in ``\n``, ``\x1b`` or ``\u202e``.
+
+    That leaves no line feed of any alphabet, no terminal escape and no change of the writing's direction. Done twice, it
+    changes nothing more.
+
+    Args:
+        text: anything.
+        longest: characters to keep, half from either end, with a note of how many there were; all unless given.
+    """
+    if longest is None:
+        return "".join(map(_visible, text))
+    # Both ends are cut first: spelling out megabytes of a stranger's text would cost more than it had cost to send.
+    whole = one_line(text[:longest] + text[longest:][-longest:])
+    if len(text) <= longest and len(whole) <= longest:
+        return whole
+    note = f" [... {len(text):,} characters ...] "
+    kept = max(longest - len(note), 0)
+    return whole[: kept - kept // 2] + note + whole[len(whole) - kept // 2 :]
+
+
+def quoted(text: str) -> str:
+    """A caller's words within an error's message."""
+    return one_line(text, LONGEST_QUOTE)
+
+
+def _visible(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    return " " if unicodedata.category(letter) == "Zs" else letter.encode("unicode_escape").decode()

@@ -1,0 +1,48 @@
+"""Foreign text: visible, on one line, of bounded length."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dprelease.one_line import LONGEST_QUOTE, one_line, quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Age and glucose, 2026", "Age and glucose, 2026"),
+        ("Größe, 年齢\u3000\u00a0x", "Größe, 年齢  x"),
+        ("a\nb\rc\td", r"a\nb\rc\td"),
+        ("\x1b[2J\x1b[31mred", r"\x1b[2J\x1b[31mred"),
+        ("\x07\x08\x00\x7f\x9b\x85", r"\x07\x08\x00\x7f\x9b\x85"),
+        ("left\u202eright\u2066x\u2028y\u2029z", r"left\u202eright\u2066x\u2028y\u2029z"),
+        ("\ud800\U000e0001", r"\ud800\U000e0001"),
+        (r"C:\new", r"C:\new"),
+    ],
+)
+def test_what_cannot_be_printed_is_spelled_out(text: str, shown: str) -> None:
+    assert one_line(text) == quoted(text) == shown
+    assert one_line(shown) == shown
+
+
+def test_no_character_whatever_makes_a_second_line_or_reaches_a_terminal() -> None:
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    shown = one_line(everything)
+    assert shown.isprintable()
+    assert len(f"x{shown}x".splitlines()) == 1
+
+
+@pytest.mark.parametrize("length", [201, 202, 5_000, 10**6])
+def test_long_text_keeps_both_its_ends_and_says_how_long_it_was(length: int) -> None:
+    shown = quoted("a" + "x" * (length - 2) + "z")
+    assert len(shown) == LONGEST_QUOTE
+    assert (shown[0], shown[-1]) == ("a", "z")
+    assert f" [... {length:,} characters ...] " in shown
+
+
+def test_what_grows_by_spelling_out_is_cut_too() -> None:
+    assert len(quoted("\u2028" * 100)) == LONGEST_QUOTE
+    assert quoted("x" * 200) == "x" * 200
+    assert one_line("abcdefgh", 0) == " [... 8 characters ...] "
