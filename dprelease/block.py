@@ -95,18 +95,28 @@ def read_block(data: bytes, spec: ReleaseSpec, party: str) -> Block:
     Raises:
         IntegrityError: the header, shape or size is not what the spec calls for, or a public code is none of its column's.
     """
+    view = view_block(data, spec, party)
+    return Block(view.header, view.values.astype(np.int64), view.public.copy())
+
+
+def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str) -> Block:
+    """The same, as read-only views of the data: for who only wants to know whether it is such a block.
+
+    Raises:
+        IntegrityError: as `read_block`.
+    """
     header = expected_header(spec, party)
     lead = MAGIC + len(header.to_bytes()).to_bytes(_LENGTH_BYTES, "little") + header.to_bytes()
-    if not data.startswith(lead) or len(data) != block_size(spec, party):
+    if data[: len(lead)] != lead or len(data) != block_size(spec, party):
         raise IntegrityError(f"the block of {party} does not have the shape that the spec calls for")
     noisy = header.rows * header.columns
     values = np.frombuffer(data, "<i8", noisy, len(lead)).reshape(header.rows, header.columns)
     codes = np.frombuffer(data, "<i4", -1, len(lead) + 8 * noisy) if header.public else np.zeros(0)
-    public = codes.astype(np.int32).reshape(spec.rows, header.public)
+    public = codes.astype(np.int32, copy=False).reshape(spec.rows, header.public)
     part = spec.party(party)
     if part is None or not within(public, part.public, spec.grid_bits):
         raise IntegrityError(f"the public columns of {party} hold codes that their declarations do not allow")
-    return Block(header, values.astype(np.int64), public)
+    return Block(header, values.astype(np.int64, copy=False), public)
 
 
 class SealedBlock(Value):

@@ -132,7 +132,7 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
     async def _send_all(self, call: Call, answers: AsyncGenerator[Any, None], written: Callable[[Any], bytes]) -> None:
         async with aclosing(answers):
             async for answer in answers:
-                await call.send(written(answer))
+                await call.send(answer if isinstance(answer, bytes) else written(answer))
 
     def _admit(self, call: Call, context: Any, *, streams: bool) -> None:
         if self._limiter is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,14 @@ def on_disk() -> Iterator[None]:
         yield
     except OSError as error:
         raise PeerUnavailable(f"the storage does not take what is written: {error.strerror}") from error
+
+
+def mapped(path: Path) -> memoryview:
+    """The bytes of a file, mapped and not read; none where there is no file."""
+    if not path.exists() or not path.stat().st_size:
+        return memoryview(b"")
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def put_at(whole: Path, part: Path, offset: int, data: bytes) -> None:

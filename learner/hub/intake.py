@@ -6,6 +6,7 @@ block before its size, digest, signature and shape are those that the spec and t
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from dprelease.block import SealedBlock, read_block
-from dprelease.canonical import sha256 as digest_of
+from dprelease.block import SealedBlock, view_block
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError
 from dprelease.manifest import BlockEntry
@@ -47,14 +47,14 @@ class _Block:
     def finish(self, sha256: str | None) -> str:
         storage, sealed, party = self.storage, self.sealed, self.sealed.party
         if not storage.is_complete(sealed.spec, party):
-            data = storage.part_bytes(sealed.spec, party)
+            data = storage.part(sealed.spec, party)
             if len(data) < sealed.size:
                 raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
-            if (sha256 or digest_of(data)) != sealed.sha256:
+            if (sha256 or hashlib.sha256(data).hexdigest()) != sealed.sha256:
                 storage.discard_part(sealed.spec, party)
                 raise IntegrityError(f"the block of {party} differs from the digest it was sealed under")
             try:
-                read_block(data, self.spec, party)
+                view_block(data, self.spec, party)
             except IntegrityError:
                 storage.forget(sealed.spec, party)
                 raise

@@ -10,7 +10,7 @@ from typing import Any
 from dprelease.errors import InvalidInput
 from dprelease.wire.boundary import caller
 from dprelease.wire.call import Call
-from dprelease.wire.chunks import stream_chunks
+from dprelease.wire.chunks import KnownChecksums, stream_chunks
 from dprelease.wire.limits import Streams
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
 from learner.hub.intake import Intake
@@ -105,6 +105,7 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
     def __init__(self, shelf: Shelf, streams: Streams) -> None:
         self._shelf = shelf
         self._streams = streams
+        self._checksums = KnownChecksums()
 
     def ListPublished(  # noqa: N802
         self, request: public_pb2.ListPublishedRequest, context: Any
@@ -118,14 +119,15 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         data, signature = self._shelf.signed_manifest(request.spec_digest)
         return public_pb2.GetManifestResponse(manifest=data, signature=signature)
 
-    async def DownloadBlock(  # noqa: N802
+    async def DownloadBlock(  # type: ignore[override] # noqa: N802 - the answers are encoded already
         self, request: public_pb2.DownloadBlockRequest, context: Any
-    ) -> AsyncIterator[public_pb2.DownloadBlockResponse]:
+    ) -> AsyncIterator[bytes]:
         """Stream a block."""
         path = await context.work(self._shelf.block, request.spec_digest, request.party, request.offset)
-        async with aclosing(stream_chunks(context, path, request.offset, self._streams.__len__)) as chunks:
+        known = self._checksums.of(path)
+        async with aclosing(stream_chunks(context, path, request.offset, self._streams.__len__, known)) as chunks:
             async for chunk in chunks:
-                yield public_pb2.DownloadBlockResponse(chunk=chunk)
+                yield chunk
 
 
 def _line_to_proto(line: Listed) -> public_pb2.PublishedRelease:

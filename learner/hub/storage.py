@@ -26,7 +26,7 @@ from dprelease.durable import TEMPORARY, make_folder, rename_durably, sync_folde
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyRequests
 from dprelease.manifest import BlockEntry
 from dprelease.release_folder import BLOCKS, ReleaseFolder
-from learner.hub.disk import lock, on_disk, put_at
+from learner.hub.disk import lock, mapped, on_disk, put_at
 from learner.hub.index import PublishedIndex
 from learner.hub.record import Record
 
@@ -166,10 +166,9 @@ class Storage:
         with on_disk():
             put_at(self._block(digest, party), self._part(digest, party), offset, data)
 
-    def part_bytes(self, digest: str, party: str) -> bytes:
+    def part(self, digest: str, party: str) -> memoryview:
         """What is held of a block that is not complete."""
-        path = self._part(digest, party)
-        return path.read_bytes() if path.exists() else b""
+        return mapped(self._part(digest, party))
 
     def discard_part(self, digest: str, party: str) -> None:
         """Give up the bytes of a block that is not complete."""

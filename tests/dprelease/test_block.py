@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.block import MAGIC, Block, BlockHeader, block_size, expected_header, read_block
+from dprelease.block import MAGIC, Block, BlockHeader, block_size, expected_header, read_block, view_block
 from dprelease.errors import IntegrityError, InvalidInput
 from tests.support.specs import build_spec
 
@@ -37,6 +37,10 @@ def test_reading_gives_back_every_integer(values: list[int]) -> None:
     assert again.values.dtype == np.int64
     assert np.array_equal(again.values, block.values)
     again.values[0, 0] = 0  # a reader may work in place
+    view = view_block(memoryview(block.to_bytes()), SPEC, "north")
+    assert np.array_equal(view.values, block.values)
+    with pytest.raises(ValueError, match="read-only"):
+        view.values[0, 0] = 0
 
 
 def test_values_in_another_memory_order_have_the_same_bytes() -> None:

@@ -19,7 +19,7 @@ from dprelease.manifest import BlockEntry
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.transport import connect
-from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
+from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
 from learner.hub.server import Hub
 from learner.hub.storage import PartyShare, Storage
 from tests.learner.test_hub import Dial, Start
@@ -103,8 +103,8 @@ def test_one_client_with_every_stream_open_does_not_starve_another(
     storage.close()
     go_on = threading.Event()
 
-    async def slowly(call: Any, path: Path, offset: int, streams: Any) -> AsyncGenerator[release_pb2.Chunk, None]:
-        async with aclosing(stream_chunks(call, path, offset, streams)) as chunks:
+    async def slowly(call: Any, path: Path, offset: int, *more: Any) -> AsyncGenerator[bytes, None]:
+        async with aclosing(stream_chunks(call, path, offset, *more)) as chunks:
             async for chunk in chunks:
                 yield chunk
         if offset == 0:  # the greedy client's; it takes no more than its first chunk, whatever buffers lie between

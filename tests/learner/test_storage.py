@@ -31,7 +31,7 @@ def test_no_other_name_becomes_a_path(storage: Storage, party: str) -> None:
     for call in (
         storage.entry,
         storage.held,
-        storage.part_bytes,
+        storage.part,
         storage.discard_part,
         storage.forget,
         storage.complete,
@@ -49,7 +49,7 @@ def test_bytes_are_held_until_complete_and_a_set_back_gives_up_the_rest(
     assert storage.held(sealed.digest, "north") == 0
     storage.put(sealed.digest, "north", 0, b"abcdef")
     storage.put(sealed.digest, "north", 2, b"XY")
-    assert storage.part_bytes(sealed.digest, "north") == b"abXY"
+    assert storage.part(sealed.digest, "north") == b"abXY"
     assert not storage.is_complete(sealed.digest, "north")
     storage.complete(sealed.digest, "north")
     assert storage.is_complete(sealed.digest, "north")

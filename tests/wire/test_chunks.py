@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from dprelease.errors import IntegrityError
 from dprelease.wire import chunks
-from dprelease.wire.chunks import CHUNK_BYTES, MAX_CHUNK_BYTES, check_chunk, read_chunks
+from dprelease.wire.chunks import (
+    CHUNK_BYTES,
+    MAX_CHUNK_BYTES,
+    UNDER_WAY_BYTES,
+    KnownChecksums,
+    check_chunk,
+    chunk_bytes,
+    encode_chunk,
+    read_chunks,
+)
+from dprelease.wire.v1 import public_pb2, relay_pb2
 from dprelease.wire.v1.release_pb2 import Chunk
 
 GRPC_MESSAGE_LIMIT = 4 << 20
@@ -74,3 +84,36 @@ def test_a_flipped_bit_is_noticed(data: bytes, bit: int) -> None:
 def test_a_chunk_that_does_not_fit_is_refused(sent: Chunk, offset: int, size: int, words: str) -> None:
     with pytest.raises(IntegrityError, match=words):
         check_chunk(sent, offset, size)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 127, 128, 1 << 20, (1 << 63) - 1])
+@pytest.mark.parametrize("size", [1, 127, 128, 70_000])
+@pytest.mark.parametrize("checksum", [0, 1, (1 << 32) - 1])
+def test_an_encoded_chunk_is_what_protobuf_makes(offset: int, size: int, checksum: int) -> None:
+    data = bytes(size)
+    chunk = Chunk(offset=offset, data=data, crc32=checksum)
+    encoded = encode_chunk(offset, memoryview(data), checksum)
+    assert encoded == public_pb2.DownloadBlockResponse(chunk=chunk).SerializeToString()
+    assert encoded == relay_pb2.FetchParcelResponse(chunk=chunk).SerializeToString()
+
+
+def test_chunks_grow_shorter_where_many_download() -> None:
+    assert [chunk_bytes(streams) for streams in (0, 1, 256, 257, 1024, 4096, 100_000)] == [
+        *(3 * [CHUNK_BYTES]),
+        UNDER_WAY_BYTES // 257,
+        1 << 18,
+        1 << 16,
+        1 << 16,
+    ]
+    assert 4096 * chunk_bytes(4096) <= UNDER_WAY_BYTES
+
+
+def test_a_checksum_is_reckoned_once_for_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    reckoned: list[int] = []
+    monkeypatch.setattr("dprelease.wire.chunks.zlib.crc32", lambda data: reckoned.append(len(data)) or 7)
+    known = KnownChecksums()
+    one, other = known.of(Path("one")), known.of(Path("other"))
+    for checksum in (one, one, other):
+        assert checksum(5, memoryview(b"abc")) == 7
+    assert one(5, memoryview(b"ab")) == 7
+    assert reckoned == [3, 3, 2]

@@ -1,0 +1,131 @@
+"""Real releases for measuring transfers: a coordinator and a hub as processes, blocks that hospitals sealed and did not send."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from demo.consortium import Consortium, wait_for
+from dprelease.block import SealedBlock
+from dprelease.errors import NotFound
+from party_node.identity import Identity
+from party_node.outbound import upload
+from party_node.sealing import Vault
+
+PATIENCE = 600.0
+LIMITS = "calls_per_second = 1e6\nstreams_per_peer = 4096\n"  # everybody here has one address
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release whose blocks are sealed at the hospitals.
+
+    Attributes:
+        digest: of its spec.
+        consortium: its processes.
+        parties: hospitals, the first one's block being the large one.
+    """
+
+    digest: str
+    consortium: Consortium
+    parties: tuple[str, ...]
+
+    def sealed(self, party: str) -> tuple[SealedBlock, Path]:
+        """A hospital's block: identity and file."""
+        vault = Vault(self.consortium.hospital(party) / "state" / "sealed")
+        found = vault.find(self.digest)
+        if found is None:
+            raise NotFound(f"{party} sealed nothing")
+        return found, vault.path(self.digest)
+
+    def send(self, party: str) -> None:
+        """Bring a hospital's block to the hub, as its daemon would."""
+        sealed, path = self.sealed(party)
+        identity = Identity(self.consortium.hospital(party) / "state")
+        upload(identity.enrolment().hub, identity.credentials(), sealed, path, stall_seconds=60.0)
+
+    def forget(self) -> None:
+        """Let the hub start again without anything of this release."""
+        self.consortium.halt("hub")
+        shutil.rmtree(self.consortium.hub / "storage" / "staging" / self.digest, ignore_errors=True)
+        self.consortium.restart("hub")
+
+    def publish(self) -> Path:
+        """Send every block; the folder in which the hub publishes the release."""
+        for party in self.parties:
+            self.send(party)
+        folder = self.consortium.hub / "storage" / "published" / self.digest
+        wait_for(folder.exists, PATIENCE, "the release to be published")
+        return folder
+
+
+@contextmanager
+def sealed_releases(folder: Path, rows: int, columns: int, mixed_rows: int) -> Iterator[tuple[Release, Release]]:
+    """Two releases of three hospitals: of noised rows (the first hospital's block is large), and of mixed rows (small).
+
+    Args:
+        folder: for everything.
+        rows: patients.
+        columns: of the first hospital; the others have one each.
+        mixed_rows: k of the small release.
+    """
+    parties = ("north", "south", "west")
+    with Consortium(folder) as consortium:
+        consortium.found(epsilon=1000.0, delta=1e-8)
+        with (consortium.hub / "hub.toml").open("a") as file:
+            file.write(f"\n[limits]\n{LIMITS}")
+        for number, name in enumerate(parties):
+            _write(consortium.hospital(name), name, rows, columns if number == 0 else 1, number)
+        consortium.enrol(parties)
+        consortium.halt("hub")  # blocks are sealed and cannot be sent
+        consortium.open_hospitals(parties)
+        requests = ('mechanism = "rows"', f'mechanism = "mixed"\nk = {mixed_rows}')
+        digests = [_propose(consortium, parties, number, terms) for number, terms in enumerate(requests)]
+        for digest in digests:
+            vaults = [consortium.hospital(name) / "state" / "sealed" / f"{digest}.seal" for name in parties]
+            wait_for(partial(_all_there, vaults), PATIENCE, "sealed blocks")
+        for name in parties:
+            consortium.halt(name)
+        consortium.restart("hub")
+        large, small = (Release(digest, consortium, parties) for digest in digests)
+        yield large, small
+
+
+def _all_there(paths: list[Path]) -> bool:
+    return all(path.exists() for path in paths)
+
+
+def _propose(consortium: Consortium, parties: tuple[str, ...], number: int, terms: str) -> str:
+    def catalogued() -> bool:
+        listed = consortium.run("coordinator", "party", "list", "--json", home=consortium.office)
+        return all(party["rows"] for party in json.loads(listed))
+
+    wait_for(catalogued, PATIENCE, "every hospital to report its columns")
+    held = "\n".join(f'{name} = ["*"]' for name in parties)
+    (consortium.office / "request.toml").write_text(
+        f'title = "transfer {number}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'
+    )
+    created = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
+    return str(json.loads(created)["digest"])
+
+
+def _write(home: Path, name: str, rows: int, columns: int, seed: int) -> None:
+    home.mkdir(parents=True)
+    random = np.random.default_rng(seed)
+    cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(columns)}
+    subjects = np.char.add("P", np.arange(rows).astype(str))
+    pa.parquet.write_table(pa.table({"subject": subjects, **cells}), home / "table.parquet")
+    declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
+    (home / "party.toml").write_text(
+        f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
+        f"[policy.auto_approve]\n\n[daemon]\npoll_seconds = 0.1\n\n{declared}"
+    )
