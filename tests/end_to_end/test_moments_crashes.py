@@ -51,7 +51,7 @@ PARTY = {
 HUB = {
     "a key arrives": "kill-before@learner.hub.relay:Relay.open_parcel",
     "a deal arrives": "kill-after@learner.hub.relay:Relay.open_parcel#4",
-    "masked columns arrive": "kill-before@learner.hub.relay:Relay.receive#8",
+    "masked columns arrive": "kill-before@learner.hub.relay:Relay.begin#8",
     "masked columns are fetched": "kill-after@learner.hub.relay:Relay.body#8",
     "before the manifest": "kill-before@learner.hub.publish:prepare",
     "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
