@@ -6,24 +6,22 @@ learners go at once and prints a JSON line: how many completed, refusals on the 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import grpc.aio
 
-from benchmarks import _bare
-from dprelease.errors import IntegrityError, NotFound, PeerUnavailable
-from dprelease.manifest import Manifest
-from dprelease.wire.chunks import check_chunk
+from dprelease.errors import IntegrityError, NotFound
+from dprelease.wire.boundary import VERSION
 from dprelease.wire.retry import Backoff
-from learner.catalogue import PublicHub
+from dprelease.wire.v1 import public_pb2, public_pb2_grpc
 
 ATTEMPTS = 8
 PROCESSES = 2
@@ -93,51 +91,55 @@ def _say(process: subprocess.Popen[str], words: str) -> None:
         raise ValueError("a crowd did not start")
 
 
-def _at_hub(channel: grpc.Channel, release: str) -> int:
-    hub, size = PublicHub(channel), 0
-    if all(line.digest != release for line in hub.releases()):
+async def _at_hub(channel: grpc.aio.Channel, release: str) -> int:
+    hub, size = public_pb2_grpc.PublicServiceStub(channel), 0
+    listed = await hub.ListPublished(public_pb2.ListPublishedRequest(), metadata=VERSION)
+    if all(line.spec_digest.hex() != release for line in listed.releases):
         raise NotFound("the hub does not list the release")
-    manifest = Manifest.from_bytes(hub.manifest(release)[0])
-    for entry in manifest.blocks:
-        digest, held = hashlib.sha256(), 0
-        for chunk in hub.chunks(release, entry.sealed.party, 0):
-            digest.update(check_chunk(chunk, held, entry.sealed.size))
-            held += len(chunk.data)
-        if digest.hexdigest() != entry.sealed.sha256:
+    wanted = public_pb2.GetManifestRequest(spec_digest=bytes.fromhex(release))
+    manifest = json.loads((await hub.GetManifest(wanted, metadata=VERSION)).manifest)
+    for entry in manifest["blocks"]:
+        sealed, digest = entry["sealed"], hashlib.sha256()
+        block = public_pb2.DownloadBlockRequest(spec_digest=bytes.fromhex(release), party=sealed["party"])
+        async for answer in hub.DownloadBlock(block, metadata=VERSION):
+            digest.update(answer.chunk.data)
+            size += len(answer.chunk.data)
+        if digest.hexdigest() != sealed["sha256"]:
             raise IntegrityError("the hub sent other bytes than were signed")
-        size += held
     return size
 
 
-def _at_bare(channel: grpc.Channel, files: str) -> int:
-    return sum(_bare.download(channel, number) for number in range(int(files)))
+async def _at_bare(channel: grpc.aio.Channel, files: str) -> int:
+    size = 0
+    for number in range(int(files)):
+        async for piece in channel.unary_stream("/bare/down", None, None)(str(number).encode()):
+            size += len(piece)
+    return size
 
 
-def _main(kind: str, port: str, root: str, learners: str, release: str) -> None:
-    visit = _at_hub if kind == "hub" else _at_bare
+async def _learner(kind: str, port: str, tls: grpc.ChannelCredentials, release: str) -> tuple[int, int, float]:
+    """Bytes that one learner got, attempts that were refused, and its seconds."""
+    begun, waits = time.monotonic(), Backoff(first_seconds=0.2, longest_seconds=5.0).waits()
+    for attempt in range(ATTEMPTS):
+        async with grpc.aio.secure_channel(f"localhost:{port}", tls, options=OPTIONS) as channel:
+            try:
+                size = await (_at_hub if kind == "hub" else _at_bare)(channel, release)
+                return size, attempt, time.monotonic() - begun
+            except grpc.RpcError:
+                pass
+        await asyncio.sleep(next(waits))
+    return 0, ATTEMPTS, time.monotonic() - begun
+
+
+async def _main(kind: str, port: str, root: str, learners: str, release: str) -> None:
     tls = grpc.ssl_channel_credentials(Path(root).read_bytes())
-    refused, lock = [0], threading.Lock()
-
-    def learner(_: int) -> tuple[int, float]:
-        begun, waits = time.monotonic(), Backoff(first_seconds=0.2, longest_seconds=5.0).waits()
-        for _attempt in range(ATTEMPTS):
-            with grpc.secure_channel(f"localhost:{port}", tls, options=OPTIONS) as channel:
-                try:
-                    return visit(channel, release), time.monotonic() - begun
-                except (PeerUnavailable, grpc.RpcError):
-                    with lock:
-                        refused[0] += 1
-            time.sleep(next(waits))
-        return 0, time.monotonic() - begun
-
-    with ThreadPoolExecutor(int(learners)) as pool:
-        for _ in range(2):  # are you ready? go
-            print(sys.stdin.readline(), end="", flush=True)
-        ended = list(pool.map(learner, range(int(learners))))
-    complete = [seconds for size, seconds in ended if size]
-    total = sum(size for size, _ in ended)
-    print(json.dumps({"complete": len(complete), "refused": refused[0], "each": complete, "size": total}))
+    for _ in range(2):  # are you ready? go
+        print(sys.stdin.readline(), end="", flush=True)
+    ended = await asyncio.gather(*(_learner(kind, port, tls, release) for _ in range(int(learners))))
+    complete = [seconds for size, _, seconds in ended if size]
+    refused, total = sum(attempts for _, attempts, _ in ended), sum(size for size, _, _ in ended)
+    print(json.dumps({"complete": len(complete), "refused": refused, "each": complete, "size": total}))
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    asyncio.run(_main(*sys.argv[1:]))

@@ -6,6 +6,7 @@ import os
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import FileIO
 from pathlib import Path
 
 from dprelease.errors import IntegrityError
@@ -38,8 +39,6 @@ def read_chunks(path: Path, offset: int) -> Iterator[release_pb2.Chunk]:
 MOST_CHECKSUMS = 1 << 17
 """Most that are remembered: those of 128 GiB in whole chunks, some 20 MiB of memory."""
 
-Checksum = Callable[[int, memoryview], int]
-
 
 def chunk_bytes(streams: int) -> int:
     """How long a chunk is while so many downloads are under way."""
@@ -48,10 +47,10 @@ def chunk_bytes(streams: int) -> int:
 
 async def stream_chunks(
     call: Call,
-    path: Path,
+    find: Callable[[], Path],
     offset: int,
     streams: Callable[[], int],
-    checksum: Checksum = lambda _, data: zlib.crc32(data),
+    known: KnownChecksums | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a file from an offset to its end, each as an encoded message whose first field is a `Chunk`.
 
@@ -59,15 +58,17 @@ async def stream_chunks(
 
     Args:
         call: the download.
-        path: the file.
+        find: tells which file it is; runs on a thread.
         offset: of the first byte.
         streams: how many downloads are under way.
-        checksum: from offset and bytes to their CRC-32.
+        known: checksums of files that never change.
 
     Raises:
         OSError: the file cannot be read.
+        DpReleaseError: as `find` does.
     """
-    with await call.work(path.open, "rb", buffering=0) as file:
+    path, file = await call.work(_open, find)
+    with file:
         while True:
             size = chunk_bytes(streams())
             data = _read_from_memory(file.fileno(), offset, size)
@@ -75,8 +76,13 @@ async def stream_chunks(
                 data = memoryview(await call.work(_read, path, offset, size))
             if not data:
                 return
-            yield encode_chunk(offset, data, checksum(offset, data))
+            yield encode_chunk(offset, data, zlib.crc32(data) if known is None else known.of(path, offset, data))
             offset += len(data)
+
+
+def _open(find: Callable[[], Path]) -> tuple[Path, FileIO]:
+    path = find()
+    return path, path.open("rb", buffering=0)
 
 
 _BUFFER = bytearray(CHUNK_BYTES)
@@ -106,18 +112,14 @@ class KnownChecksums:
     def __init__(self) -> None:
         self._known: dict[tuple[Path, int, int], int] = {}
 
-    def of(self, path: Path) -> Checksum:
-        """The checksums of a file."""
-
-        def checksum(offset: int, data: memoryview) -> int:
-            place = (path, offset, len(data))
-            if place not in self._known:
-                if len(self._known) >= MOST_CHECKSUMS:
-                    self._known.clear()
-                self._known[place] = zlib.crc32(data)
-            return self._known[place]
-
-        return checksum
+    def of(self, path: Path, offset: int, data: memoryview) -> int:
+        """The checksum of a piece."""
+        place = (path, offset, len(data))
+        if place not in self._known:
+            if len(self._known) >= MOST_CHECKSUMS:
+                self._known.clear()
+            self._known[place] = zlib.crc32(data)
+        return self._known[place]
 
 
 def encode_chunk(offset: int, data: memoryview, crc32: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from dprelease.certificates import Identity
@@ -60,10 +61,10 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
     ) -> AsyncIterator[bytes]:
         """Stream the body of a parcel."""
         identity = self._caller(context)
-        named = (request.spec_digest.hex(), request.header_digest.hex())
+        named = (request.spec_digest.hex(), request.header_digest.hex(), request.offset)
+        find = partial(self._relay.body, identity, *named)
         with self._revocations.during(identity, context.end), on_disk():
-            path = await context.work(self._relay.body, identity, *named, request.offset)
-            async with aclosing(stream_chunks(context, path, request.offset, self._streams.__len__)) as chunks:
+            async with aclosing(stream_chunks(context, find, request.offset, self._streams.__len__)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from dprelease.errors import InvalidInput
@@ -107,10 +108,10 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         self._streams = streams
         self._checksums = KnownChecksums()
 
-    def ListPublished(  # noqa: N802
+    async def ListPublished(  # noqa: N802
         self, request: public_pb2.ListPublishedRequest, context: Any
     ) -> public_pb2.ListPublishedResponse:
-        """List published releases."""
+        """List published releases, from memory."""
         lines, token = self._shelf.page(request.page_size, request.page_token)
         return public_pb2.ListPublishedResponse(releases=map(_line_to_proto, lines), next_page_token=token)
 
@@ -123,9 +124,9 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         self, request: public_pb2.DownloadBlockRequest, context: Any
     ) -> AsyncIterator[bytes]:
         """Stream a block."""
-        path = await context.work(self._shelf.block, request.spec_digest, request.party, request.offset)
-        known = self._checksums.of(path)
-        async with aclosing(stream_chunks(context, path, request.offset, self._streams.__len__, known)) as chunks:
+        find = partial(self._shelf.block, request.spec_digest, request.party, request.offset)
+        streams = self._streams.__len__
+        async with aclosing(stream_chunks(context, find, request.offset, streams, self._checksums)) as chunks:
             async for chunk in chunks:
                 yield chunk
 

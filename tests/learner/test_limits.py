@@ -103,8 +103,8 @@ def test_one_client_with_every_stream_open_does_not_starve_another(
     storage.close()
     go_on = threading.Event()
 
-    async def slowly(call: Any, path: Path, offset: int, *more: Any) -> AsyncGenerator[bytes, None]:
-        async with aclosing(stream_chunks(call, path, offset, *more)) as chunks:
+    async def slowly(call: Any, find: Any, offset: int, *more: Any) -> AsyncGenerator[bytes, None]:
+        async with aclosing(stream_chunks(call, find, offset, *more)) as chunks:
             async for chunk in chunks:
                 yield chunk
         if offset == 0:  # the greedy client's; it takes no more than its first chunk, whatever buffers lie between

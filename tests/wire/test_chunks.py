@@ -112,8 +112,7 @@ def test_a_checksum_is_reckoned_once_for_a_piece(monkeypatch: pytest.MonkeyPatch
     reckoned: list[int] = []
     monkeypatch.setattr("dprelease.wire.chunks.zlib.crc32", lambda data: reckoned.append(len(data)) or 7)
     known = KnownChecksums()
-    one, other = known.of(Path("one")), known.of(Path("other"))
-    for checksum in (one, one, other):
-        assert checksum(5, memoryview(b"abc")) == 7
-    assert one(5, memoryview(b"ab")) == 7
+    for path in (Path("one"), Path("one"), Path("other")):
+        assert known.of(path, 5, memoryview(b"abc")) == 7
+    assert known.of(Path("one"), 5, memoryview(b"ab")) == 7
     assert reckoned == [3, 3, 2]
