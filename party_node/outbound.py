@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,6 +186,14 @@ def stream(method: Any, requests: Iterator[Any], stall_seconds: float, what: str
             raise PeerUnavailable(f"{what} stood still for {stall_seconds:g} s") from error
 
 
+def naming(requests: Iterator[Any], names: Mapping[str, bytes]) -> Iterator[Any]:
+    """Requests of which the first says what is uploaded."""
+    for number, request in enumerate(requests):
+        for field, value in names.items() if number == 0 else ():
+            setattr(request, field, value)
+        yield request
+
+
 def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
     """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
 
@@ -210,10 +218,8 @@ def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Pa
             raise IntegrityError("the hub claims to hold more bytes of our block than there are")
         if opened.offset == sealed.size:
             return
-        requests = (
-            intake_pb2.SendBlockRequest(spec_digest=b"" if number else bytes.fromhex(sealed.spec), chunk=chunk)
-            for number, chunk in enumerate(read_chunks(path, opened.offset))
-        )
+        named = {"spec_digest": bytes.fromhex(sealed.spec)}
+        requests = naming(read_chunks(path, opened.offset, intake_pb2.SendBlockRequest), named)
         answer = stream(stub.SendBlock, requests, stall_seconds, "the hub: the upload")
         if answer.digest != bytes.fromhex(sealed.sha256):
             raise IntegrityError("the hub acknowledged other bytes than those that were sent")

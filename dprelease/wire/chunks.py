@@ -8,10 +8,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
+from typing import Any, TypeVar
 
 from dprelease.errors import IntegrityError
 from dprelease.wire.call import Call
 from dprelease.wire.v1 import release_pb2
+
+M = TypeVar("M", bound=Any)
 
 CHUNK_BYTES = 1 << 20
 SHORTEST_CHUNK_BYTES = 1 << 16
@@ -22,17 +25,24 @@ MAX_CHUNK_BYTES = 2 << 20
 """Largest chunk accepted; well under gRPC's default message limit of 4 MiB."""
 
 
-def read_chunks(path: Path, offset: int) -> Iterator[release_pb2.Chunk]:
-    """The chunks of a file from an offset to its end, for an upload: the next one is read while one is sent."""
+def read_chunks(path: Path, offset: int, message: Callable[[], M]) -> Iterator[M]:
+    """The chunks of a file from an offset to its end, for an upload: the next one is read while one is sent.
 
-    def chunk(start: int) -> release_pb2.Chunk:
-        data = _read(path, start, CHUNK_BYTES)
-        return release_pb2.Chunk(offset=start, data=data, crc32=zlib.crc32(data))
+    Args:
+        path: the file.
+        offset: of the first byte.
+        message: makes the message that carries a chunk in its field ``chunk``.
+    """
+
+    def read(start: int) -> M:
+        data, made = _read(path, start, CHUNK_BYTES), message()
+        made.chunk.offset, made.chunk.data, made.chunk.crc32 = start, data, zlib.crc32(data)
+        return made
 
     with ThreadPoolExecutor(1, "reader") as reader:
-        ahead = reader.submit(chunk, offset)
-        while (found := ahead.result()).data:
-            ahead = reader.submit(chunk, found.offset + len(found.data))
+        ahead = reader.submit(read, offset)
+        while (found := ahead.result()).chunk.data:
+            ahead = reader.submit(read, found.chunk.offset + len(found.chunk.data))
             yield found
 
 

@@ -17,7 +17,7 @@ from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
 from party_node.joint.folder import Outgoing
-from party_node.outbound import stream
+from party_node.outbound import naming, stream
 
 PEER = "the hub's relay"
 
@@ -91,10 +91,7 @@ class Relay:
             if held > header.size:
                 raise IntegrityError(f"{PEER} claims to hold more bytes of our parcel than there are")
             named = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
-            requests = (
-                relay_pb2.SendParcelRequest(**({} if number else named), chunk=chunk)
-                for number, chunk in enumerate(read_chunks(outgoing.body, held))
-            )
+            requests = naming(read_chunks(outgoing.body, held, relay_pb2.SendParcelRequest), named)
             answer = stream(self._stub.SendParcel, requests, self._stall_seconds, f"{PEER}: a parcel")
         if answer.digest != bytes.fromhex(header.sha256):
             raise IntegrityError(f"{PEER} acknowledged other bytes than those that were sent")

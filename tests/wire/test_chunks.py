@@ -21,7 +21,7 @@ from dprelease.wire.chunks import (
     encode_chunk,
     read_chunks,
 )
-from dprelease.wire.v1 import public_pb2, relay_pb2
+from dprelease.wire.v1 import intake_pb2, public_pb2, relay_pb2
 from dprelease.wire.v1.release_pb2 import Chunk
 
 GRPC_MESSAGE_LIMIT = 4 << 20
@@ -47,9 +47,9 @@ def test_a_file_is_whole_again_from_any_offset(
     path = tmp_path / "block"
     path.write_bytes(data)
     held = bytearray(data[:offset])
-    for part in read_chunks(path, len(held)):
-        assert len(part.data) <= 8
-        held += check_chunk(part, len(held), size)
+    for request in read_chunks(path, len(held), intake_pb2.SendBlockRequest):
+        assert len(request.chunk.data) <= 8
+        held += check_chunk(request.chunk, len(held), size)
     assert bytes(held) == data
 
 
