@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,6 +94,7 @@ class Site:
     Args:
         folder: where everything is kept.
         limits: TOML lines for hub.toml.
+        launcher: arguments of Python that run both roles in another way.
 
     Attributes:
         processes: of both roles.
@@ -101,7 +102,8 @@ class Site:
         sealed: what is published.
     """
 
-    def __init__(self, folder: Path, limits: str = "") -> None:
+    def __init__(self, folder: Path, limits: str = "", launcher: Sequence[str] = ()) -> None:
+        self._launcher = launcher
         self.processes = Consortium(folder)
         ports = self.processes.ports
         founded(
@@ -120,8 +122,9 @@ class Site:
         self._numbers = count(2)
 
     def __enter__(self) -> Self:
-        self.processes.start("coordinator", "coordinator", "serve", home=self.processes.office)
-        self.processes.start("hub", "learner", "serve", "--config", "hub.toml", home=self.processes.hub)
+        start, how, hub = self.processes.start, self._launcher, ("serve", "--config", "hub.toml")
+        start("coordinator", "coordinator", "serve", home=self.processes.office, launcher=how)
+        start("hub", "learner", *hub, home=self.processes.hub, launcher=how)
         return self
 
     def __exit__(

@@ -67,13 +67,13 @@ GARBAGE = (
     Garbage("a message that ends in the middle of a field", framed(b"\x0a\x7f\x01")),
     Garbage("ten thousand groups in one another", framed(b"\x0b" * 10_000)),
     Garbage("two messages", framed(b"") + framed(b"\x0a\x01x")),
-    Garbage("5 MiB announced", (b"\0" + (5 * MIB).to_bytes(4, "big")), grpc=8),
     Garbage("compressed without saying how", framed(b"x", compressed=True), (), 13),
-    Garbage("64 kB of headers", framed(b""), (("x-filler", "x" * 65_536),), 8),
     Garbage("another protocol version", framed(b""), (("dprelease-protocol", "2"),)),
 )
 LARGE = (
     Garbage("4 MiB of zeros", framed(bytes(4 * MIB))),
+    Garbage("5 MiB announced", (b"\0" + (5 * MIB).to_bytes(4, "big")), grpc=8),
+    Garbage("64 kB of headers", framed(b""), (("x-filler", "x" * 65_536),), 8),
     Garbage("64 MiB of zeros as 64 kB of gzip", framed(gzip.compress(bytes(64 * MIB)), compressed=True), (GZIP,), 8),
 )
 """For one method of each door: it is read before anybody knows which."""

@@ -29,8 +29,8 @@ async def refused(site: Site, door: Door, times: int) -> None:
         caller = site.caller(door, member=True)
         async with site.open(door, caller) as link:
             for _ in range(times // 20):
-                begun = [link.begin(path) for path in ("/a/FORGED", f"/{'FORGED' * 500}", CHECK, door.path)]
-                begun.append(link.begin(door.path, ("dprelease-protocol", "5" * 5000)))
+                begun = [link.begin(path) for path in ("/a/FORGED", f"/{'FORGED' * 100}", CHECK, door.path)]
+                begun.append(link.begin(door.path, ("dprelease-protocol", "5" * 1000)))
                 for stream in begun:
                     await stream.send(framed(b"\x0a\x7f\x01"), end=True)
                 await asyncio.gather(*(stream.over() for stream in begun))

@@ -57,8 +57,9 @@ async def attack(site: Site, role: str, peers: int) -> int:
     "all four",
     "exit code 0 within the grace of each of the two listeners, one after the other",
 )
-@pytest.mark.parametrize("role", ["hub", "coordinator"])
-@pytest.mark.parametrize("peers", [5, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("role", "peers"), [("hub", 5), *(pytest.param(role, 40, marks=pytest.mark.slow) for role in GRACE_SECONDS)]
+)
 def test_a_role_ends_within_its_grace_whatever_is_open(site: Site, role: str, peers: int) -> None:
     assert asyncio.run(attack(site, role, peers)) == 0
     site.processes.restart(role)
