@@ -10,15 +10,16 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
 import grpc
+import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
-from dprelease.errors import VersionMismatch
+from dprelease.errors import PeerUnavailable, VersionMismatch
 from dprelease.wire.boundary import OUR_METHODS, check_version
 from dprelease.wire.call import Call, Pace
 from dprelease.wire.limits import Limiter
@@ -26,6 +27,9 @@ from dprelease.wire.refusals import PERIOD_SECONDS, Refusals
 from dprelease.wire.status import to_wire
 
 UNKNOWN = "a method that is not here"
+
+_GONE = grpc.aio.InternalError
+"""What gRPC raises where a call that was over already is written to."""
 
 
 class Methods(dict[str, Any]):
@@ -99,6 +103,8 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
                 if call.reason is None:  # the caller went away, or the server stops
                     raise
                 await self._refuse(call, call.reason, context)
+            except _GONE:
+                await self._refuse(call, PeerUnavailable("the caller hung up"), context)
             except Exception as error:
                 await self._refuse(call, error, context)
 
@@ -107,7 +113,8 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
     async def _refuse(self, call: Call, error: BaseException, context: Any) -> None:
         self._refusals.note(call.method, call.peer, error)
         status = to_wire(error)
-        await context.abort(status.code, status.details, status.trailing_metadata)
+        with suppress(_GONE):  # gRPC would log a traceback for every caller who hung up meanwhile
+            await context.abort(status.code, status.details, status.trailing_metadata)
 
     async def _answer(self, call: Call, handler: Any, context: Any) -> None:
         if handler is None:
@@ -132,7 +139,9 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
     async def _send_all(self, call: Call, answers: AsyncGenerator[Any, None], written: Callable[[Any], bytes]) -> None:
         async with aclosing(answers):
             async for answer in answers:
-                await call.send(answer if isinstance(answer, bytes) else written(answer))
+                data = answer if isinstance(answer, bytes) else written(answer)
+                del answer  # as large as its bytes, and a slow reader lets us wait
+                await call.send(data)
 
     def _admit(self, call: Call, context: Any, *, streams: bool) -> None:
         if self._limiter is None:

@@ -7,6 +7,7 @@ certificate never sees one. docs/faults.md says what they hold against.
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import socket
 from collections.abc import Callable, Sequence
@@ -22,6 +23,9 @@ from dprelease.wire.dispatch import Dispatch, Methods
 from dprelease.wire.limits import Limiter
 from dprelease.wire.loop import event_loop, run
 from dprelease.wire.transport import KEEPALIVE_SECONDS, Credentials, check_address
+
+# gRPC itself writes a line to standard error for every handshake that fails, and nobody counts them.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 DRAIN_SECONDS = 3600.0
 """How long calls may go on under a certificate that was renewed meanwhile; it is still valid for a third of its life."""

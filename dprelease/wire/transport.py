@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import grpc
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from dprelease.certificates import read_certificate
 from dprelease.errors import InvalidInput
@@ -43,13 +44,18 @@ class Credentials:
         """Refuse what gRPC would end the process for, e.g. a certificate file that was cut to nothing.
 
         Raises:
-            InvalidInput: a certificate cannot be read, or comes without its key.
+            InvalidInput: a certificate or key cannot be read, or one comes without the other.
         """
         if (self.certificate is None) != (self.key is None) or self.key == b"":
             raise InvalidInput("a certificate and its key belong together; one of them is missing")
         for pem in (self.root, self.certificate):
             if pem is not None:
                 read_certificate(pem)
+        if self.key is not None:
+            try:
+                load_pem_private_key(self.key, None)
+            except (ValueError, TypeError) as error:
+                raise InvalidInput("the private key cannot be read") from error
 
 
 def connect(address: str, credentials: Credentials) -> grpc.Channel:

@@ -18,6 +18,20 @@ from tests.hostile.hospital import (
 from tests.hostile.hub import test_block_stream, test_callers, test_lying_publishers, test_parcels
 from tests.hostile.office import test_callers as test_office_callers
 from tests.hostile.office import test_requests
+from tests.hostile.servers import (
+    test_floods,
+    test_garbage,
+    test_handshakes,
+    test_health,
+    test_log,
+    test_silence,
+    test_silent_calls,
+    test_slow_readers,
+    test_start,
+    test_stopping,
+)
+from tests.hostile.servers.attacks import attacks_of
+from tests.hostile.servers.limits import EXHAUSTION
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 
@@ -32,6 +46,19 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
 )
 CRASHES: Mapping[str, Mapping[str, str]] = {"hospital": PARTY, "hub": HUB, "coordinator": COORDINATOR}
 
+SERVERS = (
+    test_handshakes,
+    test_health,
+    test_silence,
+    test_silent_calls,
+    test_slow_readers,
+    test_floods,
+    test_garbage,
+    test_log,
+    test_start,
+    test_stopping,
+)
+
 _HEAD = """# Faults
 
 What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`,
@@ -42,6 +69,15 @@ written by `python -m tests.hostile.table` from those tests' own data.
 boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and
 approved by all, and nothing is sent that was not charged first.
 """
+_SERVERS = """## Servers
+
+Attacks on the four listeners (hub: public and for hospitals; coordinator: for hospitals and the hub, and enrolment) of
+processes that run, from other addresses of the same machine. In every row everybody else is served meanwhile and afterwards.
+"""
+_EXHAUSTION = """
+What it takes to use something up, with the usual limits. A peer is a certificate or, where there is none, a network address
+(IPv6: a /64 network). `[limits]` in `hub.toml` and `coordinator.toml` sets calls and streams.
+"""
 _CRASHED = """## Killed with SIGKILL
 
 Each role is killed at each point, and started again.
@@ -50,7 +86,7 @@ Each role is killed at each point, and started again.
 
 def page() -> str:
     """The whole of docs/faults.md."""
-    return "\n".join([_HEAD, *_sections(), _CRASHED, *_crashes()]) + "\n"
+    return "\n".join([_HEAD, *_sections(), *_servers(), _CRASHED, *_crashes()]) + "\n"
 
 
 def _sections() -> Iterator[str]:
@@ -58,6 +94,14 @@ def _sections() -> Iterator[str]:
         yield f"## {title}\n"
         rows = ((f.what, f.attacked, _error(f), f.told, f.unchanged) for f in _named_whole(faults))
         yield _table(("fault", "who is attacked", "error", "the other side is told", "what stays"), rows) + "\n"
+
+
+def _servers() -> Iterator[str]:
+    tried = [attack for module in SERVERS for attack in attacks_of(module)]
+    yield _SERVERS
+    yield _table(("attack", "listeners", "what comes of it"), ((each.what, each.doors, each.outcome) for each in tried))
+    yield _EXHAUSTION
+    yield _table(("what", "one peer", "all is used up by", "for how long"), EXHAUSTION) + "\n"
 
 
 def _named_whole(faults: Iterable[Fault]) -> list[Fault]:

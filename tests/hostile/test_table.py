@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.hostile import table
+from tests.hostile import servers, table
 from tests.hostile.faults import Kind
+from tests.hostile.servers.attacks import cases_of
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -26,3 +27,11 @@ def test_every_error_of_a_fault_is_named_exactly_where_there_is_one() -> None:
     for _, faults in table.SECTIONS:
         for fault in faults:
             assert (fault.error is None) <= (fault.kind in {Kind.HARMLESS, Kind.HELD}), fault.what
+
+
+def test_every_attack_on_a_server_is_in_the_table() -> None:
+    paths = (Path(path) for path in servers.__path__)
+    modules = {path.stem for folder in paths for path in folder.glob("test_*.py")}
+    assert {module.__name__.rpartition(".")[2] for module in table.SERVERS} == modules
+    for module in table.SERVERS:
+        assert all("attack" in test.__dict__ for test in cases_of(module)), module.__name__

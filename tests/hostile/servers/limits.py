@@ -1,0 +1,54 @@
+"""What it takes to use up what a server has, from the limits that it has by itself."""
+
+from __future__ import annotations
+
+from coordinator.server import WORKERS
+from coordinator.settings import Limits as OfficeLimits
+from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
+from dprelease.wire.chunks import CHUNK_BYTES
+from dprelease.wire.limits import BURST_SECONDS
+from dprelease.wire.transport import CALL_SECONDS
+from learner.settings import Limits
+
+_hub, _office = Limits(), OfficeLimits()
+_cut = SENT_GRACE_SECONDS + CHUNK_BYTES / (_hub.least_kib_per_second * 1024)
+_share = max(1, _hub.party_workers // 4)
+
+EXHAUSTION = (
+    (
+        "calls",
+        f"{_hub.calls_per_second:g} a second at the hub, {_office.calls_per_second:g} at the coordinator, {BURST_SECONDS:g} "
+        f"seconds' worth at once; {_office.enrolments_per_minute} attempts to enrol a minute",
+        "nobody is kept from its own share by another's",
+        f"a call that brings no message ends after {FIRST_MESSAGE_SECONDS:g} s",
+    ),
+    (
+        "uploads and downloads of one listener of the hub",
+        f"{_hub.streams_per_peer} at once",
+        f"{_hub.streams_total // _hub.streams_per_peer} peers, {_hub.streams_total} streams",
+        f"an upload that stands still: {_hub.stall_seconds:g} s; a download that is taken too slowly: cut after {_cut:.0f} s, "
+        "but its place is free only when its reader takes what was under way or its connection ends, at the latest after 20 "
+        "minutes; with a certificate there is no such end, so revoke it",
+    ),
+    (
+        "threads of one listener",
+        f"{_share} of {_hub.party_workers}, at the coordinator {WORKERS // 4} of {WORKERS}; only by calls that wait for a "
+        "disk, a database or the coordinator",
+        f"{_hub.party_workers // _share} peers, while that stands still",
+        f"{CALL_SECONDS:g} s a call",
+    ),
+    (
+        "memory of the hub",
+        f"{_hub.streams_per_peer} downloads that are not taken, 5 MiB each",
+        "measured with 40 addresses and 320 downloads: 1.4 GiB. With more, chunks become shorter: by reckoning 4 GiB for all "
+        f"{_hub.streams_total}",
+        "as long as they keep their places; the process keeps much of it afterwards and uses it again",
+    ),
+    (
+        "connections",
+        "not limited, nor counted",
+        "one address that opens as many as the process may have files (`ulimit -n`); a firewall can limit it",
+        "without TLS or without HTTP/2: 20 s; idle: 10 minutes; with a certificate: as long as it likes",
+    ),
+)
+"""What, how much of it one peer can have, who uses up all, for how long."""
