@@ -71,8 +71,7 @@ class Server:
     def stop(self) -> None:
         """Finish calls in progress and close everything."""
         self._stopping.set()
-        for listener in self._listeners:
-            listener.stop(GRACE_SECONDS)
+        Listener.stop_all(self._listeners, GRACE_SECONDS)
         if self._ticker.is_alive():
             self._ticker.join()
         self._dealer.stop()

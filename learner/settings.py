@@ -25,7 +25,7 @@ class Limits(Settings):
         revocation_seconds: how often the coordinator is asked whose key was revoked.
         calls_per_second: of one party, or of one network address on the public listener, in the long run.
         streams_per_peer: most uploads and downloads of one party, and most downloads to one network address, at once.
-        streams_total: most uploads and downloads of a listener at once; they take no threads, and at most 256 MiB in all.
+        streams_total: most uploads and downloads of a listener at once; they take no threads, but memory (docs/faults.md, Servers).
         open_releases_per_party: most unpublished releases for which one party may have a block or parcels here.
         staged_gib_per_party: most that one party's unpublished blocks and parcels may take together, in GiB.
         stop_seconds: how long calls under way may go on after a signal to stop.

@@ -17,9 +17,12 @@ from dprelease.wire.v1 import release_pb2
 M = TypeVar("M", bound=Any)
 
 CHUNK_BYTES = 1 << 20
-SHORTEST_CHUNK_BYTES = 1 << 16
-UNDER_WAY_BYTES = 1 << 28
-"""Most that the chunks of all downloads of a listener may take at once: with many downloads chunks become shorter."""
+SHORTEST_CHUNK_BYTES = 1 << 14
+UNDER_WAY_BYTES = 1 << 26
+"""What the next chunks of all downloads of a listener may take together: with many downloads chunks become shorter.
+
+A chunk that its reader does not take has about four copies on its way through us and gRPC.
+"""
 
 MAX_CHUNK_BYTES = 2 << 20
 """Largest chunk accepted; well under gRPC's default message limit of 4 MiB."""

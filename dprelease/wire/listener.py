@@ -12,6 +12,7 @@ import resource
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -26,6 +27,9 @@ from dprelease.wire.transport import KEEPALIVE_SECONDS, Credentials, check_addre
 
 # gRPC itself writes a line to standard error for every handshake that fails, and nobody counts them.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+MOST_CONNECTIONS = 10_000
+"""Of one listener, and at most a quarter of the files that the process may open: enough are left to serve with."""
 
 DRAIN_SECONDS = 3600.0
 """How long calls may go on under a certificate that was renewed meanwhile; it is still valid for a third of its life."""
@@ -85,11 +89,18 @@ class Listener:
         run(self._stop(grace))
         self._workers.shutdown(wait=False)
 
+    @staticmethod
+    def stop_all(listeners: Sequence[Listener], grace: float | None = None) -> None:
+        """Stop several at once, so that they share one grace."""
+        with ThreadPoolExecutor(max(1, len(listeners))) as stopping:
+            list(stopping.map(lambda listener: listener.stop(grace), listeners))
+
     async def _present(self, tls: grpc.ServerCredentials) -> None:
         if self._stopped:
             return
-        options = _SERVER_OPTIONS if self._mutual else [*_SERVER_OPTIONS, *_PUBLIC_OPTIONS]
-        server = grpc.aio.server(options=options)
+        most = min(MOST_CONNECTIONS, _files_allowed() // 4)
+        options = [*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", most)]
+        server = grpc.aio.server(options=options if self._mutual else [*options, *_PUBLIC_OPTIONS])
         server.add_generic_rpc_handlers((self._dispatch,))
         address = f"{self._host}:{self.port}"
         try:
@@ -146,7 +157,6 @@ def listen(
     """
     check_address(address)
     _check_free(address)
-    _allow_many_connections()
     methods = Methods()
     for add in register:
         add(methods)
@@ -179,8 +189,12 @@ def _check_free(address: str) -> None:
         raise InvalidInput(f"cannot listen on {address}: is the port taken? ({error.strerror})") from error
 
 
-def _allow_many_connections() -> None:
-    """Raise the number of files that this process may open to what the system allows it."""
+def _files_allowed() -> int:
+    """How many files this process may open, raised as far as we need and the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = 8 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 8 * MOST_CONNECTIONS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    with suppress(OSError, ValueError):  # then it stays as it is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -154,12 +154,12 @@ class Hub:
                 pace=Pace(limits.stall_seconds, limits.least_kib_per_second * 1024),
             )
             listeners.append(listener)
-            running.callback(listener.stop, limits.stop_seconds)
             return listener.port
 
         publisher.start()
         upkeep.start()
         running.callback(stop_threads)
+        running.callback(Listener.stop_all, listeners, limits.stop_seconds)
         self.party_port = start(
             settings.listen_parties,
             [

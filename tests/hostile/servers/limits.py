@@ -5,13 +5,15 @@ from __future__ import annotations
 from coordinator.server import WORKERS
 from coordinator.settings import Limits as OfficeLimits
 from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
-from dprelease.wire.chunks import CHUNK_BYTES
+from dprelease.wire.chunks import CHUNK_BYTES, chunk_bytes
 from dprelease.wire.limits import BURST_SECONDS
+from dprelease.wire.listener import MOST_CONNECTIONS
 from dprelease.wire.transport import CALL_SECONDS
 from learner.settings import Limits
 
 _hub, _office = Limits(), OfficeLimits()
 _cut = SENT_GRACE_SECONDS + CHUNK_BYTES / (_hub.least_kib_per_second * 1024)
+_most_mib = 4 * sum(map(chunk_bytes, range(1, _hub.streams_total + 1))) / 2**20
 _share = max(1, _hub.party_workers // 4)
 
 EXHAUSTION = (
@@ -39,15 +41,15 @@ EXHAUSTION = (
     ),
     (
         "memory of the hub",
-        f"{_hub.streams_per_peer} downloads that are not taken, 5 MiB each",
-        "measured with 40 addresses and 320 downloads: 1.4 GiB. With more, chunks become shorter: by reckoning 4 GiB for all "
-        f"{_hub.streams_total}",
+        f"{_hub.streams_per_peer} downloads that are not taken, some 4 copies of a chunk each",
+        f"chunks become shorter with every download that is open: by reckoning {_most_mib / 1024:.1f} GiB for all "
+        f"{_hub.streams_total}, that is {_hub.streams_total // _hub.streams_per_peer} peers",
         "as long as they keep their places; the process keeps much of it afterwards and uses it again",
     ),
     (
         "connections",
-        "not limited, nor counted",
-        "one address that opens as many as the process may have files (`ulimit -n`); a firewall can limit it",
+        f"not limited; a listener takes {MOST_CONNECTIONS} in all, or a quarter of the files that its process may open",
+        "one address that opens them all keeps new ones from connecting, and nobody who is connected; a firewall can limit it",
         "without TLS or without HTTP/2: 20 s; idle: 10 minutes; with a certificate: as long as it likes",
     ),
 )

@@ -1,0 +1,122 @@
+"""Listeners themselves: how many connections they take, how a certificate changes, how they stop."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from dprelease.errors import InvalidInput
+from dprelease.wire import listener as listener_module
+from dprelease.wire.boundary import VERSION
+from dprelease.wire.listener import Listener, listen
+from dprelease.wire.transport import Credentials, connect
+from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc
+from tests.wire.conftest import Desk
+from tests.wire.pki import HOST, Authority, Member
+from tests.wire.test_transport import SECONDS, decline
+
+add = coordination_pb2_grpc.add_CoordinationServiceServicer_to_server
+
+
+@pytest.fixture
+def running_stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def start(stack: ExitStack, member: Member, root: str, desk: Desk, address: str = f"{HOST}:0") -> Listener:
+    made = listen(address, member.credentials(root), [lambda server: add(desk, server)], mutual=False)
+    stack.callback(made.stop)
+    return made
+
+
+def handshake(port: int, root: str) -> ssl.SSLSocket:
+    context = ssl.create_default_context(cadata=root)
+    context.set_alpn_protocols(["h2"])
+    return context.wrap_socket(socket.create_connection((HOST, port), SECONDS), server_hostname=HOST)
+
+
+def test_connections_are_limited_and_come_back(
+    monkeypatch: pytest.MonkeyPatch, running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+) -> None:
+    monkeypatch.setattr(listener_module, "MOST_CONNECTIONS", 5)
+    port = start(running_stack, server, authority.root, desk).port
+    with ExitStack() as opened:
+        for _ in range(5):
+            opened.enter_context(handshake(port, authority.root))
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            handshake(port, authority.root)
+    end = time.monotonic() + SECONDS
+    while True:  # until the server has seen that they are closed
+        try:
+            handshake(port, authority.root).close()
+            break
+        except (ssl.SSLError, ConnectionError):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_a_call_goes_on_under_the_certificate_that_it_began_with(
+    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def answer(request: Any, call: Any) -> None:
+        entered.set()
+        assert go_on.wait(SECONDS)
+
+    desk.answer = answer
+    listener = start(running_stack, server, authority.root, desk)
+    with connect(f"{HOST}:{listener.port}", Credentials(authority.root.encode())) as channel:
+        stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        under_way = stub.Decline.future(coordination_pb2.DeclineRequest(), timeout=SECONDS, metadata=VERSION)
+        assert entered.wait(SECONDS)
+        renewed = authority.member("office", "coordinator")
+        port = listener.port
+        listener.present(renewed.credentials(authority.root))
+        assert listener.port == port
+        assert not under_way.done()
+        go_on.set()
+        assert under_way.result(SECONDS) == coordination_pb2.DeclineResponse()
+    desk.answer = lambda request, call: None
+    decline(port, Credentials(authority.root.encode()))
+    with handshake(port, authority.root) as shown:
+        assert shown.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(renewed.certificate)
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"-----BEGIN CERTIFICATE-----\n", b"\x00"])
+@pytest.mark.parametrize("field", ["root", "certificate", "key"])
+def test_a_certificate_that_cannot_be_read_changes_nothing(
+    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk, field: str, spoilt: bytes
+) -> None:
+    listener = start(running_stack, server, authority.root, desk)
+    whole = server.credentials(authority.root)
+    with pytest.raises(InvalidInput):
+        listener.present(Credentials(**(vars(whole) | {field: spoilt})))
+    decline(listener.port, Credentials(authority.root.encode()))
+
+
+def test_a_listener_that_was_stopped_presents_nothing(
+    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+) -> None:
+    listener = start(running_stack, server, authority.root, desk)
+    listener.stop()
+    listener.present(server.credentials(authority.root))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((HOST, listener.port), SECONDS)
+
+
+def test_several_stop_within_one_grace(server: Member, authority: Authority, desk: Desk) -> None:
+    with ExitStack() as stack:
+        listeners = [start(stack, server, authority.root, desk) for _ in range(3)]
+        Listener.stop_all(listeners, 0.0)
+        for listener in listeners:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((HOST, listener.port), SECONDS)
