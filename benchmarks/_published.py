@@ -17,6 +17,7 @@ import pyarrow.parquet
 from demo.consortium import Consortium, wait_for
 from dprelease.block import SealedBlock
 from dprelease.errors import NotFound
+from dprelease.wire.transport import connect
 from party_node.identity import Identity
 from party_node.outbound import upload
 from party_node.sealing import Vault
@@ -51,13 +52,15 @@ class Release:
         """Bring a hospital's block to the hub, as its daemon would."""
         sealed, path = self.sealed(party)
         identity = Identity(self.consortium.hospital(party) / "state")
-        upload(identity.enrolment().hub, identity.credentials(), sealed, path, stall_seconds=60.0)
+        with connect(identity.enrolment().hub, identity.credentials()) as channel:
+            upload(channel, sealed, path, stall_seconds=60.0)
 
     def forget(self) -> None:
         """Let the hub start again without anything of this release."""
         self.consortium.halt("hub")
         shutil.rmtree(self.consortium.hub / "storage" / "staging" / self.digest, ignore_errors=True)
         self.consortium.restart("hub")
+        self.send(self.parties[1])  # a small block, so that nothing is asked or dialled for the first time later
 
     def publish(self) -> Path:
         """Send every block; the folder in which the hub publishes the release."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from coordinator.clock import Clock
@@ -27,9 +27,6 @@ from dprelease.moments.envelope import Context, seal
 from dprelease.moments.parcels import Parcel, ParcelHeader, check_parcel, session_digest
 from dprelease.moments.plan import COORDINATOR, Plan
 from dprelease.wire.v1 import coordination_pb2 as pb
-
-PATIENCE_SECONDS = 1.0
-"""How long a call waits for a deal that is being made before it says to ask again: small ones are ready by then."""
 
 log = logging.getLogger(__name__)
 
@@ -134,13 +131,15 @@ class Dealer:
     Args:
         store: keeps what is sealed.
         clock: tells the time.
+        kept: called when a deal can be fetched.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, kept: Callable[[], object] = lambda: None) -> None:
         self._store = store
         self._clock = clock
+        self._kept = kept
         self._lock = threading.Lock()  # guards the next line
-        self._under_way: dict[str, threading.Event] = {}  # release to the end of its work, gone once its deal is kept
+        self._under_way: set[str] = set()  # releases whose deal is being made
         self._turn = threading.Lock()  # held by the one deal that is being made
         self._keeping = threading.Lock()  # guards the next line
         self._stopped = False
@@ -154,10 +153,9 @@ class Dealer:
         """
         with self._lock:
             found = self._held(session, party)
-            done = None if found is not None else self._under_way.get(session.release) or self._begin(session)
-        if done is not None:
-            done.wait(PATIENCE_SECONDS)
-            found = self._held(session, party)
+            if found is None and session.release not in self._under_way:
+                self._under_way.add(session.release)
+                threading.Thread(target=self._work, args=(session,), name="dealer", daemon=True).start()
         if found is None:
             raise PeerUnavailable(f"the deal for release {session.release[:12]} is being made; ask again")
         return found
@@ -181,12 +179,7 @@ class Dealer:
         if advance(release.record, Tick(), self._clock()).final:
             raise Conflict(f"the time of release {session.release[:12]} is over")
 
-    def _begin(self, session: Session) -> threading.Event:
-        done = self._under_way[session.release] = threading.Event()
-        threading.Thread(target=self._work, args=(session, done), name="dealer", daemon=True).start()
-        return done
-
-    def _work(self, session: Session, done: threading.Event) -> None:
+    def _work(self, session: Session) -> None:
         try:
             with self._turn:
                 self._make(session)
@@ -196,8 +189,8 @@ class Dealer:
             log.exception("nothing was dealt for release %s", session.release[:12])
         finally:
             with self._lock:
-                del self._under_way[session.release]
-            done.set()
+                self._under_way.remove(session.release)
+            self._kept()
 
     def _make(self, session: Session) -> None:
         if self._stopped:

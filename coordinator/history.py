@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from coordinator.tables import history
 
@@ -39,6 +39,15 @@ class History:
     def of_party(self, name: str) -> tuple[Happening, ...]:
         """A party's invites, enrolments and revocations, oldest first."""
         return self._lines(history.c.party == name)
+
+    def latest(self) -> int:
+        """Number of the latest line; 0 before the first."""
+        return self._connection.execute(select(func.max(history.c.number))).scalar_one_or_none() or 0
+
+    def concerned(self, after: int) -> set[tuple[str | None, str | None]]:
+        """Release and party of every line after the one with this number."""
+        chosen = select(history.c.release, history.c.party).where(history.c.number > after).distinct()
+        return {(row.release, row.party) for row in self._connection.execute(chosen)}
 
     def _lines(self, condition: ColumnElement[bool]) -> tuple[Happening, ...]:
         chosen = select(history.c.at, history.c.what).where(condition).order_by(history.c.number)

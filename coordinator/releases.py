@@ -115,6 +115,11 @@ class Releases:
         lately = or_(releases.c.state.in_(OPEN), releases.c.since > ended_after)
         return self._load(lately & releases.c.digest.in_(_digests_of(party)))
 
+    def parties(self, digest: str) -> tuple[str, ...]:
+        """Parties of a release, in the spec's order; none if there is no such release."""
+        chosen = select(participants.c.party).where(participants.c.release == digest)
+        return tuple(self._connection.execute(chosen.order_by(participants.c.position)).scalars())
+
     def may_have_spent(self, party: str) -> bool:
         """Whether a party can have made a block: some release of its was approved by everybody."""
         complete = (

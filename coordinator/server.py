@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from coordinator.announcer import Announcer
 from coordinator.authority import Authority
 from coordinator.clock import Clock, utc_now
 from coordinator.dealing import Dealer
@@ -47,7 +48,8 @@ class Server:
         self._stopping = threading.Event()
         self._authority = Authority.load(settings.root, settings.authority_key)
         self._store = open_store(settings)
-        self._dealer = Dealer(self._store, clock)
+        self._announcer = Announcer(self._store)
+        self._dealer = Dealer(self._store, clock, self._announcer.look)
         self._listeners: list[Listener] = []
         self._ticker = threading.Thread(target=self._tick, args=(settings.tick_seconds,), name="tick", daemon=True)
         try:
@@ -71,6 +73,7 @@ class Server:
     def stop(self) -> None:
         """Finish calls in progress and close everything."""
         self._stopping.set()
+        self._announcer.stop()  # first: nobody who is only waiting for news keeps a listener from ending
         Listener.stop_all(self._listeners, GRACE_SECONDS)
         if self._ticker.is_alive():
             self._ticker.join()
@@ -78,7 +81,9 @@ class Server:
         self._store.close()
 
     def _start(self, settings: CoordinatorSettings) -> None:
-        coordination = CoordinationService(self._store, self._authority, settings, self._clock, self._dealer)
+        coordination = CoordinationService(
+            self._store, self._authority, settings, self._clock, self._dealer, self._announcer
+        )
         enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
 
         def start(address: str, register: Callable[[Any], None], name: str, rate: Rate, *, mutual: bool) -> None:
@@ -111,6 +116,7 @@ class Server:
             mutual=False,
         )
         self._ticker.start()
+        self._announcer.start()
 
     def _tick(self, seconds: float) -> None:
         while not self._stopping.wait(seconds):
@@ -122,6 +128,7 @@ class Server:
     def _look(self) -> None:
         now = self._clock()
         self._store.tick(now)
+        self._announcer.look()
         if self._own.renew(now):
             for listener in self._listeners:
                 listener.present(self._own.credentials())

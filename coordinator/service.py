@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from coordinator import coordination, dealing, enrolment, renewal
+from coordinator.announcer import HUB, Announcer, named
 from coordinator.authority import Authority
 from coordinator.clock import Clock
 from coordinator.settings import CoordinatorSettings
@@ -15,6 +18,7 @@ from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceServicer
 from dprelease.wire.v1.enrolment_pb2 import EnrolRequest, EnrolResponse
 from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceServicer
+from dprelease.wire.v1.release_pb2 import AwaitNewsRequest, AwaitNewsResponse
 
 
 class CoordinationService(CoordinationServiceServicer):
@@ -26,6 +30,7 @@ class CoordinationService(CoordinationServiceServicer):
         settings: validity of certificates.
         clock: tells the time.
         dealer: makes what the coordinator deals.
+        announcer: told of every change, holds those who wait for one.
     """
 
     def __init__(
@@ -35,12 +40,14 @@ class CoordinationService(CoordinationServiceServicer):
         settings: CoordinatorSettings,
         clock: Clock,
         dealer: dealing.Dealer,
+        announcer: Announcer,
     ) -> None:
         self._store = store
         self._authority = authority
         self._settings = settings
         self._clock = clock
         self._dealer = dealer
+        self._announcer = announcer
 
     def ReportCatalogue(self, request: pb.ReportCatalogueRequest, context: Any) -> pb.ReportCatalogueResponse:
         """For a party."""
@@ -54,13 +61,15 @@ class CoordinationService(CoordinationServiceServicer):
 
     def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """For a party."""
-        return coordination.approve(
-            request, self._store, self._party(context), self._authority.root_pem, self._settings.limits, self._clock()
-        )
+        party, limits = self._party(context), self._settings.limits
+        with self._changing():
+            return coordination.approve(request, self._store, party, self._authority.root_pem, limits, self._clock())
 
     def Decline(self, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
         """For a party."""
-        return coordination.decline(request, self._store, self._party(context), self._settings.limits, self._clock())
+        party = self._party(context)
+        with self._changing():
+            return coordination.decline(request, self._store, party, self._settings.limits, self._clock())
 
     def GetRelease(self, request: pb.GetReleaseRequest, context: Any) -> pb.GetReleaseResponse:
         """For the hub."""
@@ -70,19 +79,22 @@ class CoordinationService(CoordinationServiceServicer):
     def ReportIntake(self, request: pb.ReportIntakeRequest, context: Any) -> pb.ReportIntakeResponse:
         """For the hub."""
         self._hub(context)
-        return coordination.report_intake(request, self._store, self._clock())
+        with self._changing():
+            return coordination.report_intake(request, self._store, self._clock())
 
     def AuthorizePublication(
         self, request: pb.AuthorizePublicationRequest, context: Any
     ) -> pb.AuthorizePublicationResponse:
         """For the hub."""
         self._hub(context)
-        return coordination.authorize_publication(request, self._store, self._clock())
+        with self._changing():
+            return coordination.authorize_publication(request, self._store, self._clock())
 
     def ReportPublication(self, request: pb.ReportPublicationRequest, context: Any) -> pb.ReportPublicationResponse:
         """For the hub."""
         self._hub(context)
-        return coordination.report_publication(request, self._store, self._clock())
+        with self._changing():
+            return coordination.report_publication(request, self._store, self._clock())
 
     def RenewCertificate(self, request: pb.RenewCertificateRequest, context: Any) -> pb.RenewCertificateResponse:
         """For a party and the hub."""
@@ -97,6 +109,22 @@ class CoordinationService(CoordinationServiceServicer):
     def RequestDeal(self, request: pb.RequestDealRequest, context: Any) -> pb.RequestDealResponse:
         """For a party."""
         return dealing.request_deal(request, self._store, self._dealer, self._party(context), self._authority.root_pem)
+
+    async def AwaitNews(self, request: AwaitNewsRequest, context: Any) -> AwaitNewsResponse:
+        """For a party and the hub. No thread is held."""
+        name = await context.work(self._awaiting, context)
+        return AwaitNewsResponse(latest=await self._announcer.news.after(name, request.seen))
+
+    def _awaiting(self, context: Any) -> str:
+        if caller(context, "party", "hub").role == "party":
+            return named(self._party(context))
+        self._hub(context)
+        return HUB
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        yield
+        self._announcer.look()
 
     def _hub(self, context: Any) -> None:
         identity = caller(context, "hub")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from dprelease.certificates import read_certificate
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.price import mu2_text
+from dprelease.wire.transport import connect
 from party_node.desk import Desk
 from party_node.identity import key_check
 from party_node.outbound import knock
@@ -103,5 +104,6 @@ def _ledger(desk: Desk) -> str:
 
 
 def _health(desk: Desk, address: str, name: str) -> str:
-    knock(address, desk.identity.credentials(), name)
+    with connect(address, desk.identity.credentials()) as channel:
+        knock(channel, name)
     return f"{address} answers"

@@ -10,7 +10,7 @@ import fcntl
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
@@ -31,9 +31,12 @@ from dprelease.privatize import privatize
 from dprelease.wire.console import StopSignal
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
+from dprelease.wire.transport import connect
 from party_node.desk import Desk
+from party_node.ears import Ears
 from party_node.joint.work import JointWork
 from party_node.journal import Record, Status
+from party_node.line import HubLine
 from party_node.outbound import Coordinator, Offer, knock, upload
 from party_node.renewal import Renewal
 from party_node.repetition import PUBLISHED
@@ -42,9 +45,6 @@ log = logging.getLogger(__name__)
 
 _OVER = {"PUBLISHED", "REJECTED", "FAILED", "CANCELLED", "EXPIRED"}
 _GO = {"APPROVED", "RUNNING"}
-
-COMPUTING_SECONDS = 1.0
-"""Longest wait between looks while peers compute with us: a session takes about eight looks."""
 
 
 class Daemon:
@@ -58,8 +58,10 @@ class Daemon:
     def __init__(self, desk: Desk, noise: NoiseSource) -> None:
         self._desk = desk
         self._noise = noise
-        self._joint = JointWork(desk, noise)
-        self._computing = False
+        self._hub = HubLine(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
+        self._ears = Ears(desk.settings.daemon, desk.journal)
+        self._joint = JointWork(desk, noise, self._hub)
+        self._computing = self._unreached = False
         self._renewal = Renewal(desk.identity)
         self._source_seen: tuple[int, int, frozenset[str]] | None = None
 
@@ -85,13 +87,16 @@ class Daemon:
             while not stop.is_set():
                 try:
                     credentials = self._desk.identity.credentials()
-                    with Coordinator.dial(enrolment.coordinator, credentials) as coordinator:
+                    with (
+                        Coordinator.dial(enrolment.coordinator, credentials) as coordinator,
+                        closing(self._hub),
+                        self._ears.open(coordinator, self._hub),
+                    ):
                         self._source_seen = None
                         while not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
                             pause = waits.waits()
-                            wait = settings.daemon.poll_seconds
-                            stop.wait(min(wait, COMPUTING_SECONDS) if self._computing else wait)
+                            self._ears.wait(stop, computing=self._computing, unreached=self._unreached)
                 except DpReleaseError as error:
                     seconds = next(pause)
                     log.warning("%s; next attempt in %.0f s", error.message, seconds)
@@ -102,12 +107,14 @@ class Daemon:
         """One round: look after the certificate, report a table that changed, take every release one step further."""
         self._renewal.look(coordinator)
         self._report(coordinator)
-        self._computing = False
+        self._computing = self._unreached = False
         for offer in coordinator.offers():
             release = offer.spec.digest()
             try:
                 self._step(coordinator, offer)
             except PeerUnavailable as error:
+                self._unreached = True
+                self._hub.close()  # a connection that is half open would keep it so
                 log.warning("release %s waits: %s", release[:12], error.message)
                 self._desk.journal.annotate(release, error.message)
             except DpReleaseError as error:
@@ -247,10 +254,10 @@ class Daemon:
         sealed = desk.vault.find(record.release)
         if sealed is None:
             raise Conflict("the sealed block is gone; it cannot be made again")
-        hub, credentials = desk.enrolment.hub, desk.identity.credentials()
-        knock(hub, credentials, "the hub")
+        hub = self._hub.channel()
+        knock(hub, "the hub")
         desk.ledger.send(desk.settings.roster, record.release)
-        upload(hub, credentials, sealed, desk.vault.path(record.release), desk.settings.daemon.stall_seconds)
+        upload(hub, sealed, desk.vault.path(record.release), desk.settings.daemon.stall_seconds)
         desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
         log.info("release %s: delivered", record.release[:12])
 

@@ -64,11 +64,14 @@ class Coordinator:
     """Calls to the coordinator over one channel.
 
     Args:
-        channel: from `dial_coordinator`.
+        channel: as ourselves.
+
+    Attributes:
+        stub: the same calls as the protocol has them.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
-        self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self.stub = self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
 
     @classmethod
     @contextmanager
@@ -140,18 +143,17 @@ class Coordinator:
             )
 
 
-def knock(address: str, credentials: Credentials, peer: str) -> None:
+def knock(channel: grpc.Channel, peer: str) -> None:
     """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
 
     Args:
-        address: host:port.
-        credentials: ours.
+        channel: to it.
         peer: whom the call goes to, for messages.
 
     Raises:
         PeerUnavailable: it is away, or cannot serve now.
     """
-    with connect(address, credentials) as channel, translated(peer):
+    with translated(peer):
         stub = health_pb2_grpc.HealthStub(channel)
         answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=HEALTH_SECONDS)
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
@@ -194,12 +196,11 @@ def naming(requests: Iterator[Any], names: Mapping[str, bytes]) -> Iterator[Any]
         yield request
 
 
-def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
+def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
     """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
 
     Args:
-        address: host:port of the hub's listener for parties.
-        credentials: ours.
+        channel: to the hub's listener for parties.
         sealed: the block's identity.
         path: its bytes.
         stall_seconds: longest stand-still before the attempt is given up.
@@ -209,7 +210,7 @@ def upload(address: str, credentials: Credentials, sealed: SealedBlock, path: Pa
         IntegrityError: the hub claims other bytes than ours.
         Conflict, AccessDenied, ...: as the hub answers.
     """
-    with connect(address, credentials) as channel, translated("the hub"):
+    with translated("the hub"):
         stub = intake_pb2_grpc.IntakeServiceStub(channel)
         opened = stub.OpenBlock(
             intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()), timeout=CALL_SECONDS, metadata=VERSION

@@ -43,6 +43,11 @@ class Coordination:
         """Call over another channel from now on, e.g. one that shows a renewed certificate."""
         self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
 
+    @property
+    def stub(self) -> coordination_pb2_grpc.CoordinationServiceStub:
+        """The coordinator, over the channel of now."""
+        return self._stub
+
     def approved_release(self, digest: str) -> Record:
         """The record of a release whose blocks may come in.
 

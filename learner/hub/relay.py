@@ -40,6 +40,7 @@ class _Body:
 
     store: ParcelStore
     kept: Kept
+    completed: Callable[[], object]
 
     @property
     def size(self) -> int:
@@ -53,6 +54,7 @@ class _Body:
 
     def finish(self, sha256: str | None) -> str:
         self.store.finish(self.kept, sha256)
+        self.completed()
         return self.kept.header.sha256
 
 
@@ -63,12 +65,20 @@ class Relay:
         storage: the hub's files.
         find_record: digest to checked record; asks the coordinator when the storage has none.
         look: asks whose key was revoked, and ends calls of theirs; done whenever a party enters a session.
+        tell: given the names of the parties that a parcel has become complete for.
     """
 
-    def __init__(self, storage: Storage, find_record: Callable[[str], Record], look: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        find_record: Callable[[str], Record],
+        look: Callable[[], object],
+        tell: Callable[..., object] = lambda *names: None,
+    ) -> None:
         self._storage = storage
         self._find_record = find_record
         self._look = look
+        self._tell = tell
         self._stores: dict[str, ParcelStore] = {}
         self._stores_lock = threading.Lock()
 
@@ -111,6 +121,7 @@ class Relay:
             if not header.size:
                 store.finish(kept)
                 store.drop_before(_newest_session(plan, store))
+                self._tell(*_awaiting(header, plan))
                 return 0
         store.check_room(kept)
         with kept.turn.lock:
@@ -118,6 +129,7 @@ class Relay:
                 # The last upload broke between its last byte and our answer: all bytes are here, perhaps damaged.
                 with suppress(IntegrityError):
                     store.finish(kept)
+                    self._tell(*_awaiting(header, plan))
             return store.held(kept)
 
     def begin(self, caller: Identity, release: str, parcel: str) -> Upload:
@@ -136,13 +148,15 @@ class Relay:
             IntegrityError: from the upload: a chunk or the whole is wrong; a damaged whole is given up.
             PeerUnavailable: from the upload: the disk does not take the bytes.
         """
-        store = self._store(release, self._spec_for(caller, release))
+        spec = self._spec_for(caller, release)
+        store = self._store(release, spec)
         kept = store.named(parcel)
         if kept is None:
             raise Conflict("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
-        return kept.turn.begin(_Body(store, kept))
+        awaiting = _awaiting(kept.header, Plan(spec))
+        return kept.turn.begin(_Body(store, kept, lambda: self._tell(*awaiting)))
 
     def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
         """Signed headers of complete parcels, in the order in which they became complete, as many as fit an answer.
@@ -214,6 +228,13 @@ class Relay:
 def _newest_session(plan: Plan, store: ParcelStore) -> int:
     """The highest round of which every party's offer is here; 0 when there is none."""
     return max((number for number, offers in store.offers().items() if len(offers) == len(plan.parties)), default=0)
+
+
+def _awaiting(header: ParcelHeader, plan: Plan) -> tuple[str, ...]:
+    """Parties that may go on with a parcel: every other one signs to have seen all masked columns."""
+    if header.kind in ("deal", "key"):
+        return header.receivers
+    return tuple(party for party in plan.parties if party != header.sender)
 
 
 def _check_time(header: ParcelHeader, plan: Plan, store: ParcelStore) -> None:

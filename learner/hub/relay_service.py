@@ -12,7 +12,8 @@ from dprelease.errors import InvalidInput
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.limits import Streams
-from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
+from dprelease.wire.news import News
+from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
 from learner.hub.disk import on_disk
 from learner.hub.relay import Relay
 from learner.hub.revocation import Revocations
@@ -27,12 +28,14 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
         relay: the post office.
         revocations: whom the hub no longer listens to.
         streams: uploads and downloads that are under way.
+        news: of parcels, for parties by name.
     """
 
-    def __init__(self, relay: Relay, revocations: Revocations, streams: Streams) -> None:
+    def __init__(self, relay: Relay, revocations: Revocations, streams: Streams, news: News) -> None:
         self._relay = relay
         self._revocations = revocations
         self._streams = streams
+        self._news = news
 
     def OpenParcel(self, request: relay_pb2.OpenParcelRequest, context: Any) -> relay_pb2.OpenParcelResponse:  # noqa: N802
         """Announce a parcel."""
@@ -67,6 +70,14 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
             async with aclosing(stream_chunks(context, find, request.offset, self._streams.__len__)) as chunks:
                 async for chunk in chunks:
                     yield chunk
+
+    async def AwaitNews(  # noqa: N802
+        self, request: release_pb2.AwaitNewsRequest, context: Any
+    ) -> release_pb2.AwaitNewsResponse:
+        """Wait for parcels. No thread is held."""
+        identity = caller(context, "party")
+        with self._revocations.during(identity, context.end):
+            return release_pb2.AwaitNewsResponse(latest=await self._news.after(identity.name, request.seen))
 
     def _caller(self, context: Any) -> Identity:
         identity = caller(context, "party")

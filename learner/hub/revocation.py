@@ -50,7 +50,7 @@ class Revocations:
                 self._revoked = revoked
                 ending = [call for call in self._under_way.values() if call[0].fingerprint in revoked]
         for identity, end in ending:
-            log.warning("an upload of %s is cut: its key was revoked", identity.name)
+            log.warning("a call of %s is cut: its key was revoked", identity.name)
             end(_refusal(identity))
         if added:
             self._grown()

@@ -15,6 +15,7 @@ from dprelease.wire import transport
 from dprelease.wire.call import Pace
 from dprelease.wire.limits import Limiter, Rate, Streams
 from dprelease.wire.listener import Listener, listen
+from dprelease.wire.news import Listening, News
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
@@ -119,7 +120,9 @@ class Hub:
         party_streams = Streams(limits.streams_per_peer, limits.streams_total)
         public_streams = Streams(limits.streams_per_peer, limits.streams_total)
         intake_servicer = IntakeServicer(intake, revocations)
-        relay_servicer = RelayServicer(Relay(storage, find_record, revocations.look), revocations, party_streams)
+        news = News()
+        relay = Relay(storage, find_record, revocations.look, news.tell)
+        relay_servicer = RelayServicer(relay, revocations, party_streams, news)
         public_servicer = PublicServicer(Shelf(storage), public_streams)
 
         def healthy() -> bool:
@@ -160,6 +163,7 @@ class Hub:
         upkeep.start()
         running.callback(stop_threads)
         running.callback(Listener.stop_all, listeners, limits.stop_seconds)
+        running.enter_context(Listening(lambda: coordination.stub, "the coordinator", publisher.wake, self._backoff))
         self.party_port = start(
             settings.listen_parties,
             [
@@ -171,6 +175,7 @@ class Hub:
             limits.party_workers,
             mutual=True,
         )
+        running.callback(news.stop)  # before the listener stops, which waits for calls that are held
         self.public_port = start(
             settings.listen_public,
             [lambda server: add_PublicServiceServicer_to_server(public_servicer, server)],

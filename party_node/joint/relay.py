@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import grpc
 
@@ -14,7 +13,7 @@ from dprelease.moments.parcels import Parcel, ParcelHeader
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
 from dprelease.wire.progress import ProgressDeadline
-from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
+from dprelease.wire.transport import CALL_SECONDS
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
 from party_node.joint.folder import Outgoing
 from party_node.outbound import naming, stream
@@ -35,13 +34,6 @@ class Relay:
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)
         self._release = bytes.fromhex(release)
         self._stall_seconds = stall_seconds
-
-    @classmethod
-    @contextmanager
-    def dial(cls, address: str, credentials: Credentials, release: str, stall_seconds: float) -> Iterator[Self]:
-        """A connection for as long as the context lasts."""
-        with connect(address, credentials) as channel:
-            yield cls(channel, release, stall_seconds)
 
     def parcels(self) -> tuple[Parcel, ...]:
         """All parcels of the release, unchecked.

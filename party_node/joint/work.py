@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from dprelease.approval import SignedApproval
@@ -18,6 +17,7 @@ from party_node.joint.computation import Computation
 from party_node.joint.relay import Relay
 from party_node.joint.used_seeds import UsedSeeds
 from party_node.journal import FINAL, Record
+from party_node.line import HubLine
 from party_node.outbound import Coordinator
 
 log = logging.getLogger(__name__)
@@ -33,11 +33,13 @@ class JointWork:
     Args:
         desk: the party's state.
         noise: secret noise; `SecureNoise` outside tests.
+        hub: the connection to its relay.
     """
 
-    def __init__(self, desk: Desk, noise: NoiseSource) -> None:
+    def __init__(self, desk: Desk, noise: NoiseSource, hub: HubLine) -> None:
         self._desk = desk
         self._noise = noise
+        self._hub = hub
         self._seeds = UsedSeeds(desk.settings.state / "seeds.sqlite")
         self._rows: tuple[str, BoundedRows] | None = None
         self._looked: set[str] = set()
@@ -64,19 +66,18 @@ class JointWork:
         if record.release not in self._looked:
             self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
             self._looked.add(record.release)
-        with self._relay(record) as relay:
-            done = Computation(
-                spec,
-                party,
-                desk.identity.key(),
-                approvals,
-                desk.session(record.release),
-                self._seeds,
-                relay,
-                coordinator.request_deal,
-                lambda: self._bounded(record),
-                lambda: self._charge(record),
-            ).advance()
+        done = Computation(
+            spec,
+            party,
+            desk.identity.key(),
+            approvals,
+            desk.session(record.release),
+            self._seeds,
+            self._relay(record),
+            coordinator.request_deal,
+            lambda: self._bounded(record),
+            lambda: self._charge(record),
+        ).advance()
         if isinstance(done, str):
             return done
         desk.require(record.release, "send")
@@ -90,8 +91,8 @@ class JointWork:
         """
         if len(record.spec.parties) > 1:
             try:
-                with self._relay(record) as relay:
-                    relay.put(self._desk.session(record.release).outgoing(), relay.parcels())
+                relay = self._relay(record)
+                relay.put(self._desk.session(record.release).outgoing(), relay.parcels())
             except Conflict as error:
                 # Published by now, or the offers of others are not back yet: nothing to mend here.
                 log.info("release %s: nothing put back: %s", record.release[:12], error.message)
@@ -108,10 +109,8 @@ class JointWork:
         """Let go of the rows that are held between looks."""
         self._rows = None
 
-    def _relay(self, record: Record) -> AbstractContextManager[Relay]:
-        desk = self._desk
-        stall = desk.settings.daemon.stall_seconds
-        return Relay.dial(desk.enrolment.hub, desk.identity.credentials(), record.release, stall)
+    def _relay(self, record: Record) -> Relay:
+        return Relay(self._hub.channel(), record.release, self._desk.settings.daemon.stall_seconds)
 
     def _bounded(self, record: Record) -> BoundedRows:
         if self._rows is None or self._rows[0] != record.release:

@@ -104,9 +104,8 @@ def offers(desk: Desk, release: Release) -> Offers:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
-    """Dealing takes until `go` is set, and no call waits for it."""
+    """Dealing takes until `go` is set."""
     slow = Slow()
     monkeypatch.setattr(dealing, "deal", slow)
-    monkeypatch.setattr(dealing, "PATIENCE_SECONDS", 0.0)
     yield slow
     slow.go.set()

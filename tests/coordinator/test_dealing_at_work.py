@@ -53,14 +53,6 @@ def test_however_many_ask_a_deal_is_made_once(desk: Desk, offers: Offers, slow: 
     assert len(slow.begun) == 1
 
 
-def test_a_caller_waits_a_moment_for_what_is_quickly_made(
-    desk: Desk, offers: Offers, slow: Slow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dealing, "PATIENCE_SECONDS", SECONDS)
-    slow.go.set()
-    assert desk.ask(offers, "north")
-
-
 def test_a_second_session_does_not_start_beside_the_first(desk: Desk, offers: Offers, slow: Slow) -> None:
     other = Offers.of(offers.spec, desk.office.keys)
     for one in (offers, other, other):
@@ -112,10 +104,10 @@ def test_work_that_fails_leaves_nothing_and_is_begun_anew(
         return deal(plan, dealer)
 
     monkeypatch.setattr(dealing, "deal", failing)
-    monkeypatch.setattr(dealing, "PATIENCE_SECONDS", SECONDS)
     for word in ("MemoryError", "something that was foreseen"):
         with pytest.raises(PeerUnavailable):
             desk.ask(offers, "north")
+        until(lambda: desk.idle)
         assert desk.rows() == []
         assert word in caplog.text
     offers.check_correlations(desk.get(offers))
@@ -127,11 +119,11 @@ def test_a_deal_is_kept_for_all_parties_or_for_none(
     def full(self: object, *arguments: object, **named: object) -> None:
         raise PeerUnavailable("the disk is full")
 
-    monkeypatch.setattr(dealing, "PATIENCE_SECONDS", SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr("coordinator.history.History.note", full)  # in the same transaction, after the deals
         with pytest.raises(PeerUnavailable, match="being made"):
             desk.ask(offers, "north")
+        until(lambda: desk.idle)
     assert desk.rows() == []
     offers.check_correlations(desk.get(offers))
 

@@ -203,7 +203,10 @@ PARTY_CALLS = {
 
 def test_every_call_is_for_one_role(world: World) -> None:
     service = pb.DESCRIPTOR.services_by_name["CoordinationService"]
-    assert {method.name for method in service.methods} == HUB_ALONE.keys() | PARTY_CALLS.keys() | {"RenewCertificate"}
+    assert {method.name for method in service.methods} == HUB_ALONE.keys() | PARTY_CALLS.keys() | {
+        "AwaitNews",
+        "RenewCertificate",
+    }
     north, hub = world.join("north"), world.as_hub()
     for name, message in HUB_ALONE.items():
         with pytest.raises(AccessDenied):

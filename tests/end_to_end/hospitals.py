@@ -31,6 +31,7 @@ class Hospital:
         cells: column to its cells, in the order of the subjects.
         parquet: the file's format.
         policy: TOML lines of its policy.
+        poll_seconds: how often its daemon looks by itself.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Hospital:
     cells: dict[str, list[object]]
     parquet: bool = False
     policy: str = '[policy.auto_approve]\nmechanisms = ["moments", "mixed", "rows"]\n'
+    poll_seconds: float = 0.1
     rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Hospital:
         declared = "\n".join(f"[columns.{name}]\n{lines}\n" for name, lines in self.columns.items())
         (folder / "party.toml").write_text(
             f'name = "{self.name}"\nroster = "cohort"\n\n[source]\npath = "{path.name}"\nsubject = "subject"\n\n'
-            f"{self.policy}\n[daemon]\npoll_seconds = 0.1\nlongest_wait_seconds = 1.0\n\n{declared}"
+            f"{self.policy}\n[daemon]\npoll_seconds = {self.poll_seconds}\nlongest_wait_seconds = 1.0\n\n{declared}"
         )
 
 

@@ -28,6 +28,7 @@ from dprelease.signing import PrivateKey, key_fingerprint, new_private_key, priv
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.listener import Listener, listen
+from dprelease.wire.news import News
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2, release_pb2
@@ -202,6 +203,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self.looks = 0
         self.renews: Callable[[str], str] | None = None
         self.attempts: list[str] = []
+        self.news = News()
         self._changed = threading.Condition()
 
     def offer(self, sealed: Sealed, state: int = release_pb2.RELEASE_STATE_APPROVED) -> None:
@@ -259,6 +261,10 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self._note(context, "RenewCertificate", b"", context.certificate.decode())
         assert self.renews is not None
         return pb.RenewCertificateResponse(certificate=self.renews(request.signing_request))
+
+    async def AwaitNews(self, request: Any, context: Any) -> Any:
+        name = caller(context, "hub").name
+        return release_pb2.AwaitNewsResponse(latest=await self.news.after(name, request.seen))
 
     def serve(self, credentials: Credentials) -> Listener:
         return listen(

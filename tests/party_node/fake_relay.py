@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dprelease.canonical import sha256
-from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable
+from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable, VersionMismatch
 from dprelease.moments.parcels import Parcel, ParcelHeader
 from dprelease.moments.plan import Plan
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
+from dprelease.wire.news import News
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
 from tests.party_node.fakes import FakeCoordinator
 from tests.party_node.joint_post import Office, Post
@@ -40,6 +41,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         stalls: an upload stands still until this is set.
         wrong_digest: acknowledge other bytes than those received.
         raises: every call fails so.
+        news: who waits; None for a hub that does not know how.
     """
 
     coordinator: FakeCoordinator
@@ -56,14 +58,17 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
     stalls: threading.Event | None = None
     wrong_digest: bool = False
     raises: DpReleaseError | None = None
+    news: News | None = field(default_factory=News)
 
     def __post_init__(self) -> None:
         self.coordinator.deals = self._deal
+        self._dealing = threading.Lock()
 
     def _deal(self, party: str, offers: list[bytes]) -> bytes:
         release = Parcel.from_bytes(offers[0]).header.spec
-        office = self.offices.setdefault(release, Office(self.post(release).plan))
-        return office.request(party, offers)
+        with self._dealing:  # once for both hospitals
+            office = self.offices.setdefault(release, Office(self.post(release).plan))
+            return office.request(party, offers)
 
     def post(self, release: str) -> Post:
         """What is kept of a release."""
@@ -85,6 +90,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         post.check(party, header)
         if not header.size:
             post.take(party, parcel, b"")
+            self._tell(post)
         self.open[header.digest()] = parcel
         held = len(self.partial.setdefault(header.digest(), bytearray()))
         return relay_pb2.OpenParcelResponse(offset=held if self.held is None else self.held)
@@ -109,8 +115,18 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         assert parcel is not None
         body = bytes(self.partial[parcel.header.digest()])
         self.post(parcel.header.spec).take(caller(context, "party").name, parcel, body)
+        self._tell(self.post(parcel.header.spec))
         digest = sha256(body if not self.wrong_digest else body + b".")
         return relay_pb2.SendParcelResponse(digest=bytes.fromhex(digest))
+
+    async def AwaitNews(self, request: Any, context: Any) -> release_pb2.AwaitNewsResponse:
+        if self.news is None:
+            raise VersionMismatch("this one is older")
+        return release_pb2.AwaitNewsResponse(latest=await self.news.after(caller(context, "party").name, request.seen))
+
+    def _tell(self, post: Post) -> None:
+        if self.news is not None:
+            self.news.tell(*post.plan.parties)
 
     def ListParcels(self, request: Any, context: Any) -> relay_pb2.ListParcelsResponse:
         post = self.post(request.spec_digest.hex())

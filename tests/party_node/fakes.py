@@ -16,6 +16,7 @@ from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.listener import Listener, listen
+from dprelease.wire.news import News
 from dprelease.wire.v1 import (
     coordination_pb2,
     coordination_pb2_grpc,
@@ -63,6 +64,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         shown: certificate of the connection that ListReleases came over last.
         renews: signing request to the certificate that is given for it; None for a coordinator that does not know how.
         deals: party and signed offers to what is dealt to it; None for a coordinator that does not know how.
+        news: who waits; None for a coordinator that does not know how.
     """
 
     records: dict[str, release_pb2.ReleaseRecord] = field(default_factory=dict)
@@ -72,12 +74,14 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
     shown: str = ""
     renews: Callable[[str], str] | None = None
     deals: Callable[[str, list[bytes]], bytes] | None = None
+    news: News | None = field(default_factory=News)
 
     def propose(self, spec: ReleaseSpec) -> str:
         """Offer a spec; its digest."""
         self.records[spec.digest()] = release_pb2.ReleaseRecord(
             spec=spec.to_bytes(), state=release_pb2.RELEASE_STATE_PROPOSED, explanation="waits for decisions"
         )
+        self._tell(spec)
         return spec.digest()
 
     def move(self, release: str, state: str, explanation: str = "") -> None:
@@ -85,6 +89,11 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         record = self.records[release]
         record.state = release_pb2.ReleaseState.Value(f"RELEASE_STATE_{state}")
         record.explanation = explanation
+        self._tell(ReleaseSpec.from_bytes(record.spec))
+
+    def _tell(self, spec: ReleaseSpec) -> None:
+        if self.news is not None:
+            self.news.tell(*(part.party for part in spec.parties))
 
     def state(self, release: str) -> str:
         """What the parties are told."""
@@ -128,6 +137,11 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         if self.renews is None:
             raise VersionMismatch("this one is older")
         return coordination_pb2.RenewCertificateResponse(certificate=self.renews(request.signing_request))
+
+    async def AwaitNews(self, request: Any, context: Any) -> release_pb2.AwaitNewsResponse:
+        if self.news is None:
+            raise VersionMismatch("this one is older")
+        return release_pb2.AwaitNewsResponse(latest=await self.news.after(caller(context, "party").name, request.seen))
 
     def RequestDeal(self, request: Any, context: Any) -> coordination_pb2.RequestDealResponse:
         self._note("RequestDeal", request, context)

@@ -12,6 +12,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
 from dprelease.wire import chunks
 from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.transport import connect
 from party_node import outbound
 from party_node.journal import Status
 from party_node.outbound import upload
@@ -229,5 +230,6 @@ def test_what_the_hub_holds_is_not_sent_again(world: World) -> None:
     desk = world.north.desk()
     sealed = desk.vault.find(release)
     assert sealed is not None
-    upload(world.shelf.address, desk.identity.credentials(), sealed, desk.vault.path(release), 30.0)
+    with connect(world.shelf.address, desk.identity.credentials()) as hub:
+        upload(hub, sealed, desk.vault.path(release), 30.0)
     assert world.hub.offsets == [0]

@@ -13,6 +13,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
 from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, sign_parcel
 from dprelease.wire import chunks
+from dprelease.wire.transport import connect
 from party_node.joint.folder import Outgoing
 from party_node.joint.relay import Relay, regroup
 from tests.party_node.joint_release import joint_spec
@@ -31,15 +32,15 @@ def release(world: World) -> str:
 @pytest.fixture
 def north(world: World, release: str) -> Iterator[Relay]:
     desk = world.north.desk()
-    with Relay.dial(desk.enrolment.hub, desk.identity.credentials(), release, 30.0) as relay:
-        yield relay
+    with connect(desk.enrolment.hub, desk.identity.credentials()) as channel:
+        yield Relay(channel, release, 30.0)
 
 
 @pytest.fixture
 def south(world: World, release: str) -> Iterator[Relay]:
     desk = world.south.desk()
-    with Relay.dial(desk.enrolment.hub, desk.identity.credentials(), release, 0.3) as relay:
-        yield relay
+    with connect(desk.enrolment.hub, desk.identity.credentials()) as channel:
+        yield Relay(channel, release, 0.3)
 
 
 def parcel(world: World, release: str, number: int = 1, body: bytes = BODY) -> Parcel:

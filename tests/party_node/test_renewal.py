@@ -15,7 +15,7 @@ from dprelease.certificates import read_identity
 from dprelease.durable import write_durably
 from dprelease.errors import IntegrityError, PeerUnavailable, Unauthenticated
 from dprelease.signing import key_fingerprint
-from dprelease.wire.transport import Credentials
+from dprelease.wire.transport import Credentials, connect
 from party_node.journal import Status
 from party_node.outbound import Coordinator, knock
 from tests.party_node.world import Hospital, World
@@ -182,8 +182,8 @@ def test_both_servers_refuse_an_expired_certificate(world: World) -> None:
         pytest.raises(PeerUnavailable, match="it may have expired"),
     ):
         coordinator.offers()
-    with pytest.raises(PeerUnavailable, match="it may have expired"):
-        knock(world.shelf.address, late, "the hub")
+    with connect(world.shelf.address, late) as hub, pytest.raises(PeerUnavailable, match="it may have expired"):
+        knock(hub, "the hub")
     assert world.coordinator.received == []
 
 

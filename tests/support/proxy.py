@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -51,6 +52,8 @@ class Proxy:
         with self._lock:
             sockets, self._sockets = self._sockets, set()
         for opened in sockets:
+            with suppress(OSError):  # it is closed
+                opened.shutdown(socket.SHUT_RDWR)  # tells both ends even while a thread reads from it
             opened.close()
 
     def _accept(self) -> None:

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from dprelease.wire.v1 import coordination_pb2 as dprelease_dot_wire_dot_v1_dot_coordination__pb2
+from dprelease.wire.v1 import release_pb2 as dprelease_dot_wire_dot_v1_dot_release__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -90,6 +91,11 @@ class CoordinationServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
                 _registered_method=True)
+        self.AwaitNews = channel.unary_unary(
+                '/dprelease.wire.v1.CoordinationService/AwaitNews',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinationServiceServicer:
@@ -173,6 +179,13 @@ class CoordinationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AwaitNews(self, request, context):
+        """Party or hub: waits until a release of the caller's has changed, or about 25 seconds. What changed, the other calls tell.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -230,6 +243,11 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
                     servicer.RequestDeal,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.SerializeToString,
+            ),
+            'AwaitNews': grpc.unary_unary_rpc_method_handler(
+                    servicer.AwaitNews,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -530,6 +548,33 @@ class CoordinationService:
             '/dprelease.wire.v1.CoordinationService/RequestDeal',
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AwaitNews(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.CoordinationService/AwaitNews',
+            dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsResponse.FromString,
             options,
             channel_credentials,
             insecure,

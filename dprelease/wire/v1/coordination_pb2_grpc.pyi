@@ -7,6 +7,7 @@ No row, no noise and no block ever passes here.
 
 from collections import abc as _abc
 from dprelease.wire.v1 import coordination_pb2 as _coordination_pb2
+from dprelease.wire.v1 import release_pb2 as _release_pb2
 from grpc import aio as _aio
 import abc as _abc_1
 import grpc as _grpc
@@ -57,6 +58,8 @@ class CoordinationServiceStub:
     """Hub: the keys that were revoked; their streams end and their blocks are not published."""
     RequestDeal: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.RequestDealRequest, _coordination_pb2.RequestDealResponse]
     """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
+    AwaitNews: _grpc.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]
+    """Party or hub: waits until a release of the caller's has changed, or about 25 seconds. What changed, the other calls tell."""
 
 @_typing.type_check_only
 class CoordinationServiceAsyncStub(CoordinationServiceStub):
@@ -85,6 +88,8 @@ class CoordinationServiceAsyncStub(CoordinationServiceStub):
     """Hub: the keys that were revoked; their streams end and their blocks are not published."""
     RequestDeal: _aio.UnaryUnaryMultiCallable[_coordination_pb2.RequestDealRequest, _coordination_pb2.RequestDealResponse]  # type: ignore[assignment]
     """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
+    AwaitNews: _aio.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]  # type: ignore[assignment]
+    """Party or hub: waits until a release of the caller's has changed, or about 25 seconds. What changed, the other calls tell."""
 
 class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
     """Catalogue, proposals, decisions and progress."""
@@ -176,5 +181,13 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_coordination_pb2.RequestDealResponse, _abc.Awaitable[_coordination_pb2.RequestDealResponse]]:
         """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
+
+    @_abc_1.abstractmethod
+    def AwaitNews(
+        self,
+        request: _release_pb2.AwaitNewsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_release_pb2.AwaitNewsResponse, _abc.Awaitable[_release_pb2.AwaitNewsResponse]]:
+        """Party or hub: waits until a release of the caller's has changed, or about 25 seconds. What changed, the other calls tell."""
 
 def add_CoordinationServiceServicer_to_server(servicer: CoordinationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

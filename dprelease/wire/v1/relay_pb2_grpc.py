@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from dprelease.wire.v1 import relay_pb2 as dprelease_dot_wire_dot_v1_dot_relay__pb2
+from dprelease.wire.v1 import release_pb2 as dprelease_dot_wire_dot_v1_dot_release__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -55,6 +56,11 @@ class RelayServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelResponse.FromString,
                 _registered_method=True)
+        self.AwaitNews = channel.unary_unary(
+                '/dprelease.wire.v1.RelayService/AwaitNews',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsResponse.FromString,
+                _registered_method=True)
 
 
 class RelayServiceServicer:
@@ -89,6 +95,13 @@ class RelayServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AwaitNews(self, request, context):
+        """Waits until another party's parcel has become complete, or about 25 seconds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RelayServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +124,11 @@ def add_RelayServiceServicer_to_server(servicer, server):
                     servicer.FetchParcel,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelResponse.SerializeToString,
+            ),
+            'AwaitNews': grpc.unary_unary_rpc_method_handler(
+                    servicer.AwaitNews,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -222,6 +240,33 @@ class RelayService:
             '/dprelease.wire.v1.RelayService/FetchParcel',
             dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AwaitNews(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.RelayService/AwaitNews',
+            dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ Parcels between hospitals in a joint computation, through the hub. The relay can
 
 from collections import abc as _abc
 from dprelease.wire.v1 import relay_pb2 as _relay_pb2
+from dprelease.wire.v1 import release_pb2 as _release_pb2
 from grpc import aio as _aio
 import abc as _abc_1
 import grpc as _grpc
@@ -41,6 +42,8 @@ class RelayServiceStub:
     """The headers of all complete parcels of a release in which the caller takes part, some at a time."""
     FetchParcel: _grpc.UnaryStreamMultiCallable[_relay_pb2.FetchParcelRequest, _relay_pb2.FetchParcelResponse]
     """The body of a parcel, for one of its receivers."""
+    AwaitNews: _grpc.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]
+    """Waits until another party's parcel has become complete, or about 25 seconds."""
 
 @_typing.type_check_only
 class RelayServiceAsyncStub(RelayServiceStub):
@@ -55,6 +58,8 @@ class RelayServiceAsyncStub(RelayServiceStub):
     """The headers of all complete parcels of a release in which the caller takes part, some at a time."""
     FetchParcel: _aio.UnaryStreamMultiCallable[_relay_pb2.FetchParcelRequest, _relay_pb2.FetchParcelResponse]  # type: ignore[assignment]
     """The body of a parcel, for one of its receivers."""
+    AwaitNews: _aio.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]  # type: ignore[assignment]
+    """Waits until another party's parcel has become complete, or about 25 seconds."""
 
 class RelayServiceServicer(metaclass=_abc_1.ABCMeta):
     """For parties, over mutual TLS."""
@@ -90,5 +95,13 @@ class RelayServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_relay_pb2.FetchParcelResponse], _abc.AsyncIterator[_relay_pb2.FetchParcelResponse]]:
         """The body of a parcel, for one of its receivers."""
+
+    @_abc_1.abstractmethod
+    def AwaitNews(
+        self,
+        request: _release_pb2.AwaitNewsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_release_pb2.AwaitNewsResponse, _abc.Awaitable[_release_pb2.AwaitNewsResponse]]:
+        """Waits until another party's parcel has become complete, or about 25 seconds."""
 
 def add_RelayServiceServicer_to_server(servicer: RelayServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

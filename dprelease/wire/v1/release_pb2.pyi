@@ -49,3 +49,15 @@ class ReleaseRecord(_message.Message):
     approvals: _containers.RepeatedScalarFieldContainer[bytes]
     explanation: str
     def __init__(self, spec: _Optional[bytes] = ..., state: _Optional[_Union[ReleaseState, str]] = ..., approvals: _Optional[_Iterable[bytes]] = ..., explanation: _Optional[str] = ...) -> None: ...
+
+class AwaitNewsRequest(_message.Message):
+    __slots__ = ("seen",)
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    seen: int
+    def __init__(self, seen: _Optional[int] = ...) -> None: ...
+
+class AwaitNewsResponse(_message.Message):
+    __slots__ = ("latest",)
+    LATEST_FIELD_NUMBER: _ClassVar[int]
+    latest: int
+    def __init__(self, latest: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,52 @@
+"""The connection to the hub, kept from one look to the next and dialled anew after trouble."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import grpc
+
+from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
+
+
+class HubLine:
+    """A channel to the hub, dialled when it is first needed.
+
+    One thread uses it and closes it; others may only make calls of the stubs that it hands out, because making a stub of a
+    channel that is closed meanwhile ends the process (gRPC 1.85).
+
+    Args:
+        dial: with the certificate of that moment.
+    """
+
+    def __init__(self, dial: Callable[[], grpc.Channel]) -> None:
+        self._dial = dial
+        self._open: tuple[grpc.Channel, RelayServiceStub] | None = None
+        self._lock = threading.Lock()
+
+    def channel(self) -> grpc.Channel:
+        """The channel, for the thread that closes it.
+
+        Raises:
+            InvalidInput: as for `dprelease.wire.transport.connect`.
+        """
+        return self._dialled()[0]
+
+    def relay(self) -> RelayServiceStub:
+        """The relay's calls, for any thread; raises as `channel`."""
+        return self._dialled()[1]
+
+    def close(self) -> None:
+        """Hang up; the next call dials anew. The connection may be half open, or show a certificate renewed since."""
+        with self._lock:
+            if self._open is not None:
+                self._open[0].close()
+                self._open = None
+
+    def _dialled(self) -> tuple[grpc.Channel, RelayServiceStub]:
+        with self._lock:
+            if self._open is None:
+                channel = self._dial()
+                self._open = channel, RelayServiceStub(channel)
+            return self._open

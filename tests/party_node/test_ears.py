@@ -1,0 +1,151 @@
+"""A daemon that looks once an hour by itself: it hears what there is to do; and one whose servers are older goes by the clock."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from dprelease.wire.transport import connect
+from dprelease.wire.v1 import relay_pb2
+from party_node import ears
+from party_node.ears import Ears
+from party_node.line import HubLine
+from tests.party_node.joint_release import joint_spec, released_exactly
+from tests.party_node.test_daemon import running, until
+from tests.party_node.world import Hospital, World
+from tests.support.proxy import Proxy
+from tests.wire.pki import HOST
+
+
+def look_seldom(world: World) -> None:
+    for hospital in (world.north, world.south):
+        hospital.edit("poll_seconds = .*", "poll_seconds = 3600.0")
+
+
+def settle(world: World, *hospitals: Hospital) -> None:
+    """Wait until these hospitals' daemons wait for news of both servers, and for nothing that was before."""
+    news, relay = world.coordinator.news, world.relay.news
+    assert news is not None
+    assert relay is not None
+    for hospital in hospitals:
+        for each in (news, relay):
+            until(lambda each=each, name=hospital.member.name: len(each._held[name]) == 1)
+
+
+@pytest.fixture
+def seldom(world: World) -> World:
+    """Hospitals that approve by policy."""
+    look_seldom(world)
+    return world
+
+
+def test_a_release_never_waits_for_a_look(seldom: World) -> None:
+    with running(seldom.north), running(seldom.south):
+        settle(seldom, seldom.north, seldom.south)
+        release = seldom.coordinator.propose(joint_spec(seldom))
+        until(lambda: seldom.north.status(release) == seldom.south.status(release) == "delivered")
+        seldom.coordinator.move(release, "PUBLISHED")
+        until(lambda: seldom.north.status(release) == seldom.south.status(release) == "ended")
+    assert released_exactly(seldom, release)
+
+
+def test_a_person_is_heard_too(careful: World) -> None:
+    look_seldom(careful)
+    with running(careful.north):
+        settle(careful, careful.north)
+        release = careful.propose()
+        until(lambda: careful.north.status(release) == "waiting")
+        assert careful.north.run("review", "approve", release[:8], "--yes").exit_code == 0
+        until(lambda: len(careful.coordinator.records[release].approvals) == 1)
+
+
+@pytest.mark.parametrize("older", ["coordinator", "hub", "both"])
+def test_servers_of_before_are_asked_again_and_again(
+    world: World, older: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, logger="dprelease.wire.news")
+    if older != "hub":
+        world.coordinator.news = None
+    if older != "coordinator":
+        world.relay.news = None
+        monkeypatch.setattr(ears, "COMPUTING_SECONDS", 0.02)
+    if older == "hub":
+        look_seldom(world)
+    with running(world.north), running(world.south):
+        release = world.coordinator.propose(joint_spec(world))
+        until(lambda: world.north.status(release) == world.south.status(release) == "delivered")
+    assert released_exactly(world, release)
+    assert caplog.text.count("the coordinator tells no news") == (0 if older == "hub" else 2)
+    assert caplog.text.count("the hub tells no news") == (0 if older == "coordinator" else 2)
+
+
+@pytest.mark.parametrize("away", ["office", "shelf"])
+def test_a_server_that_was_away_is_heard_again(seldom: World, away: str) -> None:
+    with running(seldom.north), running(seldom.south):
+        settle(seldom, seldom.north, seldom.south)
+        server = getattr(seldom, away)
+        server.stop()
+        release = ""
+        if away == "shelf":
+            release = seldom.coordinator.propose(joint_spec(seldom))
+            until(lambda: seldom.coordinator.state(release) == "APPROVED")
+        server.start()
+        release = release or seldom.coordinator.propose(joint_spec(seldom))
+        until(lambda: seldom.north.status(release) == seldom.south.status(release) == "delivered")
+
+
+@pytest.fixture
+def proxies(seldom: World) -> Iterator[tuple[Proxy, Proxy]]:
+    """North reaches both servers through something that forgets connections."""
+    path = seldom.north.folder / "state" / "identity" / "enrolment.json"
+    with Proxy(seldom.office.port) as office, Proxy(seldom.shelf.port) as shelf:
+        addresses = {"coordinator": f"{HOST}:{office.port}", "hub": f"{HOST}:{shelf.port}"}
+        changed = {**json.loads(path.read_bytes()), **addresses}
+        path.write_text(json.dumps(changed, sort_keys=True, separators=(",", ":")))
+        yield office, shelf
+
+
+def test_connections_that_are_cut_while_nobody_speaks_are_made_again(
+    seldom: World, proxies: tuple[Proxy, Proxy]
+) -> None:
+    with running(seldom.north), running(seldom.south):
+        for _ in range(2):
+            settle(seldom, seldom.north, seldom.south)
+            for proxy in proxies:
+                proxy.cut()
+        release = seldom.coordinator.propose(joint_spec(seldom))
+        until(lambda: seldom.north.status(release) == seldom.south.status(release) == "delivered")
+
+
+def test_many_news_while_a_cycle_runs_are_one_more_cycle(seldom: World) -> None:
+    desk, news = seldom.north.desk(), seldom.coordinator.news
+    assert news is not None
+    line = HubLine(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
+    ears = Ears(desk.settings.daemon, desk.journal)
+    with seldom.north.dialled() as coordinator, closing(line), ears.open(coordinator, line):
+        for _ in range(3):
+            settle(seldom, seldom.north)
+            news.tell("north")
+            until(ears._news.is_set)
+        settle(seldom, seldom.north)
+        ears.wait(threading.Event(), computing=True, unreached=False)  # an hour, but for the news
+        assert not ears._news.is_set()
+
+
+def test_the_line_is_dialled_anew_after_it_was_hung_up(world: World) -> None:
+    desk = world.north.desk()
+    line = HubLine(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
+    line.close()  # never dialled
+    first, stub = line.channel(), line.relay()
+    assert line.channel() is first
+    assert line.relay() is stub
+    line.close()
+    with pytest.raises(ValueError, match="closed channel"):
+        stub.ListParcels(relay_pb2.ListParcelsRequest())
+    assert line.channel() is not first
+    line.close()
