@@ -26,8 +26,8 @@ MIB = 1 << 20
 def run(quick: bool) -> Results:
     """MiB a second of uploads, downloads and a crowd of learners, each as a share of a bare stream in the same run."""
     results = Results()
-    rows, columns, mixed_rows = (60_000, 19, 4_000) if quick else (240_000, 19, 4_000)
-    repeats, learners = (3, (100,)) if quick else (7, (200, 1_000))
+    rows, columns, mixed_rows = (20_000, 19, 2_000) if quick else (240_000, 19, 4_000)
+    repeats, learners = (2, (100,)) if quick else (7, (200, 1_000))
     with (
         tempfile.TemporaryDirectory(prefix="transfer-") as folder,
         sealed_releases(Path(folder) / "consortium", rows, columns, mixed_rows) as (large, small),

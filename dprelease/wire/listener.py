@@ -7,6 +7,7 @@ certificate never sees one. docs/faults.md says what they hold against.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import socket
@@ -63,8 +64,8 @@ class Listener:
         self._dispatch = dispatch
         self._workers = workers
         self._mutual = mutual
-        self._server: grpc.aio.Server | None = None
-        self._draining: set[asyncio.Task[None]] = set()
+        self._servers: list[grpc.aio.Server] = []  # the last one takes connections, those before it end
+        self._drains: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._telling = asyncio.run_coroutine_threadsafe(dispatch.tell_refusals(), event_loop())
 
@@ -110,18 +111,19 @@ class Listener:
                 f"cannot listen on {address}: is the port taken, or the certificate unreadable?"
             ) from error
         await server.start()
-        before, self._server = self._server, server
-        if before is not None:
-            drain = asyncio.create_task(before.stop(DRAIN_SECONDS))
-            self._draining.add(drain)
-            drain.add_done_callback(self._draining.discard)
+        for before in self._servers[-1:]:
+            drain = asyncio.create_task(self._drain(before))
+            self._drains.add(drain)
+            drain.add_done_callback(self._drains.discard)
+        self._servers.append(server)
+
+    async def _drain(self, server: grpc.aio.Server) -> None:
+        await server.stop(DRAIN_SECONDS)
+        self._servers.remove(server)
 
     async def _stop(self, grace: float | None) -> None:
         self._stopped = True
-        if self._server is not None:
-            await self._server.stop(grace)
-        for drain in tuple(self._draining):
-            drain.cancel()
+        await asyncio.gather(*(server.stop(grace) for server in self._servers))
 
 
 def listen(
@@ -176,17 +178,19 @@ def listen(
 def _check_free(address: str) -> None:
     """Refuse a port that somebody listens on: with SO_REUSEPORT the kernel would share it out between both."""
     host, _, port = address.rpartition(":")
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, place in found:
-            with socket.socket(family, kind, protocol) as trial:
-                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                trial.bind(place)
-                trial.listen(1)
-    except OSError as error:
-        raise InvalidInput(f"cannot listen on {address}: is the port taken? ({error.strerror})") from error
+    with suppress(socket.gaierror):  # gRPC says what is wrong with the name
+        places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, place in places:
+            try:
+                with socket.socket(family, kind, protocol) as trial:
+                    trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    if family == socket.AF_INET6:
+                        trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    trial.bind(place)
+                    trial.listen(1)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise InvalidInput(f"cannot listen on {address}: is the port taken?") from error
 
 
 def _files_allowed() -> int:

@@ -120,3 +120,25 @@ def test_several_stop_within_one_grace(server: Member, authority: Authority, des
         for listener in listeners:
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection((HOST, listener.port), SECONDS)
+
+
+def test_a_stop_ends_what_goes_on_under_an_older_certificate_too(
+    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def answer(request: Any, call: Any) -> None:
+        entered.set()
+        go_on.wait(SECONDS)
+
+    desk.answer = answer
+    listener = start(running_stack, server, authority.root, desk)
+    with connect(f"{HOST}:{listener.port}", Credentials(authority.root.encode())) as channel:
+        stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        under_way = stub.Decline.future(coordination_pb2.DeclineRequest(), timeout=SECONDS, metadata=VERSION)
+        assert entered.wait(SECONDS)
+        for _ in range(3):
+            listener.present(server.credentials(authority.root))
+        listener.stop(0.0)
+        assert under_way.exception(SECONDS) is not None
+    go_on.set()
