@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grpc
 
-from benchmarks import _bare
+from benchmarks import _bare, _release_time
 from benchmarks._crowd import OPTIONS, Crowd, crowd
 from benchmarks._published import Release, sealed_releases
 from benchmarks.report import RESULTS, Results, main
@@ -35,6 +35,7 @@ def run(quick: bool) -> Results:
         _uploads(results, large, repeats)
         _downloads(results, large, repeats, Path(folder) / "home")
         _crowds(results, small, learners)
+    _waits(results, quick)
     if not quick:
         _plot(results)
     return results
@@ -100,6 +101,15 @@ def _crowds(results: Results, release: Release, sizes: tuple[int, ...]) -> None:
     }
 
 
+def _waits(results: Results, quick: bool) -> None:
+    times = _release_time.measure(*((_release_time.QUICK, 1) if quick else (_release_time.FULL, 3)))
+    what = f"joint moments of three hospitals, n = {times[0].rows:,}"
+    results.add(f"{what}: seconds from the last approval to publication", statistics.median(t.seconds for t in times))
+    results.add(f"{what}: seconds of work", statistics.median(t.work for t in times))
+    results.add(f"{what}: those over these, median of {len(times)}", statistics.median(t.ratio for t in times), 1.5)
+    results.details["release times"] = [vars(each) for each in times]
+
+
 def _compare(results: Results, what: str, ours: list[float], bare: list[float], reach: float) -> None:
     results.add(f"{what}: MiB/s, median of {len(ours)}", statistics.median(ours))
     results.add(f"{what}: MiB/s of a bare stream, median of {len(bare)}", statistics.median(bare))
@@ -127,7 +137,7 @@ def _plot(results: Results) -> None:
 
     crowds = results.details["crowds"]
     figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    streams = {what.split(",")[0]: values for what, values in results.details.items() if what != "crowds"}
+    streams = {what.split(",")[0]: values for what, values in results.details.items() if "bare" in values}
     labels = [f"{what}\n{side}" for what in streams for side in ("ours", "bare")]
     axes[0].boxplot([values[side] for values in streams.values() for side in ("ours", "bare")])
     axes[0].set_xticklabels(labels, fontsize=8)

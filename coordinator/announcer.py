@@ -83,5 +83,5 @@ class Announcer:
             for release, party in tx.history.concerned(self._seen):
                 names |= {named(each) for each in tx.releases.parties(release)} if release else set()
                 names |= {named(party)} if party else set()
-        self._seen = latest
         self.news.tell(*names)
+        self._seen = latest

@@ -71,7 +71,7 @@ class Coordinator:
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
-        self.stub = self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self.stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
 
     @classmethod
     @contextmanager
@@ -83,7 +83,7 @@ class Coordinator:
     def report(self, catalogue: Catalogue) -> None:
         """Declare our columns, row count and alignment digest."""
         with translated("the coordinator"):
-            self._stub.ReportCatalogue(
+            self.stub.ReportCatalogue(
                 coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()),
                 timeout=CALL_SECONDS,
                 metadata=VERSION,
@@ -92,7 +92,7 @@ class Coordinator:
     def offers(self) -> list[Offer]:
         """The releases we take part in, that are not over or ended lately. One that cannot be read is left out."""
         with translated("the coordinator"):
-            answer = self._stub.ListReleases(
+            answer = self.stub.ListReleases(
                 coordination_pb2.ListReleasesRequest(), timeout=CALL_SECONDS, metadata=VERSION
             )
         offers = []
@@ -111,7 +111,7 @@ class Coordinator:
         """Ask for a later certificate over our key; PEM, unchecked."""
         request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
         with translated("the coordinator"):
-            return self._stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
+            return self.stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
 
     def request_deal(self, offers: list[bytes]) -> bytes:
         """What the coordinator deals to us in a session, sealed to our session key.
@@ -124,19 +124,19 @@ class Coordinator:
         """
         request = coordination_pb2.RequestDealRequest(offers=offers)
         with translated("the coordinator"):
-            return self._stub.RequestDeal(request, timeout=CALL_SECONDS, metadata=VERSION).sealed
+            return self.stub.RequestDeal(request, timeout=CALL_SECONDS, metadata=VERSION).sealed
 
     def approve(self, approval: bytes) -> None:
         """Hand in our signed approval."""
         with translated("the coordinator"):
-            self._stub.Approve(
+            self.stub.Approve(
                 coordination_pb2.ApproveRequest(signed_approval=approval), timeout=CALL_SECONDS, metadata=VERSION
             )
 
     def decline(self, release: str, reason: str) -> None:
         """Decline, or withdraw before our block was sent."""
         with translated("the coordinator"):
-            self._stub.Decline(
+            self.stub.Decline(
                 coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=reason),
                 timeout=CALL_SECONDS,
                 metadata=VERSION,

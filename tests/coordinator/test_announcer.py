@@ -34,17 +34,36 @@ def latest(stub: Stub) -> int:
     return int(ask(stub.AwaitNews, AwaitNewsRequest()).latest)
 
 
+def quiet(world: World) -> None:
+    """Wait until all that has happened was told."""
+    assert world.server is not None
+    told = world.server._announcer
+    told.look()
+    with world.store().reading() as tx:
+        newest = tx.history.latest()
+    until(lambda: told._seen >= newest)
+
+
 class Waiting:
     """A caller who waits for what comes after the present."""
 
-    def __init__(self, stub: Stub, seen: int | None = None) -> None:
-        self.seen = latest(stub) if seen is None else seen
+    def __init__(self, world: World, stub: Stub) -> None:
+        quiet(world)
+        self.seen = latest(stub)
         self._call: Any = stub.AwaitNews.future(AwaitNewsRequest(seen=self.seen), timeout=SECONDS, metadata=VERSION)
 
     def hears(self) -> bool:
         """Wait for the answer; whether it is news."""
         with translated("the coordinator"):
             return int(self._call.result().latest) != self.seen
+
+
+def all_held(world: World, *names: str) -> None:
+    """Wait until a call of each of them is held."""
+    assert world.server is not None
+    news = world.server._announcer.news
+    for name in names:
+        until(lambda name=name: len(news._held[name]) == 1)
 
 
 @pytest.fixture
@@ -62,11 +81,11 @@ def test_a_command_of_the_office_is_told_to_the_parties_of_the_release_and_to_th
 ) -> None:
     west = world.join("west")
     stubs = (*two, world.as_hub())
-    waiting = [Waiting(stub) for stub in stubs]
+    waiting = [Waiting(world, stub) for stub in stubs]
     digest = world.propose()
     assert all(each.hears() for each in waiting)
-    before = latest(west)  # after what was told of its enrolment
-    waiting = [Waiting(stub) for stub in stubs]
+    before = latest(west)
+    waiting = [Waiting(world, stub) for stub in stubs]
     with world.store().writing() as tx:
         tx.releases.advance(digest.hex(), Cancelled("no"), world.clock())
     assert all(each.hears() for each in waiting)
@@ -80,7 +99,7 @@ def test_calls_are_told_at_once(alone: World) -> None:
     digest = alone.propose()
     hub = alone.as_hub()
     for stub, name in ((north, "north"), (south, "south")):
-        waiting = [Waiting(each) for each in (north, south, hub)]
+        waiting = [Waiting(alone, each) for each in (north, south, hub)]
         ask(stub.Approve, pb.ApproveRequest(signed_approval=alone.signed(digest, name)))
         assert all(each.hears() for each in waiting)
     for method, message in (
@@ -88,11 +107,11 @@ def test_calls_are_told_at_once(alone: World) -> None:
         (hub.AuthorizePublication, pb.AuthorizePublicationRequest(spec_digest=digest)),
         (hub.ReportPublication, pb.ReportPublicationRequest(spec_digest=digest, manifest_digest=b"m" * 32)),
     ):
-        waiting = [Waiting(each) for each in (north, south, hub)]
+        waiting = [Waiting(alone, each) for each in (north, south, hub)]
         ask(method, message)
         assert all(each.hears() for each in waiting)
     late = alone.propose(epsilon=0.5)
-    waiting = [Waiting(each) for each in (south, hub)]
+    waiting = [Waiting(alone, each) for each in (south, hub)]
     ask(north.Decline, pb.DeclineRequest(spec_digest=late))
     assert all(each.hears() for each in waiting)
 
@@ -104,7 +123,7 @@ def test_a_deal_that_is_ready_is_told(alone: World, slow: Slow) -> None:
     offers = world_offers(alone, stubs)
     with pytest.raises(PeerUnavailable):
         ask(stubs["north"].RequestDeal, offers.request())
-    waiting = [Waiting(stub) for stub in stubs.values()]
+    waiting = [Waiting(alone, stub) for stub in stubs.values()]
     slow.go.set()
     assert all(each.hears() for each in waiting)
     offers.check_correlations(over_the_wire(stubs, offers))
@@ -115,16 +134,17 @@ def test_a_deadline_is_told(world: World, two: tuple[Stub, Stub]) -> None:
     world.settings = world.settings.model_copy(update={"tick_seconds": 0.02})
     world.start()
     north = world.as_party("north")
-    proposed = Waiting(north)
+    proposed = Waiting(world, north)
     world.propose(expires_hours=1)
     assert proposed.hears()
-    waiting = Waiting(north)
+    waiting = Waiting(world, north)
     world.clock.now += timedelta(hours=1)
     assert waiting.hears()
 
 
 def test_a_party_that_is_revoked_waits_no_longer(world: World, two: tuple[Stub, Stub]) -> None:
-    waiting = Waiting(two[0])
+    waiting = Waiting(world, two[0])
+    all_held(world, "party north")
     world.store().revoke("north", world.clock())
     with suppress(AccessDenied):  # a call that comes in after the revocation is refused instead
         assert waiting.hears()
@@ -134,22 +154,22 @@ def test_a_party_that_is_revoked_waits_no_longer(world: World, two: tuple[Stub, 
 
 
 def test_a_restart_is_news_and_a_stop_waits_for_nobody(world: World, two: tuple[Stub, Stub]) -> None:
-    waiting = Waiting(two[0])
-    hub = Waiting(world.as_hub())
+    waiting = Waiting(world, two[0])
+    hub = Waiting(world, world.as_hub())
+    all_held(world, "party north", "hub")
     world.stop()
     assert not waiting.hears()
     assert not hub.hears()
     world.start()
-    assert Waiting(world.as_party("north"), waiting.seen).hears()
+    assert latest(world.as_party("north")) != waiting.seen
 
 
 def test_a_caller_waits_only_so_often_at_once(world: World, two: tuple[Stub, Stub]) -> None:
     north, south = two
-    seen = latest(north)
-    held = [Waiting(north, seen) for _ in range(MOST_HELD + 1)]
+    held = [Waiting(world, north) for _ in range(MOST_HELD + 1)]
     with pytest.raises(TooManyRequests):  # whichever of them came last
         next(_done(held)).hears()
-    waiting = Waiting(south)
+    waiting = Waiting(world, south)
     world.propose()
     assert waiting.hears()
 

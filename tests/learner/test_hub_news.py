@@ -112,6 +112,8 @@ def test_a_hub_that_stops_answers_those_who_wait(enter: Enter, start_hub: Start,
     patient = {"limits": {**SELDOM["limits"], "stop_seconds": HOUR}}
     callers = enter(sealed, **patient)
     waiting = [held(caller) for caller in callers.values()]
+    for caller in callers.values():
+        latest(caller)  # comes after the call that is held
     start_hub(**SELDOM)  # stops the one before
     assert all(each.result().latest for each in waiting)
 

@@ -1,0 +1,173 @@
+"""How long a release takes from the last approval to publication, and how much of that is work.
+
+The same release is made twice, by the same consortium of real processes on loopback. First as it is in life: the
+hospitals' daemons decide by policy and find out by themselves what there is to do. Then without any waiting: the daemons
+are stopped, and this process takes their steps one after another, round by round, as `Daemon.cycle` takes them. Work is the
+sum over those rounds of what a round takes at least where it runs: as long as its slowest hospital, and no less than
+everybody's seconds shared out over the processors. What the hub needs from the last block to publication is work too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from demo.consortium import Consortium, wait_for
+from dprelease.noise import SecureNoise
+from dprelease.settings import read_settings
+from party_node.daemon import Daemon
+from party_node.desk import Desk
+from party_node.journal import Status
+from party_node.outbound import Coordinator
+from party_node.settings import PartySettings
+
+FULL, QUICK = 241_600, 20_000
+"""Patients."""
+
+NAMES = ("north", "south", "west")
+COLUMNS = 10
+"""Of each hospital."""
+
+PATIENCE = 600.0
+
+
+@dataclass(frozen=True)
+class ReleaseTime:
+    """What one release took.
+
+    Attributes:
+        rows: n.
+        seconds: from the last approval to publication, as the coordinator's log dates both.
+        work: seconds of the same release without any waiting.
+    """
+
+    rows: int
+    seconds: float
+    work: float
+
+    @property
+    def ratio(self) -> float:
+        """Seconds over work."""
+        return self.seconds / self.work
+
+
+def measure(rows: int = FULL, releases: int = 3, poll_seconds: float = 5.0) -> list[ReleaseTime]:
+    """Releases of joint moments of three hospitals, one after another, each beside its work.
+
+    Args:
+        rows: n.
+        releases: how many.
+        poll_seconds: how often a daemon asks when it hears nothing.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="release-time-"))
+    try:
+        with Consortium(folder / "consortium") as consortium:
+            consortium.found(epsilon=50.0, delta=1e-8)
+            for number, name in enumerate(NAMES):
+                _write(consortium.hospital(name), name, rows, number, poll_seconds)
+            consortium.enrol(NAMES)
+            consortium.open_hospitals(NAMES)
+            wait_for(lambda: _catalogued(consortium), PATIENCE, "every hospital to report its columns")
+            found = []
+            for number in range(releases):
+                seconds = _in_life(consortium, 2 * number)
+                for name in NAMES:
+                    consortium.halt(name)
+                found.append(ReleaseTime(rows, seconds, _driven(consortium, 2 * number + 1)))
+                for name in NAMES:
+                    consortium.restart(name)
+            return found
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_life(consortium: Consortium, number: int) -> float:
+    """Seconds of one release that nobody drives."""
+    release = _propose(consortium, number)
+    published = _publication(consortium, release)
+    return (published - max(_dated(consortium, release, "approved"))).total_seconds()
+
+
+def _driven(consortium: Consortium, number: int) -> float:
+    """Seconds of work of one release."""
+    with ExitStack() as opened:
+        hospitals = [opened.enter_context(_hospital(consortium, name)) for name in NAMES]
+        release = _propose(consortium, number)
+        _round(hospitals)  # decides; what follows the last approval counts
+        work = 0.0
+        while any(desk.journal.find(release).status != Status.DELIVERED for desk, _, _ in hospitals):
+            spent = _round(hospitals)
+            work += max(max(spent), sum(spent) / min(len(spent), os.cpu_count() or 1))
+        delivered = datetime.now()
+        return work + max(0.0, (_publication(consortium, release) - delivered).total_seconds())
+
+
+@contextmanager
+def _hospital(consortium: Consortium, name: str) -> Iterator[tuple[Desk, Daemon, Coordinator]]:
+    desk = Desk(read_settings(consortium.hospital(name) / "party.toml", PartySettings))
+    with Coordinator.dial(desk.enrolment.coordinator, desk.identity.credentials()) as coordinator:
+        yield desk, Daemon(desk, SecureNoise()), coordinator
+
+
+def _round(hospitals: Sequence[tuple[Desk, Daemon, Coordinator]]) -> list[float]:
+    spent = []
+    for _, daemon, coordinator in hospitals:
+        started = time.monotonic()
+        daemon.cycle(coordinator)
+        spent.append(time.monotonic() - started)
+    return spent
+
+
+def _propose(consortium: Consortium, number: int) -> str:
+    held = "\n".join(f'{name} = ["*"]' for name in NAMES)
+    (consortium.office / "request.toml").write_text(
+        f'title = "time {number}"\nmechanism = "moments"\nepsilon = 1.0\ndelta = 1e-8\n'
+        f"grid_bits = {16 + number}\n[parties]\n{held}\n"  # no policy approves the same content twice
+    )
+    created = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
+    return str(json.loads(created)["digest"])
+
+
+def _publication(consortium: Consortium, release: str) -> datetime:
+    """When a release was published, as soon as it is."""
+    wait_for(lambda: bool(_dated(consortium, release, "published")), PATIENCE, "publication")
+    return _dated(consortium, release, "published")[0]
+
+
+def _dated(consortium: Consortium, release: str, word: str) -> list[datetime]:
+    """When lines with a word were written about a release into the coordinator's log."""
+    lines = re.findall(
+        rf"^(\S+ \S+) .*release {release[:12]}: .*\b{word}\b", consortium.log("coordinator").read_text(), re.M
+    )
+    return [datetime.strptime(line, "%Y-%m-%d %H:%M:%S,%f") for line in lines]
+
+
+def _catalogued(consortium: Consortium) -> bool:
+    listed = consortium.run("coordinator", "party", "list", "--json", home=consortium.office)
+    return all(party["rows"] for party in json.loads(listed))
+
+
+def _write(home: Path, name: str, rows: int, seed: int, poll_seconds: float) -> None:
+    home.mkdir(parents=True)
+    random = np.random.default_rng(seed)
+    cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(COLUMNS)}
+    subjects = np.char.add("P", np.arange(rows).astype(str))
+    pa.parquet.write_table(pa.table({"subject": subjects, **cells}), home / "table.parquet")
+    declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
+    (home / "party.toml").write_text(
+        f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
+        f'[policy.auto_approve]\nmechanisms = ["moments"]\n\n[daemon]\npoll_seconds = {poll_seconds}\n\n{declared}'
+    )
