@@ -55,7 +55,7 @@ async def attack(site: Site, role: str, peers: int) -> int:
 @row(
     "SIGTERM with 40 peers who each hold 32 silent calls, 8 untaken downloads, 8 watches and a silent connection",
     "all four",
-    "exit code 0 within the grace of each of the two listeners, one after the other",
+    "exit code 0 within the grace, which both listeners share",
 )
 @pytest.mark.parametrize(
     ("role", "peers"), [("hub", 5), *(pytest.param(role, 40, marks=pytest.mark.slow) for role in GRACE_SECONDS)]
