@@ -11,9 +11,9 @@ import errno
 import os
 import resource
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import grpc
@@ -31,6 +31,9 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 MOST_CONNECTIONS = 10_000
 """Of one listener, and at most a quarter of the files that the process may open: enough are left to serve with."""
+
+MOST_TRIALS = 20
+"""How often another port is tried where any will do."""
 
 DRAIN_SECONDS = 3600.0
 """How long calls may go on under a certificate that was renewed meanwhile; it is still valid for a third of its life."""
@@ -158,7 +161,6 @@ def listen(
         InvalidInput: the address is malformed or cannot be listened on, or the certificate cannot be used.
     """
     check_address(address)
-    _check_free(address)
     methods = Methods()
     for add in register:
         add(methods)
@@ -166,31 +168,44 @@ def listen(
     if reflect:
         methods.add_reflection(names)
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="worker")
-    listener = Listener(address, Dispatch(methods, pool, workers, limiter, pace), pool, mutual=mutual)
-    try:
-        listener.present(credentials)
-    except Exception:
-        listener.stop()
-        raise
+    with _held(address) as free:
+        listener = Listener(free, Dispatch(methods, pool, workers, limiter, pace), pool, mutual=mutual)
+        try:
+            listener.present(credentials)
+        except Exception:
+            listener.stop()
+            raise
     return listener
 
 
-def _check_free(address: str) -> None:
-    """Refuse a port that somebody listens on: with SO_REUSEPORT the kernel would share it out between both."""
-    host, _, port = address.rpartition(":")
-    with suppress(socket.gaierror):  # gRPC says what is wrong with the name
-        places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, place in places:
+@contextmanager
+def _held(address: str) -> Iterator[str]:
+    """The address with a port that nobody listens on, kept from others for as long as the context lasts.
+
+    With SO_REUSEPORT the kernel would share a taken port out between both, and gRPC takes a free one for each family alone.
+    """
+    host, _, wanted = address.rpartition(":")
+    try:
+        places = socket.getaddrinfo(host.strip("[]"), int(wanted), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror:  # gRPC says what is wrong with the name
+        places = []
+    for _ in range(MOST_TRIALS):
+        with ExitStack() as held:
+            port = int(wanted)
             try:
-                with socket.socket(family, kind, protocol) as trial:
+                for family, kind, protocol, _name, place in places:
+                    trial = held.enter_context(socket.socket(family, kind, protocol))
                     trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     if family == socket.AF_INET6:
                         trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                    trial.bind(place)
-                    trial.listen(1)
+                    trial.bind((place[0], port, *place[2:]))
+                    port = trial.getsockname()[1]
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
-                    raise InvalidInput(f"cannot listen on {address}: is the port taken?") from error
+                    continue
+            yield f"{host}:{port}"
+            return
+    raise InvalidInput(f"cannot listen on {address}: is the port taken?")
 
 
 def _files_allowed() -> int:

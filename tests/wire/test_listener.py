@@ -142,3 +142,18 @@ def test_a_stop_ends_what_goes_on_under_an_older_certificate_too(
         listener.stop(0.0)
         assert under_way.exception(SECONDS) is not None
     go_on.set()
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1", "::1"])
+def test_a_port_that_is_taken_in_one_family_is_taken(
+    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk, place: str
+) -> None:
+    family = socket.AF_INET6 if ":" in place else socket.AF_INET
+    try:
+        taken = running_stack.enter_context(socket.create_server((place, 0), family=family, reuse_port=True))
+    except OSError:
+        pytest.skip(f"{place} is not to be had here")
+    if place not in {found[4][0] for found in socket.getaddrinfo(HOST, 1)}:
+        pytest.skip(f"{HOST} is not {place} here")
+    with pytest.raises(InvalidInput, match="is the port taken"):
+        start(running_stack, server, authority.root, desk, f"{HOST}:{taken.getsockname()[1]}")
