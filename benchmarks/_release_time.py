@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +111,7 @@ def _driven(consortium: Consortium, number: int) -> float:
         while any(desk.journal.find(release).status != Status.DELIVERED for desk, _, _ in hospitals):
             spent = _round(hospitals)
             work += max(max(spent), sum(spent) / min(len(spent), os.cpu_count() or 1))
-        delivered = datetime.now()
+        delivered = datetime.now(UTC)
         return work + max(0.0, (_publication(consortium, release) - delivered).total_seconds())
 
 
@@ -150,9 +150,9 @@ def _publication(consortium: Consortium, release: str) -> datetime:
 def _dated(consortium: Consortium, release: str, word: str) -> list[datetime]:
     """When lines with a word were written about a release into the coordinator's log."""
     lines = re.findall(
-        rf"^(\S+ \S+) .*release {release[:12]}: .*\b{word}\b", consortium.log("coordinator").read_text(), re.M
+        rf"^(\S+) .*release {release[:12]}: .*\b{word}\b", consortium.log("coordinator").read_text(), re.M
     )
-    return [datetime.strptime(line, "%Y-%m-%d %H:%M:%S,%f") for line in lines]
+    return [datetime.fromisoformat(line) for line in lines]
 
 
 def _catalogued(consortium: Consortium) -> bool:
