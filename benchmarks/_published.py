@@ -1,10 +1,10 @@
-"""Real releases for measuring transfers: a coordinator and a hub as processes, blocks that hospitals sealed and did not send."""
+"""Real releases for measuring transfers: approved by hospitals, sealed blocks of the right shape that were not sent yet."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from demo.consortium import Consortium, wait_for
-from dprelease.block import SealedBlock
+from dprelease.block import Block, SealedBlock, expected_header
 from dprelease.errors import NotFound
+from dprelease.settings import read_settings
 from dprelease.wire.transport import connect
+from party_node.desk import Desk
 from party_node.identity import Identity
 from party_node.outbound import upload
 from party_node.sealing import Vault
+from party_node.settings import PartySettings
 
 PATIENCE = 600.0
 LIMITS = "calls_per_second = 1e6\nstreams_per_peer = 4096\n"  # everybody here has one address
@@ -48,24 +51,29 @@ class Release:
             raise NotFound(f"{party} sealed nothing")
         return found, vault.path(self.digest)
 
-    def send(self, party: str) -> None:
-        """Bring a hospital's block to the hub, as its daemon would."""
+    def upload(self, party: str) -> Callable[[], None]:
+        """Brings a hospital's block to the hub when called, over a connection of its own."""
         sealed, path = self.sealed(party)
         identity = Identity(self.consortium.hospital(party) / "state")
-        with connect(identity.enrolment().hub, identity.credentials()) as channel:
-            upload(channel, sealed, path, stall_seconds=60.0)
+        hub, credentials = identity.enrolment().hub, identity.credentials()
+
+        def send() -> None:
+            with connect(hub, credentials) as channel:
+                upload(channel, sealed, path, stall_seconds=60.0)
+
+        return send
 
     def forget(self) -> None:
         """Let the hub start again without anything of this release."""
         self.consortium.halt("hub")
         shutil.rmtree(self.consortium.hub / "storage" / "staging" / self.digest, ignore_errors=True)
         self.consortium.restart("hub")
-        self.send(self.parties[1])  # a small block, so that nothing is asked or dialled for the first time later
+        self.upload(self.parties[1])()  # a small block, so that nothing is asked or dialled for the first time later
 
     def publish(self) -> Path:
         """Send every block; the folder in which the hub publishes the release."""
         for party in self.parties:
-            self.send(party)
+            self.upload(party)()
         folder = self.consortium.hub / "storage" / "published" / self.digest
         wait_for(folder.exists, PATIENCE, "the release to be published")
         return folder
@@ -93,18 +101,28 @@ def sealed_releases(folder: Path, rows: int, columns: int, mixed_rows: int) -> I
         consortium.open_hospitals(parties)
         requests = ('mechanism = "rows"', f'mechanism = "mixed"\nk = {mixed_rows}')
         digests = [_propose(consortium, parties, number, terms) for number, terms in enumerate(requests)]
+        logs = [consortium.log(name) for name in parties]
         for digest in digests:
-            vaults = [consortium.hospital(name) / "state" / "sealed" / f"{digest}.seal" for name in parties]
-            wait_for(partial(_all_there, vaults), PATIENCE, "sealed blocks")
+            wait_for(partial(_all_say, logs, f"release {digest[:12]}: approved"), PATIENCE, "every approval")
         for name in parties:
-            consortium.halt(name)
+            consortium.kill(name)
+            _seal(consortium.hospital(name), name, digests)
         consortium.restart("hub")
         large, small = (Release(digest, consortium, parties) for digest in digests)
         yield large, small
 
 
-def _all_there(paths: list[Path]) -> bool:
-    return all(path.exists() for path in paths)
+def _all_say(logs: list[Path], words: str) -> bool:
+    return all(words in log.read_text() for log in logs)
+
+
+def _seal(home: Path, name: str, digests: list[str]) -> None:
+    """Seal blocks of the right shape: what numbers are in them makes no difference to a transfer."""
+    desk = Desk(read_settings(home / "party.toml", PartySettings))
+    for digest in digests:
+        header = expected_header(desk.journal.find(digest).spec, name)
+        values = np.random.default_rng(0).integers(-(1 << 30), 1 << 30, (header.rows, header.columns))
+        desk.vault.seal(Block(header, values), desk.identity.key())
 
 
 def _propose(consortium: Consortium, parties: tuple[str, ...], number: int, terms: str) -> str:

@@ -26,7 +26,7 @@ MIB = 1 << 20
 def run(quick: bool) -> Results:
     """MiB a second of uploads, downloads and a crowd of learners, each as a share of a bare stream in the same run."""
     results = Results()
-    rows, columns, mixed_rows = (20_000, 19, 2_000) if quick else (240_000, 19, 4_000)
+    rows, columns, mixed_rows = (20_000, 19, 2_000) if quick else (475_000, 19, 4_000)
     repeats, learners = (2, (100,)) if quick else (7, (200, 1_000))
     with (
         tempfile.TemporaryDirectory(prefix="transfer-") as folder,
@@ -49,7 +49,7 @@ def _uploads(results: Results, release: Release, repeats: int) -> None:
     with _bare.serving(hub / "hub.pem", hub / "hub.key") as port, _channel(hub, port) as channel:
         for _ in range(repeats):
             release.forget()
-            ours.append(_rate(len(data), lambda: release.send("north")))
+            ours.append(_rate(len(data), release.upload("north")))
             bare.append(_rate(len(data), lambda: _bare.upload(channel, data)))
     _compare(results, f"upload of {len(data) / MIB:.0f} MiB, until verified and synced", ours, bare, 0.5)
 
