@@ -27,6 +27,9 @@ A chunk that its reader does not take has about four copies on its way through u
 MAX_CHUNK_BYTES = 2 << 20
 """Largest chunk accepted; well under gRPC's default message limit of 4 MiB."""
 
+MOST_CHECKSUMS = 1 << 17
+"""Most that are remembered: those of 128 GiB in whole chunks, some 20 MiB of memory."""
+
 
 def read_chunks(path: Path, offset: int, message: Callable[[], M]) -> Iterator[M]:
     """The chunks of a file from an offset to its end, for an upload: the next one is read while one is sent.
@@ -47,10 +50,6 @@ def read_chunks(path: Path, offset: int, message: Callable[[], M]) -> Iterator[M
         while (found := ahead.result()).chunk.data:
             ahead = reader.submit(read, found.chunk.offset + len(found.chunk.data))
             yield found
-
-
-MOST_CHECKSUMS = 1 << 17
-"""Most that are remembered: those of 128 GiB in whole chunks, some 20 MiB of memory."""
 
 
 def chunk_bytes(streams: int) -> int:
