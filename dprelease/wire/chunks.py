@@ -15,6 +15,7 @@ from dprelease.wire.call import Call
 from dprelease.wire.v1 import release_pb2
 
 M = TypeVar("M", bound=Any)
+Stamp = tuple[int, int]
 
 CHUNK_BYTES = 1 << 20
 SHORTEST_CHUNK_BYTES = 1 << 14
@@ -73,7 +74,7 @@ async def stream_chunks(
         find: tells which file it is; runs on a thread.
         offset: of the first byte.
         streams: how many downloads are under way.
-        known: checksums of files that never change.
+        known: checksums of pieces that were sent before.
 
     Raises:
         OSError: the file cannot be read.
@@ -81,6 +82,8 @@ async def stream_chunks(
     """
     path, file = await call.work(_open, find)
     with file:
+        found = os.fstat(file.fileno())
+        stamp = found.st_ino, found.st_ctime_ns
         while True:
             size = chunk_bytes(streams())
             data = _read_from_memory(file.fileno(), offset, size)
@@ -88,7 +91,7 @@ async def stream_chunks(
                 data = memoryview(await call.work(_read, path, offset, size))
             if not data:
                 return
-            yield encode_chunk(offset, data, zlib.crc32(data) if known is None else known.of(path, offset, data))
+            yield encode_chunk(offset, data, zlib.crc32(data) if known is None else known.of(stamp, offset, data))
             offset += len(data)
 
 
@@ -119,14 +122,20 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 class KnownChecksums:
-    """CRC-32s of pieces of files that never change, reckoned once however many learners download them."""
+    """CRC-32s of pieces of files, reckoned once however many learners download them, as long as a file does not change."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Path, int, int], int] = {}
+        self._known: dict[tuple[Stamp, int, int], int] = {}
 
-    def of(self, path: Path, offset: int, data: memoryview) -> int:
-        """The checksum of a piece."""
-        place = (path, offset, len(data))
+    def of(self, stamp: Stamp, offset: int, data: memoryview) -> int:
+        """The checksum of a piece.
+
+        Args:
+            stamp: the file's inode and the time of its last change.
+            offset: of the piece.
+            data: its bytes.
+        """
+        place = (stamp, offset, len(data))
         if place not in self._known:
             if len(self._known) >= MOST_CHECKSUMS:
                 self._known.clear()
