@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
+from benchmarks._hospitals import catalogued, write_hospital
 from demo.consortium import Consortium, wait_for
 from dprelease.block import Block, SealedBlock, expected_header
 from dprelease.errors import NotFound
@@ -95,7 +94,7 @@ def sealed_releases(folder: Path, rows: int, columns: int, mixed_rows: int) -> I
         with (consortium.hub / "hub.toml").open("a") as file:
             file.write(f"\n[limits]\n{LIMITS}")
         for number, name in enumerate(parties):
-            _write(consortium.hospital(name), name, rows, columns if number == 0 else 1, number)
+            write_hospital(consortium.hospital(name), name, rows, columns if number == 0 else 1, number)
         consortium.enrol(parties)
         consortium.halt("hub")  # blocks are sealed and cannot be sent
         consortium.open_hospitals(parties)
@@ -126,27 +125,10 @@ def _seal(home: Path, name: str, digests: list[str]) -> None:
 
 
 def _propose(consortium: Consortium, parties: tuple[str, ...], number: int, terms: str) -> str:
-    def catalogued() -> bool:
-        listed = consortium.run("coordinator", "party", "list", "--json", home=consortium.office)
-        return all(party["rows"] for party in json.loads(listed))
-
-    wait_for(catalogued, PATIENCE, "every hospital to report its columns")
+    wait_for(partial(catalogued, consortium), PATIENCE, "every hospital to report its columns")
     held = "\n".join(f'{name} = ["*"]' for name in parties)
     (consortium.office / "request.toml").write_text(
         f'title = "transfer {number}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'
     )
     created = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
     return str(json.loads(created)["digest"])
-
-
-def _write(home: Path, name: str, rows: int, columns: int, seed: int) -> None:
-    home.mkdir(parents=True)
-    random = np.random.default_rng(seed)
-    cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(columns)}
-    subjects = np.char.add("P", np.arange(rows).astype(str))
-    pa.parquet.write_table(pa.table({"subject": subjects, **cells}), home / "table.parquet")
-    declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
-    (home / "party.toml").write_text(
-        f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
-        f"[policy.auto_approve]\n\n[daemon]\npoll_seconds = 0.1\n\n{declared}"
-    )

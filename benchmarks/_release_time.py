@@ -21,10 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
-
+from benchmarks._hospitals import catalogued, write_hospital
 from demo.consortium import Consortium, wait_for
 from dprelease.noise import SecureNoise
 from dprelease.settings import read_settings
@@ -77,10 +74,10 @@ def measure(rows: int = FULL, releases: int = 3, poll_seconds: float = 5.0) -> l
         with Consortium(folder / "consortium") as consortium:
             consortium.found(epsilon=50.0, delta=1e-8)
             for number, name in enumerate(NAMES):
-                _write(consortium.hospital(name), name, rows, number, poll_seconds)
+                write_hospital(consortium.hospital(name), name, rows, COLUMNS, number, poll_seconds)
             consortium.enrol(NAMES)
             consortium.open_hospitals(NAMES)
-            wait_for(lambda: _catalogued(consortium), PATIENCE, "every hospital to report its columns")
+            wait_for(lambda: catalogued(consortium), PATIENCE, "every hospital to report its columns")
             found = []
             for number in range(releases):
                 seconds = _in_life(consortium, 2 * number)
@@ -153,21 +150,3 @@ def _dated(consortium: Consortium, release: str, word: str) -> list[datetime]:
         rf"^(\S+) .*release {release[:12]}: .*\b{word}\b", consortium.log("coordinator").read_text(), re.M
     )
     return [datetime.fromisoformat(line) for line in lines]
-
-
-def _catalogued(consortium: Consortium) -> bool:
-    listed = consortium.run("coordinator", "party", "list", "--json", home=consortium.office)
-    return all(party["rows"] for party in json.loads(listed))
-
-
-def _write(home: Path, name: str, rows: int, seed: int, poll_seconds: float) -> None:
-    home.mkdir(parents=True)
-    random = np.random.default_rng(seed)
-    cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(COLUMNS)}
-    subjects = np.char.add("P", np.arange(rows).astype(str))
-    pa.parquet.write_table(pa.table({"subject": subjects, **cells}), home / "table.parquet")
-    declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
-    (home / "party.toml").write_text(
-        f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
-        f'[policy.auto_approve]\nmechanisms = ["moments"]\n\n[daemon]\npoll_seconds = {poll_seconds}\n\n{declared}'
-    )

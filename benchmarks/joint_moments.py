@@ -17,10 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from benchmarks import kernels
+from benchmarks._hospitals import catalogued, write_hospital
 from benchmarks.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
 
@@ -96,7 +95,7 @@ def measure(rows: int, columns: int, parties: int, releases: int = 1) -> list[Co
         with Consortium(folder / "consortium") as consortium:
             consortium.found(epsilon=50.0, delta=1e-8)
             for number, name in enumerate(names):
-                _write(consortium.hospital(name), name, rows, held[number], number)
+                write_hospital(consortium.hospital(name), name, rows, held[number], number)
             consortium.enrol(names)
             consortium.open_hospitals(names)
             return [_compute(consortium, names, rows, columns, number) for number in range(releases)]
@@ -105,11 +104,7 @@ def measure(rows: int, columns: int, parties: int, releases: int = 1) -> list[Co
 
 
 def _compute(consortium: Consortium, names: list[str], rows: int, columns: int, number: int) -> Cost:
-    def catalogued() -> bool:
-        listed = consortium.run("coordinator", "party", "list", "--json", home=consortium.office)
-        return all(party["rows"] for party in json.loads(listed))
-
-    wait_for(catalogued, PATIENCE, "every hospital to report its columns")
+    wait_for(lambda: catalogued(consortium), PATIENCE, "every hospital to report its columns")
     held = "\n".join(f'{name} = ["*"]' for name in names)
     (consortium.office / "request.toml").write_text(
         f'title = "cost {number}"\nmechanism = "moments"\nepsilon = 1.0\ndelta = 1e-8\n'
@@ -133,19 +128,6 @@ def _compute(consortium: Consortium, names: list[str], rows: int, columns: int, 
     hop = (bytes_after - bytes_before) / 2
     seconds = ended - started
     return Cost(rows, columns, len(names), seconds, started - approved, hop, max(peaks), _numpy_seconds(rows, columns))
-
-
-def _write(home: Path, name: str, rows: int, columns: int, seed: int) -> None:
-    home.mkdir(parents=True)
-    random = np.random.default_rng(seed)
-    cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(columns)}
-    subjects = np.char.add("P", np.arange(rows).astype(str))
-    pa.parquet.write_table(pa.table({"subject": subjects, **cells}), home / "table.parquet")
-    declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
-    (home / "party.toml").write_text(
-        f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
-        f'[policy.auto_approve]\nmechanisms = ["moments"]\n\n[daemon]\npoll_seconds = 0.1\n\n{declared}'
-    )
 
 
 def _loopback_bytes() -> int:
