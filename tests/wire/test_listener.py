@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -43,6 +43,24 @@ def handshake(port: int, root: str) -> ssl.SSLSocket:
     return context.wrap_socket(socket.create_connection((HOST, port), SECONDS), server_hostname=HOST)
 
 
+@contextmanager
+def held_call(listener: Listener, desk: Desk, root: str) -> Iterator[tuple[Any, threading.Event]]:
+    """A call that is under way until its event is set."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def answer(request: Any, call: Any) -> None:
+        entered.set()
+        assert go_on.wait(SECONDS)
+
+    desk.answer = answer
+    with connect(f"{HOST}:{listener.port}", Credentials(root.encode())) as channel:
+        stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        under_way = stub.Decline.future(coordination_pb2.DeclineRequest(), timeout=SECONDS, metadata=VERSION)
+        assert entered.wait(SECONDS)
+        yield under_way, go_on
+    go_on.set()
+
+
 def test_connections_are_limited_and_come_back(
     monkeypatch: pytest.MonkeyPatch, running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
 ) -> None:
@@ -66,18 +84,8 @@ def test_connections_are_limited_and_come_back(
 def test_a_call_goes_on_under_the_certificate_that_it_began_with(
     running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
 ) -> None:
-    entered, go_on = threading.Event(), threading.Event()
-
-    def answer(request: Any, call: Any) -> None:
-        entered.set()
-        assert go_on.wait(SECONDS)
-
-    desk.answer = answer
     listener = start(running_stack, server, authority.root, desk)
-    with connect(f"{HOST}:{listener.port}", Credentials(authority.root.encode())) as channel:
-        stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
-        under_way = stub.Decline.future(coordination_pb2.DeclineRequest(), timeout=SECONDS, metadata=VERSION)
-        assert entered.wait(SECONDS)
+    with held_call(listener, desk, authority.root) as (under_way, go_on):
         renewed = authority.member("office", "coordinator")
         port = listener.port
         listener.present(renewed.credentials(authority.root))
@@ -125,23 +133,12 @@ def test_several_stop_within_one_grace(server: Member, authority: Authority, des
 def test_a_stop_ends_what_goes_on_under_an_older_certificate_too(
     running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
 ) -> None:
-    entered, go_on = threading.Event(), threading.Event()
-
-    def answer(request: Any, call: Any) -> None:
-        entered.set()
-        go_on.wait(SECONDS)
-
-    desk.answer = answer
     listener = start(running_stack, server, authority.root, desk)
-    with connect(f"{HOST}:{listener.port}", Credentials(authority.root.encode())) as channel:
-        stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
-        under_way = stub.Decline.future(coordination_pb2.DeclineRequest(), timeout=SECONDS, metadata=VERSION)
-        assert entered.wait(SECONDS)
+    with held_call(listener, desk, authority.root) as (under_way, go_on):
         for _ in range(3):
             listener.present(server.credentials(authority.root))
         listener.stop(0.0)
         assert under_way.exception(SECONDS) is not None
-    go_on.set()
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "::1"])
