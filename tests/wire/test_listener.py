@@ -134,7 +134,7 @@ def test_a_stop_ends_what_goes_on_under_an_older_certificate_too(
     running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
 ) -> None:
     listener = start(running_stack, server, authority.root, desk)
-    with held_call(listener, desk, authority.root) as (under_way, go_on):
+    with held_call(listener, desk, authority.root) as (under_way, _):
         for _ in range(3):
             listener.present(server.credentials(authority.root))
         listener.stop(0.0)
