@@ -29,7 +29,7 @@ from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
 from dprelease.noise import SecureNoise
-from dprelease.privatize import privatize, privatize_moments
+from dprelease.privatization import privatize, privatize_moments
 from dprelease.release import Floats, Release
 from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -183,19 +184,36 @@ class Consortium:
         self.start("hub", "learner", "serve", "--config", "hub.toml", home=self.hub)
         return printed
 
+    def run_at_hospitals(self, names: Sequence[str], *arguments: Callable[[str], str] | str) -> list[str]:
+        """Run a `party-node` command at several hospitals at the same time; what each printed.
+
+        Args:
+            names: of the hospitals.
+            arguments: as typed; a function makes one from the hospital's name.
+        """
+        lines = {name: [each if isinstance(each, str) else each(name) for each in arguments] for name in names}
+        for line in lines.values():
+            self._narrate(" ".join(("party-node", *map(_short, line))))
+        with ThreadPoolExecutor(len(names)) as pool:
+            begun = [
+                pool.submit(self.run, "party-node", *line, home=self.hospital(name), narrated=False)
+                for name, line in lines.items()
+            ]
+            return [each.result().strip() for each in begun]
+
     def enrol(self, names: Sequence[str]) -> None:
         """Invite and enrol every party, share the alignment key, pin every peer's key. party.toml must lie ready."""
-        for name in names:
-            token = self.run("coordinator", "invite", name, "--share", f"1/{len(names)}", home=self.office).strip()
-            self.run("party-node", "enroll", token.split()[-1], home=self.hospital(name))
-        key = self.run("party-node", "alignment-key", "new", home=self.hospital(names[0])).strip()
-        for name in names[1:]:
-            self.run("party-node", "alignment-key", "import", key, home=self.hospital(name))
-        prints = {name: self.run("party-node", "fingerprint", home=self.hospital(name)).strip() for name in names}
-        for name in names:
-            for peer in names:
-                if peer != name:
-                    self.run("party-node", "peers", "pin", peer, prints[peer], home=self.hospital(name))
+        share = "--share", f"1/{len(names)}"
+        tokens = {name: self.run("coordinator", "invite", name, *share, home=self.office).split()[-1] for name in names}
+        self.run_at_hospitals(names, "enroll", tokens.__getitem__)
+        (key,) = self.run_at_hospitals(names[:1], "alignment-key", "new")
+        if names[1:]:
+            self.run_at_hospitals(names[1:], "alignment-key", "import", key)
+        prints = dict(zip(names, self.run_at_hospitals(names, "fingerprint"), strict=True))
+        for step in range(1, len(names)):
+            peers = {name: names[(place + step) % len(names)] for place, name in enumerate(names)}
+            digits = {name: prints[peer] for name, peer in peers.items()}
+            self.run_at_hospitals(names, "peers", "pin", peers.__getitem__, digits.__getitem__)
 
     def open_hospitals(self, names: Sequence[str]) -> None:
         """Start every party's daemon."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.canonical import read_data, sha256
@@ -86,6 +85,8 @@ def fake_rows(spec: ReleaseSpec, outcome: str) -> dict[str, BoundedRows]:
 
 def fake_cells(spec: ReleaseSpec, outcome: str) -> dict[str, RawColumn]:
     """Column name to n made-up cells, within bounds and levels."""
+    from scipy.special import ndtr, ndtri  # slow to load, and only dry runs make anything up
+
     stream = PublicStream(bytes.fromhex(sha256(b"dprelease/fake/v1" + bytes.fromhex(spec.digest()))))
     size = -(-_WORD_BYTES * spec.rows // BLOCK_BYTES) * BLOCK_BYTES
     places = {column.name: _uniform(stream.read(at * size, size), spec.rows) for at, column in enumerate(spec.columns)}

@@ -18,18 +18,23 @@ import math
 import sys
 from collections.abc import Callable
 
-from scipy.special import log_ndtr
-
 from dprelease.errors import InvalidInput
 
 MARGIN = 1e-11
 """Relative amount by which `mu_of` is rounded down and `epsilon_of` up."""
 
 
+def _log_phi(x: float) -> float:
+    """ln Phi(x)."""
+    from scipy.special import log_ndtr  # it takes longer to load than most commands, which ask for no epsilon, run
+
+    return float(log_ndtr(x))
+
+
 def log_delta(epsilon: float, mu: float) -> float:
     """ln delta(epsilon; mu), accurate also where delta is far below the smallest double difference."""
-    first = float(log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    first = _log_phi(mu / 2 - epsilon / mu)
+    second = epsilon + _log_phi(-mu / 2 - epsilon / mu)
     if second >= first:
         return -math.inf
     return first + math.log(-math.expm1(second - first))
@@ -37,8 +42,8 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 def _log_delta_above(epsilon: float, mu: float) -> float:
     """An upper bound of `log_delta` that allows for the rounding of its two nearly equal terms."""
-    first = float(log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    first = _log_phi(mu / 2 - epsilon / mu)
+    second = epsilon + _log_phi(-mu / 2 - epsilon / mu)
     slack = 64 * sys.float_info.epsilon * (abs(first) + abs(second) + epsilon)
     return first + slack + math.log(-math.expm1(min(second - first, 0.0) - slack))
 

@@ -1,19 +1,23 @@
 """The one door to secret randomness.
 
-Noise is discrete Gaussian on the integers, drawn by OpenDP's exact sampler (Canonne, Kamath, Steinke 2020) from the
-operating system's entropy. There is no seed, no state and no argument that could replace the source; tests put a
-recording source in its place through the `NoiseSource` protocol.
+Noise is discrete Gaussian on the integers, sampled exactly (`dprelease.discrete_gaussian`). For each draw the operating
+system's kernel is asked for a new key, at that moment; its keystream makes that one draw, and neither outlives it. So two
+copies of a process, such as a machine's memory that was restored from a snapshot, draw different noise, unless the copy was
+made in the middle of a draw. No argument could replace the source; tests put a recording source in its place through the
+`NoiseSource` protocol.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+import os
 from secrets import SystemRandom
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from dprelease.discrete_gaussian import Words, discrete_gaussian
 from dprelease.errors import InvalidInput
 
 Noise = npt.NDArray[np.int64]
@@ -33,7 +37,7 @@ class NoiseSource(Protocol):
 
 
 class SecureNoise:
-    """Production noise: OpenDP's vector measurement, on a vector of zeros."""
+    """Production noise: every draw under a key of its own, fresh from the kernel."""
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
         """See `NoiseSource.discrete_gaussian`.
@@ -43,11 +47,7 @@ class SecureNoise:
         """
         if not 0 < scale < 2.0**56:
             raise InvalidInput(f"the noise scale must be positive and below 2^56, not {scale}")
-        size = shape[0] * shape[1]
-        if size == 0:
-            return np.zeros(shape, np.int64)
-        drawn = _measurement(scale)([0] * size)
-        return np.asarray(drawn, np.int64).reshape(shape)
+        return discrete_gaussian(scale, shape[0] * shape[1], _FreshKeystream()).reshape(shape)
 
 
 def secret_part(count: int, size: int) -> npt.NDArray[np.int64]:
@@ -65,10 +65,12 @@ def secret_part(count: int, size: int) -> npt.NDArray[np.int64]:
     return np.array(SystemRandom().sample(range(count), size), np.int64)
 
 
-@lru_cache(maxsize=16)
-def _measurement(scale: float) -> Any:
-    # Imported here because only a party needs the sampler: a learner installs without it.
-    import opendp.prelude as dp
+class _FreshKeystream:
+    """Bits for one draw: AES-256 in counter mode over zeros, under a key that nobody else has had or will have."""
 
-    dp.enable_features("contrib")
-    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)
+    def __init__(self) -> None:
+        self._encryptor = Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
+
+    def words(self, count: int) -> Words:
+        """(count,) uniform 64-bit words."""
+        return np.frombuffer(self._encryptor.update(bytes(8 * count)), np.uint64)

@@ -26,7 +26,7 @@ from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
 from dprelease.moments.in_process import compute
 from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.release import Release
 from dprelease.release_folder import ReleaseFolder
 from dprelease.signing import PrivateKey

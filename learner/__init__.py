@@ -1,5 +1,18 @@
 """The learner role: the hub that publishes releases, and the client with which anybody fetches, checks and fits them."""
 
-from learner.notebook import load
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from learner.notebook import load
 
 __all__ = ["load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "load":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from learner.notebook import load  # only notebooks ask for it, and commands should start at once
+
+    return load

@@ -8,18 +8,28 @@ from pathlib import Path
 import click
 
 from dprelease.version import __version__
-from dprelease.wire.console import Commands
-from learner.cli_analysis import describe_release, export_release, fit_release
-from learner.cli_catalogue import catalogue
-from learner.cli_hub import serve
-from learner.cli_plan import plan
-from learner.cli_releases import fetch_release, list_releases, verify_release
-from learner.cli_report import release_card, report_release
-from learner.cli_trust import trust
-from learner.trust import default_home
+from dprelease.wire.console import Command, Commands
+from learner.home import default_home
+
+COMMANDS = {
+    "card": Command("learner.cli_report:release_card", "Print a fit as a model card, in JSON."),
+    "catalogue": Command("learner.cli_catalogue:catalogue", "What every release spent, and what is left."),
+    "describe": Command(
+        "learner.cli_analysis:describe_release", "Means, standard deviations and correlations of a release."
+    ),
+    "export": Command("learner.cli_analysis:export_release", "Write a release as a table for other tools."),
+    "fetch": Command("learner.cli_releases:fetch_release", "Download a release and verify it."),
+    "fit": Command("learner.cli_analysis:fit_release", "Fit linear models on a release."),
+    "list": Command("learner.cli_releases:list_releases", "What a consortium has published."),
+    "plan": Command("learner.cli_plan:plan", "What to expect of a release, and which mechanism to ask for."),
+    "report": Command("learner.cli_report:report_release", "Write a fit as one HTML page."),
+    "serve": Command("learner.cli_hub:serve", "Run the hub."),
+    "trust": Command("learner.cli_trust:trust", "Consortium roots that are believed."),
+    "verify": Command("learner.cli_releases:verify_release", "Check a release without any network."),
+}
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--home",
     envvar="LEARNER_HOME",
@@ -41,20 +51,3 @@ def main(context: click.Context, home: Path) -> None:
       learner fit 3f9a12c4 --target glucose --features age,sex
     """
     context.obj = home
-
-
-for command in (
-    serve,
-    plan,
-    trust,
-    list_releases,
-    catalogue,
-    fetch_release,
-    verify_release,
-    describe_release,
-    fit_release,
-    report_release,
-    release_card,
-    export_release,
-):
-    main.add_command(command)

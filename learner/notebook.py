@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from dprelease.release import Release
+from learner.home import default_home
 from learner.library import Library, open_verified
-from learner.trust import TrustStore, default_home
+from learner.trust import TrustStore
 
 
 def load(name: str | Path, home: str | Path | None = None) -> Release:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +16,6 @@ from dprelease.durable import write_durably
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.wire.transport import check_address
 from learner.mirror import check_url
-
-
-def default_home(environment: Mapping[str, str]) -> Path:
-    """The client's folder unless told otherwise: ``$XDG_DATA_HOME/dprelease``, else ``~/.local/share/dprelease``."""
-    data = environment.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "dprelease"
 
 
 class Trusted(Value):

@@ -27,7 +27,7 @@ from dprelease.errors import (
     SpecRefused,
 )
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.wire.console import StopSignal
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for

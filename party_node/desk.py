@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dprelease.approval import approve, commit, new_salt
 from dprelease.bounding import BoundedRows
@@ -24,7 +25,9 @@ from party_node.public_side import check_public_features
 from party_node.repetition import repetitions
 from party_node.sealing import Vault
 from party_node.settings import PartySettings
-from party_node.source import Table, read_table
+
+if TYPE_CHECKING:
+    from party_node.source import Table
 
 _CATALOGUE_GRID_BITS = 8  # a catalogue needs order and count only; any grid will do
 
@@ -66,6 +69,8 @@ class Desk:
 
     def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
         """The whole table, bounded on a grid and in canonical order."""
+        from party_node.source import read_table  # Arrow is slow to load, and few commands read the table
+
         return read_table(self.settings, self.identity.alignment_key(), self.columns(), grid_bits)
 
     def public(self) -> dict[str, PublicAct]:
@@ -188,6 +193,8 @@ class Desk:
             DataRefused: the table is no longer the one that the spec describes, or see `check_acts`.
         """
         columns = self.check_acts(spec)
+        from party_node.source import read_table
+
         table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits)
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")

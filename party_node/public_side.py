@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import qr
 
 from dprelease.bounding import BoundedRows
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
@@ -87,6 +86,8 @@ def following(bounded: BoundedRows, outcomes: tuple[str, ...]) -> tuple[str, ...
         bounded: rows of one party.
         outcomes: names of the columns that are no features.
     """
+    from scipy.linalg import qr  # slow to load, and few releases have outcomes apart
+
     layout = Layout(bounded.columns, outcomes)
     places = np.flatnonzero(layout.public[1:] & ~layout.outcome[1:] & ~layout.first_level)
     if not len(places):

@@ -43,7 +43,7 @@ from dprelease.invite import Invite
 from dprelease.mixing import BernoulliMixing
 from dprelease.moments import parcels, terms
 from dprelease.planning import plan_mixing
-from dprelease.privatize import integer_query, weighted
+from dprelease.privatization import integer_query, weighted
 from dprelease.public_stream import PublicStream
 from dprelease.signing import new_private_key, private_key_pem
 from dprelease.trust import trust

@@ -54,8 +54,8 @@ class Context:
 
 
 def new_session_key() -> X25519PrivateKey:
-    """A fresh key pair for one session of one party."""
-    return X25519PrivateKey.generate()
+    """A fresh key pair, from the kernel's entropy at this moment: a copied process does not make the same one."""
+    return X25519PrivateKey.from_private_bytes(secrets.token_bytes(KEY_BYTES))
 
 
 def public_bytes(key: X25519PrivateKey) -> bytes:
@@ -79,7 +79,7 @@ def seal(receiver: bytes, message: bytes, context: Context) -> bytes:
     Raises:
         IntegrityError: the receiver's key is not one.
     """
-    once = X25519PrivateKey.generate()
+    once = new_session_key()
     key = _derive(_agree(once, receiver), public_bytes(once) + receiver, context)
     return public_bytes(once) + ChaCha20Poly1305(key).encrypt(_NO_NONCE, message, context.to_bytes())
 

@@ -29,7 +29,7 @@ from dprelease.moments.products import half, masked
 from dprelease.moments.ring import Words
 from dprelease.moments.session import Round
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize_moments
+from dprelease.privatization import privatize_moments
 from dprelease.signing import PrivateKey
 from dprelease.spec import ReleaseSpec
 

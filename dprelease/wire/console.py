@@ -7,9 +7,12 @@ import logging
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
 from queue import Empty, SimpleQueue
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import click
@@ -19,8 +22,52 @@ from dprelease.one_line import one_line
 from dprelease.wire.status import exit_code
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command that is loaded when it is typed.
+
+    Attributes:
+        place: ``module:name`` of it.
+        summary: what ``--help`` says of it.
+    """
+
+    place: str
+    summary: str
+
+    def load(self) -> click.Command:
+        """The command itself."""
+        module, name = self.place.split(":")
+        found: click.Command = getattr(import_module(module), name)
+        return found
+
+
 class Commands(click.Group):
-    """A command group whose commands may raise any `DpReleaseError`."""
+    """A command group whose commands may raise any `DpReleaseError`, and are loaded one at a time.
+
+    Args:
+        lazy: name to command; a module that no command of the line needs stays unread.
+        arguments, options: of `click.Group`.
+    """
+
+    def __init__(self, *arguments: Any, lazy: Mapping[str, Command] = MappingProxyType({}), **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands, sorted."""
+        return sorted({*super().list_commands(ctx), *self.lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, loaded."""
+        return self.lazy[cmd_name].load() if cmd_name in self.lazy else super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without loading them."""
+        if not self.lazy:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.lazy[name].summary) for name in sorted(self.lazy)])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of ours becomes a message and its exit code."""

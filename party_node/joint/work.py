@@ -10,7 +10,7 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize_moments
+from dprelease.privatization import privatize_moments
 from dprelease.spec import moment
 from party_node.desk import Desk
 from party_node.joint.computation import Computation

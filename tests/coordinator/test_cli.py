@@ -44,7 +44,9 @@ south = ["glucose"]
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every group and command with its path."""
     yield path, group
-    for name, command in group.commands.items():
+    for name in group.list_commands(context := click.Context(group)):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
         else:

@@ -212,12 +212,3 @@ def test_what_is_refused_in_earnest_is_refused_here(
     result = run(str(study), *arguments)
     assert result.exit_code == exit_code, result.output
     assert message in result.stderr
-
-
-def test_without_the_noise_library_the_error_says_what_to_install(
-    office: Office, study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    result = run(str(study), "--dry-run")
-    assert result.exit_code == 2
-    assert "pip install 'dprelease[party]'" in result.stderr

@@ -17,7 +17,7 @@ from dprelease.calibration import GRID_VARIANCE, budget, party_noise, root_up, s
 from dprelease.columns import Column, NumericColumn
 from dprelease.gaussian import mu_of
 from dprelease.mixing import BernoulliMixing
-from dprelease.privatize import integer_query, weighted
+from dprelease.privatization import integer_query, weighted
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec, Target
 from tests.support.specs import SEED, build_spec, categorical, numeric, random_raw

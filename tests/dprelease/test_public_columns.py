@@ -21,7 +21,7 @@ from dprelease.gaussian import mu_of
 from dprelease.mixing import BernoulliMixing
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec

@@ -13,7 +13,7 @@ from dprelease.block import block_size
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.fake import NOTE, fake_rows
 from dprelease.moments.plan import Plan
-from dprelease.privatize import integer_query
+from dprelease.privatization import integer_query
 from dprelease.rehearsal import Stopwatch, rehearse, traffic
 from dprelease.release_folder import ReleaseFolder
 from tests.support.noise import RecordingNoise, ZeroNoise

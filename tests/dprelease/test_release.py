@@ -12,7 +12,7 @@ import pytest
 from dprelease.errors import InvalidInput
 from dprelease.mixing import BernoulliMixing
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.release import Release, Scaled
 from dprelease.spec import ReleaseSpec

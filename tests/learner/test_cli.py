@@ -33,7 +33,9 @@ EXIT = {row.error.__name__: row.exit_code for row in TABLE}
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield path, group
-    for name, command in group.commands.items():
+    for name in group.list_commands(context := click.Context(group)):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
         else:

@@ -9,8 +9,9 @@ import pytest
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.release_folder import ReleaseFolder
+from learner.home import default_home
 from learner.library import Library, check_prefix, open_verified
-from learner.trust import TrustStore, check_fingerprint, default_home, read_root
+from learner.trust import TrustStore, check_fingerprint, read_root
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, mint
 

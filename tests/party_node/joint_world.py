@@ -27,7 +27,7 @@ from dprelease.moments.parcels import Parcel, ParcelHeader, sign_parcel
 from dprelease.moments.plan import Plan
 from dprelease.moments.released import add_up, limits
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize_moments
+from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from party_node.joint.computation import Computation, Finished
 from party_node.joint.folder import SessionFolder, SessionState

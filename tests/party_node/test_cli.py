@@ -28,7 +28,9 @@ from tests.party_node.world import CAP, World
 def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command, groups included, with the words that lead to it."""
     yield path, group
-    for name, command in group.commands.items():
+    for name in group.list_commands(context := click.Context(group)):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
         else:

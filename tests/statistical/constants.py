@@ -18,7 +18,7 @@ AUDIT_RUNS = 20_000
 standard error sqrt(2/N + mu^2/(4N)), which at mu = 2 is 0.9 % of mu: an error of DETECTABLE is eleven standard errors away."""
 
 SECURE_RUNS = 8_000
-"""The same for the production source, which draws only a hundred thousand integers a second: 1.4 % of mu."""
+"""The same for the production source, which takes a fresh key for each of their small draws: 1.4 % of mu."""
 
 MOMENTS_RUNS = 1_000
 """Releases of joint moments for the tests of their noise: their 12 squares each make 12 000 draws of the rarest kind, above the

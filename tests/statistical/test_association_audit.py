@@ -14,7 +14,7 @@ from dprelease.columns import Column
 from dprelease.moments.association import entry_scales
 from dprelease.moments.basis import coded
 from dprelease.noise import NoiseSource, SecureNoise
-from dprelease.privatize import privatize_moments
+from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS

@@ -12,7 +12,7 @@ from dprelease.accounting import check_spec
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.mixing import BernoulliMixing
 from dprelease.noise import Noise, NoiseSource, SecureNoise
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, Sighting, audit, audit_known

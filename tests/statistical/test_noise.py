@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+import opendp.prelude
 import pytest
 from scipy import stats
 
@@ -107,6 +108,18 @@ def test_the_lowest_bits_of_large_noise_are_uniform(scale: float) -> None:
     # A floating-point sampler leaves holes here; 16 residues differ by less than exp(-2 pi^2 scale^2 / 256).
     counts = np.bincount(draw(scale) % 16, minlength=16)
     assert stats.chi2.sf(np.sum((counts - SAMPLE / 16) ** 2) / (SAMPLE / 16), 15) > P_THRESHOLD
+
+
+@pytest.mark.parametrize("scale", SMALL)
+def test_another_exact_sampler_draws_the_same_law(scale: float) -> None:
+    """OpenDP's, after Canonne, Kamath and Steinke 2020: two samples, one table of counts."""
+    opendp.prelude.enable_features("contrib")
+    space = opendp.prelude.vector_domain(opendp.prelude.atom_domain(T="i64")), opendp.prelude.l2_distance(T="f64")
+    other = np.array(opendp.prelude.m.make_gaussian(*space, scale=scale)([0] * SAMPLE))
+    counts = np.array([pooled(draws, np.ones(SAMPLE), scale) for draws in (draw(scale), other)])
+    assert stats.chi2_contingency(counts).pvalue > P_THRESHOLD
+    counts = np.array([pooled(draws, np.ones(SAMPLE), scale) for draws in (draw(scale * (1 + 2 * DETECTABLE)), other)])
+    assert stats.chi2_contingency(counts).pvalue < P_THRESHOLD
 
 
 def test_noise_is_never_the_same_twice() -> None:

@@ -17,7 +17,7 @@ from dprelease.moments.plan import Pair, Plan
 from dprelease.moments.products import half, masked
 from dprelease.moments.ring import Words
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize_moments
+from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 
 

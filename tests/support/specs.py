@@ -21,7 +21,7 @@ from dprelease.canonical import sha256
 from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
 from dprelease.manifest import BlockEntry, Manifest, assemble, sign_block, sign_manifest
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.spec import Mixing, PartyColumns, PartyNoise, ReleaseSpec, Target, instant
 from tests.support.joint import compute

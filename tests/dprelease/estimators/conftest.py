@@ -14,7 +14,7 @@ from dprelease.bounding import BoundedRows
 from dprelease.columns import Column, squared_sensitivity
 from dprelease.gaussian import epsilon_of
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.release import Release
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric

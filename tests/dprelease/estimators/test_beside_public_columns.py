@@ -8,7 +8,7 @@ import pytest
 from dprelease.accounting import guarantee
 from dprelease.bounding import BoundedRows, bound
 from dprelease.estimators import fit
-from dprelease.privatize import privatize
+from dprelease.privatization import privatize
 from dprelease.release import Release
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, numeric

@@ -15,7 +15,7 @@ from dprelease.gaussian import mu_of
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.layout import Kind, Layout
 from dprelease.noise import NoiseSource
-from dprelease.privatize import privatize_moments
+from dprelease.privatization import privatize_moments
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram

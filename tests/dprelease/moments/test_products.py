@@ -16,7 +16,7 @@ from dprelease.moments.layout import code
 from dprelease.moments.plan import Plan
 from dprelease.moments.products import OwnMoments, first_half, masked, second_half
 from dprelease.moments.released import add_up, limits
-from dprelease.privatize import privatize_moments
+from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram
 from tests.support.noise import RecordingNoise, ZeroNoise

@@ -10,7 +10,7 @@ from dprelease.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mixing import BernoulliMixing
 from dprelease.noise import SecureNoise
-from dprelease.privatize import integer_query, privatize, weighted
+from dprelease.privatization import integer_query, privatize, weighted
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 from tests.support.noise import RecordingNoise, ZeroNoise

@@ -1,0 +1,58 @@
+"""Every command starts at once: it loads what it needs and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from coordinator import cli as coordinator
+from dprelease.wire.console import Command
+from learner import cli as learner
+from party_node import cli as party_node
+
+ROLES = {"coordinator": coordinator, "learner": learner, "party_node": party_node}
+COMMANDS = [(role, name) for role, module in ROLES.items() for name in module.COMMANDS]
+SLOW = ("numpy", "scipy", "pyarrow", "sqlalchemy", "pydantic", "matplotlib")
+
+
+def loaded(code: str) -> set[str]:
+    """Which slow packages a piece of code has loaded at its end."""
+    check = f"import sys\n{code}\nprint(*({SLOW!r} & sys.modules.keys()))".replace(repr(SLOW), repr(set(SLOW)))
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(("role", "name"), COMMANDS)
+def test_a_command_has_the_name_by_which_it_is_loaded(role: str, name: str) -> None:
+    command: Command = ROLES[role].COMMANDS[name]
+    found = command.load()
+    assert isinstance(found, click.Command)
+    assert found.name == name
+    assert command.summary.endswith(".")
+    assert len(command.summary) <= 70
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_help_loads_nothing_slow(role: str) -> None:
+    code = f"from {role}.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
+    assert loaded(code) == set()
+
+
+def test_the_core_loads_what_it_is_asked_for() -> None:
+    assert loaded("import dprelease, learner") == set()
+    assert "numpy" in loaded("import dprelease; dprelease.privatize")
+    assert "scipy" not in loaded("import party_node.desk, coordinator.enrolment, dprelease.privatization")
+    code = "import dprelease\nfor name in dprelease.__all__:\n    assert getattr(dprelease, name) is not None"
+    assert "numpy" in loaded(code)
+
+
+def test_names_that_are_not_there_are_said_to_be_missing() -> None:
+    import dprelease
+    import learner
+
+    for module in (dprelease, learner):
+        with pytest.raises(AttributeError, match="has no attribute 'other'"):
+            module.other  # noqa: B018
