@@ -1,28 +1,66 @@
-"""Made-up hospitals on disk: a table of random numeric columns about the same patients, and the settings that go with it."""
+"""A consortium of made-up hospitals, each with a table of random numeric columns about the same patients."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from demo.consortium import Consortium
+from demo.consortium import Consortium, wait_for
+
+LIMITS = "calls_per_second = 1e6\nstreams_per_peer = 4096\n"  # everybody here has one address
+PATIENCE = 600.0
 
 
-def write_hospital(home: Path, name: str, rows: int, columns: int, seed: int, poll_seconds: float = 0.1) -> None:
-    """A hospital's table and party.toml, which approves every release by policy.
+@contextmanager
+def consortium(folder: Path, rows: int, columns: Mapping[str, int], poll_seconds: float = 5.0) -> Iterator[Consortium]:
+    """A consortium whose hospitals run, approve every release by policy, and have reported their columns.
 
     Args:
-        home: its folder; made.
-        name: its name, and what its columns' names begin with.
+        folder: for everything.
         rows: patients.
-        columns: how many.
-        seed: of the cells.
+        columns: hospital to how many it holds.
         poll_seconds: how often its daemon asks when it hears nothing.
     """
+    with Consortium(folder) as made:
+        made.found(epsilon=1000.0, delta=1e-8)
+        with (made.hub / "hub.toml").open("a") as file:
+            file.write(f"\n[limits]\n{LIMITS}")
+        made.halt("hub")
+        made.restart("hub")
+        for number, (name, held) in enumerate(columns.items()):
+            _write(made.hospital(name), name, rows, held, poll_seconds, number)
+        made.enrol(tuple(columns))
+        made.open_hospitals(tuple(columns))
+        wait_for(lambda: _catalogued(made), PATIENCE, "every hospital to report its columns")
+        yield made
+
+
+def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int]) -> str:
+    """Propose a release of each hospital's first columns; its digest.
+
+    Args:
+        made: the consortium.
+        title: of the release.
+        terms: lines of the request that name the mechanism.
+        columns: hospital to how many of its columns.
+    """
+    held = "\n".join(
+        f"{name} = {json.dumps([f'{name}_{place}' for place in range(columns[name])])}" for name in columns
+    )
+    (made.office / "request.toml").write_text(
+        f'title = "{title}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'
+    )
+    created = made.run("coordinator", "release", "create", "request.toml", "--json", home=made.office)
+    return str(json.loads(created)["digest"])
+
+
+def _write(home: Path, name: str, rows: int, columns: int, poll_seconds: float, seed: int) -> None:
     home.mkdir(parents=True)
     random = np.random.default_rng(seed)
     cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(columns)}
@@ -31,11 +69,11 @@ def write_hospital(home: Path, name: str, rows: int, columns: int, seed: int, po
     declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
     (home / "party.toml").write_text(
         f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
-        f"[policy.auto_approve]\n\n[daemon]\npoll_seconds = {poll_seconds}\n\n{declared}"
+        f'[policy.auto_approve]\nmechanisms = ["moments", "mixed", "rows"]\n\n'
+        f"[daemon]\npoll_seconds = {poll_seconds}\n\n{declared}"
     )
 
 
-def catalogued(consortium: Consortium) -> bool:
-    """Whether every hospital has reported its columns."""
-    listed = consortium.run("coordinator", "party", "list", "--json", home=consortium.office)
+def _catalogued(made: Consortium) -> bool:
+    listed = made.run("coordinator", "party", "list", "--json", home=made.office)
     return all(party["rows"] for party in json.loads(listed))

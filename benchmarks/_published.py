@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks._hospitals import catalogued, write_hospital
+from benchmarks._hospitals import PATIENCE, propose
 from demo.consortium import Consortium, wait_for
 from dprelease.block import Block, SealedBlock, expected_header
 from dprelease.errors import NotFound
@@ -23,9 +21,6 @@ from party_node.identity import Identity
 from party_node.outbound import upload
 from party_node.sealing import Vault
 from party_node.settings import PartySettings
-
-PATIENCE = 600.0
-LIMITS = "calls_per_second = 1e6\nstreams_per_peer = 4096\n"  # everybody here has one address
 
 
 @dataclass(frozen=True)
@@ -78,37 +73,31 @@ class Release:
         return folder
 
 
-@contextmanager
-def sealed_releases(folder: Path, rows: int, columns: int, mixed_rows: int) -> Iterator[tuple[Release, Release]]:
-    """Two releases of three hospitals: of noised rows (the first hospital's block is large), and of mixed rows (small).
+def sealed_releases(consortium: Consortium, columns: Mapping[str, int], mixed_rows: int) -> tuple[Release, Release]:
+    """Two releases: of noised rows (the first hospital's block is large), and of mixed rows (small). Ends the hospitals.
 
     Args:
-        folder: for everything.
-        rows: patients.
-        columns: of the first hospital; the others have one each.
+        consortium: its hospitals run.
+        columns: hospital to how many it holds; the first one has at least 19.
         mixed_rows: k of the small release.
     """
-    parties = ("north", "south", "west")
-    with Consortium(folder) as consortium:
-        consortium.found(epsilon=1000.0, delta=1e-8)
-        with (consortium.hub / "hub.toml").open("a") as file:
-            file.write(f"\n[limits]\n{LIMITS}")
-        for number, name in enumerate(parties):
-            write_hospital(consortium.hospital(name), name, rows, columns if number == 0 else 1, number)
-        consortium.enrol(parties)
-        consortium.halt("hub")  # blocks are sealed and cannot be sent
-        consortium.open_hospitals(parties)
-        requests = ('mechanism = "rows"', f'mechanism = "mixed"\nk = {mixed_rows}')
-        digests = [_propose(consortium, parties, number, terms) for number, terms in enumerate(requests)]
-        logs = [consortium.log(name) for name in parties]
-        for digest in digests:
-            wait_for(partial(_all_say, logs, f"release {digest[:12]}: approved"), PATIENCE, "every approval")
-        for name in parties:
-            consortium.kill(name)
-            _seal(consortium.hospital(name), name, digests)
-        consortium.restart("hub")
-        large, small = (Release(digest, consortium, parties) for digest in digests)
-        yield large, small
+    parties = tuple(columns)
+    consortium.halt("hub")  # blocks are sealed and cannot be sent
+    few = dict.fromkeys(parties, 1) | {parties[0]: columns[parties[0]]}
+    mixed = f'mechanism = "mixed"\nk = {mixed_rows}'
+    digests = [
+        propose(consortium, "large", 'mechanism = "rows"', few),
+        propose(consortium, "small", mixed, few | {parties[0]: 19}),
+    ]
+    logs = [consortium.log(name) for name in parties]
+    for digest in digests:
+        wait_for(partial(_all_say, logs, f"release {digest[:12]}: approved"), PATIENCE, "every approval")
+    for name in parties:
+        consortium.kill(name)
+        _seal(consortium.hospital(name), name, digests)
+    consortium.restart("hub")
+    large, small = (Release(digest, consortium, parties) for digest in digests)
+    return large, small
 
 
 def _all_say(logs: list[Path], words: str) -> bool:
@@ -122,13 +111,3 @@ def _seal(home: Path, name: str, digests: list[str]) -> None:
         header = expected_header(desk.journal.find(digest).spec, name)
         values = np.random.default_rng(0).integers(-(1 << 30), 1 << 30, (header.rows, header.columns))
         desk.vault.seal(Block(header, values), desk.identity.key())
-
-
-def _propose(consortium: Consortium, parties: tuple[str, ...], number: int, terms: str) -> str:
-    wait_for(partial(catalogued, consortium), PATIENCE, "every hospital to report its columns")
-    held = "\n".join(f'{name} = ["*"]' for name in parties)
-    (consortium.office / "request.toml").write_text(
-        f'title = "transfer {number}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'
-    )
-    created = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
-    return str(json.loads(created)["digest"])

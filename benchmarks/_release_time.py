@@ -9,19 +9,15 @@ everybody's seconds shared out over the processors. What the hub needs from the 
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
-from benchmarks._hospitals import catalogued, write_hospital
+from benchmarks._hospitals import PATIENCE, propose
 from demo.consortium import Consortium, wait_for
 from dprelease.noise import SecureNoise
 from dprelease.settings import read_settings
@@ -31,14 +27,9 @@ from party_node.journal import Status
 from party_node.outbound import Coordinator
 from party_node.settings import PartySettings
 
-FULL, QUICK = 241_600, 20_000
-"""Patients."""
-
 NAMES = ("north", "south", "west")
-COLUMNS = 10
-"""Of each hospital."""
-
-PATIENCE = 600.0
+EACH = 10
+"""Columns of each hospital."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +37,10 @@ class ReleaseTime:
     """What one release took.
 
     Attributes:
-        rows: n.
         seconds: from the last approval to publication, as the coordinator's log dates both.
         work: seconds of the same release without any waiting.
     """
 
-    rows: int
     seconds: float
     work: float
 
@@ -61,34 +50,22 @@ class ReleaseTime:
         return self.seconds / self.work
 
 
-def measure(rows: int = FULL, releases: int = 3, poll_seconds: float = 5.0) -> list[ReleaseTime]:
+def measure(consortium: Consortium, releases: int) -> list[ReleaseTime]:
     """Releases of joint moments of three hospitals, one after another, each beside its work.
 
     Args:
-        rows: n.
+        consortium: its hospitals run.
         releases: how many.
-        poll_seconds: how often a daemon asks when it hears nothing.
     """
-    folder = Path(tempfile.mkdtemp(prefix="release-time-"))
-    try:
-        with Consortium(folder / "consortium") as consortium:
-            consortium.found(epsilon=50.0, delta=1e-8)
-            for number, name in enumerate(NAMES):
-                write_hospital(consortium.hospital(name), name, rows, COLUMNS, number, poll_seconds)
-            consortium.enrol(NAMES)
-            consortium.open_hospitals(NAMES)
-            wait_for(lambda: catalogued(consortium), PATIENCE, "every hospital to report its columns")
-            found = []
-            for number in range(releases):
-                seconds = _in_life(consortium, 2 * number)
-                for name in NAMES:
-                    consortium.halt(name)
-                found.append(ReleaseTime(rows, seconds, _driven(consortium, 2 * number + 1)))
-                for name in NAMES:
-                    consortium.restart(name)
-            return found
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    found = []
+    for number in range(releases):
+        seconds = _in_life(consortium, 2 * number)
+        for name in NAMES:
+            consortium.halt(name)
+        found.append(ReleaseTime(seconds, _driven(consortium, 2 * number + 1)))
+        for name in NAMES:
+            consortium.restart(name)
+    return found
 
 
 def _in_life(consortium: Consortium, number: int) -> float:
@@ -129,13 +106,8 @@ def _round(hospitals: Sequence[tuple[Desk, Daemon, Coordinator]]) -> list[float]
 
 
 def _propose(consortium: Consortium, number: int) -> str:
-    held = "\n".join(f'{name} = ["*"]' for name in NAMES)
-    (consortium.office / "request.toml").write_text(
-        f'title = "time {number}"\nmechanism = "moments"\nepsilon = 1.0\ndelta = 1e-8\n'
-        f"grid_bits = {16 + number}\n[parties]\n{held}\n"  # no policy approves the same content twice
-    )
-    created = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
-    return str(json.loads(created)["digest"])
+    terms = f'mechanism = "moments"\ngrid_bits = {16 + number}'  # no policy approves the same content twice
+    return propose(consortium, f"time {number}", terms, dict.fromkeys(NAMES, EACH))
 
 
 def _publication(consortium: Consortium, release: str) -> datetime:

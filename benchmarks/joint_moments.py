@@ -7,9 +7,7 @@ tables is reported apart. Bytes are those of the loopback interface, which every
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import statistics
 import tempfile
 import time
@@ -19,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import kernels
-from benchmarks._hospitals import catalogued, write_hospital
+from benchmarks._hospitals import consortium, propose
 from benchmarks.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
 
@@ -88,31 +86,18 @@ def run(quick: bool) -> Results:
 
 def measure(rows: int, columns: int, parties: int, releases: int = 1) -> list[Cost]:
     """Releases of random columns, one after another, by one consortium."""
-    folder = Path(tempfile.mkdtemp(prefix="joint-moments-"))
-    names = [f"hospital{number}" for number in range(parties)]
-    held = [columns // parties + (number < columns % parties) for number in range(parties)]
-    try:
-        with Consortium(folder / "consortium") as consortium:
-            consortium.found(epsilon=50.0, delta=1e-8)
-            for number, name in enumerate(names):
-                write_hospital(consortium.hospital(name), name, rows, held[number], number)
-            consortium.enrol(names)
-            consortium.open_hospitals(names)
-            return [_compute(consortium, names, rows, columns, number) for number in range(releases)]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    held = {f"hospital{number}": columns // parties + (number < columns % parties) for number in range(parties)}
+    with (
+        tempfile.TemporaryDirectory(prefix="joint-moments-") as folder,
+        consortium(Path(folder) / "consortium", rows, held, poll_seconds=0.1) as made,
+    ):
+        return [_compute(made, rows, held, number) for number in range(releases)]
 
 
-def _compute(consortium: Consortium, names: list[str], rows: int, columns: int, number: int) -> Cost:
-    wait_for(lambda: catalogued(consortium), PATIENCE, "every hospital to report its columns")
-    held = "\n".join(f'{name} = ["*"]' for name in names)
-    (consortium.office / "request.toml").write_text(
-        f'title = "cost {number}"\nmechanism = "moments"\nepsilon = 1.0\ndelta = 1e-8\n'
-        f"grid_bits = {16 + number}\n[parties]\n{held}\n"  # no policy approves the same content twice
-    )
-    created = consortium.run("coordinator", "release", "create", "request.toml", "--json", home=consortium.office)
-    release = json.loads(created)["digest"]
-    logs = [consortium.log(name) for name in names]
+def _compute(made: Consortium, rows: int, held: dict[str, int], number: int) -> Cost:
+    terms = f'mechanism = "moments"\ngrid_bits = {16 + number}'  # no policy approves the same content twice
+    release = propose(made, f"cost {number}", terms, held)
+    logs = [made.log(name) for name in held]
 
     def said(words: str) -> bool:
         return all(f"release {release[:12]}: {words}" in log.read_text() for log in logs)
@@ -121,13 +106,13 @@ def _compute(consortium: Consortium, names: list[str], rows: int, columns: int, 
     approved = time.monotonic()
     wait_for(lambda: said("joins round"), PATIENCE, "every hospital to join")
     started, bytes_before = time.monotonic(), _loopback_bytes()
-    published = consortium.hub / "storage" / "published" / release
+    published = made.hub / "storage" / "published" / release
     wait_for(published.exists, PATIENCE, "the release to be published")
     ended, bytes_after = time.monotonic(), _loopback_bytes()
-    peaks = [_peak_gib(process.pid) for process in consortium.processes.values()]
+    peaks = [_peak_gib(process.pid) for process in made.processes.values()]
     hop = (bytes_after - bytes_before) / 2
-    seconds = ended - started
-    return Cost(rows, columns, len(names), seconds, started - approved, hop, max(peaks), _numpy_seconds(rows, columns))
+    seconds, columns = ended - started, sum(held.values())
+    return Cost(rows, columns, len(held), seconds, started - approved, hop, max(peaks), _numpy_seconds(rows, columns))
 
 
 def _loopback_bytes() -> int:
