@@ -54,7 +54,11 @@ def hospitals(count: int) -> list[Hospital]:
 
 @pytest.mark.parametrize(
     ("count", "mechanism", "method", "weight"),
-    [(2, "mixed", "ols", 2), (3, "mixed", "rmgm", 1), (3, "rows", "dgm", 1)],
+    [
+        (2, "mixed", "ols", 2),
+        pytest.param(3, "mixed", "rmgm", 1, marks=pytest.mark.slow),
+        (3, "rows", "dgm", 1),
+    ],
 )
 def test_a_release_from_end_to_end(
     consortium: Consortium, count: int, mechanism: str, method: str, weight: int
