@@ -74,7 +74,7 @@ def _ledgers(parties: dict[str, Hospital]) -> Iterator[Violation]:
                 yield Violation(name, f"roster {roster} is overspent")
         for release in {entry.release for entry in entries if entry.release}:
             kinds = [entry.kind for entry in entries if entry.release == release]
-            if kinds not in _LIVES:
+            if [kind for kind in kinds if kind != "made"] not in _LIVES or kinds.count("made") > 1:
                 yield Violation(name, f"release {release[:12]} went {' -> '.join(kinds)}")
 
 
@@ -118,9 +118,11 @@ def _sealed_and_charged(
     if not sealed.exists() or sealed.read_bytes() != release.block(party).read_bytes():
         yield Violation(party, f"release {digest[:12]}: published other bytes than those sealed")
     charges = [entry for entry in hospital.ledger.entries() if entry.release == digest]
-    if [entry.kind for entry in charges] != ["reserve", "charge", "send"]:
-        yield Violation(party, f"release {digest[:12]} is public without one reservation, charge and sending")
-    elif any(Fraction(entry.mu2) != mu2 for entry in charges):
+    if sorted(entry.kind for entry in charges) != ["charge", "made", "reserve", "send"]:
+        yield Violation(party, f"release {digest[:12]} is public without one reservation, charge, block and sending")
+    elif [entry.block for entry in charges if entry.kind == "made"] != [sha256(sealed.read_bytes())]:
+        yield Violation(party, f"release {digest[:12]} has another block than the ledger knows")
+    elif any(Fraction(entry.mu2) != mu2 for entry in charges if entry.kind != "made"):
         yield Violation(party, f"release {digest[:12]} was charged another price than its manifest states")
 
 

@@ -16,9 +16,7 @@ from rich.table import Table as Grid
 
 from dprelease.one_line import one_line
 from dprelease.price import epsilon_at, epsilon_text, mu2_text, price_text
-from party_node.ledger import Balance, Entry
-
-_HOLDING = {"reserve", "charge", "send"}
+from party_node.ledger import CHARGED, STAGES, Balance, Entry
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,9 @@ def history(entries: Iterable[Entry]) -> tuple[Line, ...]:
     for entry in entries:
         if entry.kind == "open":
             cap = Fraction(entry.mu2)
-        elif entry.release:
+        elif entry.kind in STAGES:
             titles.setdefault(entry.release, str(json.loads(entry.detail).get("title", "")))
-            now = Fraction(entry.mu2) if entry.kind in _HOLDING else Fraction(0)
+            now = Fraction(entry.mu2) if entry.kind in CHARGED | {"reserve"} else Fraction(0)
             held += now - holding.get(entry.release, Fraction(0))
             holding[entry.release] = now
         title = titles.get(entry.release, "") if entry.release else str(json.loads(entry.detail).get("title", ""))

@@ -10,6 +10,7 @@ from dprelease.certificates import read_certificate
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.price import mu2_text
 from dprelease.wire.transport import connect
+from party_node.books import check as check_books
 from party_node.desk import Desk
 from party_node.identity import key_check
 from party_node.outbound import knock
@@ -50,9 +51,10 @@ def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
     findings.append(_attempt("enrolment", lambda: _certificate(desk)))
     findings.append(_attempt("ledger", lambda: _ledger(desk)))
+    findings.append(_attempt("books", lambda: _books(desk)))
     pins = desk.identity.pins()
     findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {', '.join(sorted(pins)) or 'none yet'}"))
-    if connectivity and findings[-3].ok:
+    if connectivity and findings[-4].ok:
         enrolment = desk.enrolment
         findings.append(_attempt("coordinator", lambda: _health(desk, enrolment.coordinator, "the coordinator")))
         findings.append(_attempt("hub", lambda: _health(desk, enrolment.hub, "the hub")))
@@ -101,6 +103,11 @@ def _certificate(desk: Desk) -> str:
 def _ledger(desk: Desk) -> str:
     head, left = desk.ledger.verify(), desk.ledger.balance(desk.settings.roster).remaining
     return f"chain whole, last hash {head[:16]}, mu^2 left {mu2_text(left)}"
+
+
+def _books(desk: Desk) -> str:
+    check_books(desk.ledger, desk.journal, desk.vault, desk.settings.name)
+    return "ledger, journal and sealed blocks agree"
 
 
 def _health(desk: Desk, address: str, name: str) -> str:

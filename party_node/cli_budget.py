@@ -12,6 +12,8 @@ import click
 from dprelease.durable import write_durably
 from dprelease.price import mu2_text
 from party_node.account import history, print_account, to_json
+from party_node.books import mismatches
+from party_node.books import reconcile as reconcile_books
 from party_node.desk import Desk
 from party_node.show import screen
 
@@ -77,6 +79,30 @@ def verify(context: click.Context) -> None:
     desk: Desk = context.obj()
     head = desk.ledger.verify()
     click.echo(f"whole; last hash {head}")
+
+
+@ledger.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def reconcile(context: click.Context, yes: bool) -> None:
+    """After a restore: close every release on which ledger, journal and sealed blocks disagree, at its full price.
+
+    Nothing of a closed release is made or sent here any more. There is no way back.
+
+    Example: party-node ledger reconcile
+    """
+    desk: Desk = context.obj()
+    books = desk.ledger, desk.journal, desk.vault, desk.settings.name
+    found = mismatches(*books)
+    for each in found:
+        click.echo(f"{each.words}; mu^2 = {mu2_text(each.mu2)}")
+    if not found:
+        click.echo("ledger, journal and sealed blocks agree; nothing to close")
+        return
+    if not yes:
+        click.confirm(f"Charge and close {len(found)} of them for good?", abort=True)
+    reconcile_books(*books)
+    click.echo(f"closed {len(found)}")
 
 
 @ledger.command()

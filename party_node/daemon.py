@@ -32,6 +32,7 @@ from dprelease.wire.console import StopSignal
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from dprelease.wire.transport import connect
+from party_node.books import check as check_books
 from party_node.desk import Desk
 from party_node.ears import Ears
 from party_node.joint.work import JointWork
@@ -71,13 +72,14 @@ class Daemon:
         Raises:
             Conflict: another daemon runs on the same state folder.
             NotFound: not enrolled, no alignment key, or the roster was never opened.
-            IntegrityError: the ledger's chain is broken.
+            IntegrityError: the ledger's chain is broken, or ledger, journal and vault disagree; see `books`.
             DataRefused: the source cannot be used at start.
         """
         settings = self._desk.settings
         with _only_one(settings.state / "daemon.lock"):
             self._desk.ledger.balance(settings.roster)
             self._desk.ledger.verify()
+            check_books(self._desk.ledger, self._desk.journal, self._desk.vault, settings.name)
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
             self._joint.sweep(datetime.now(UTC))
@@ -216,7 +218,8 @@ class Daemon:
         roster = desk.settings.roster
         approvals = offer.signed_approvals()
         check_all_approved(approvals, record.spec, desk.enrolment.root, desk.pins())
-        if desk.vault.find(record.release) is None:
+        sealed = desk.vault.find(record.release)
+        if sealed is None:
             try:
                 block = self._block(coordinator, record, approvals)
             except DataRefused as error:
@@ -228,7 +231,8 @@ class Daemon:
                     log.info("release %s: %s", record.release[:12], block)
                     desk.journal.annotate(record.release, block)
                 return record
-            desk.vault.seal(block, desk.identity.key())
+            sealed = desk.vault.seal(block, desk.identity.key())
+        desk.ledger.make(roster, record.release, sealed.sha256)
         desk.ledger.charge(roster, record.release)
         desk.journal.move(record.release, {Status.APPROVED}, Status.SEALED, "sealed and charged")
         log.info("release %s: sealed and charged", record.release[:12])

@@ -237,10 +237,14 @@ class Desk:
         """Refuse to go on with a release that the ledger does not hold budget for.
 
         Raises:
-            Conflict: the last thing that the ledger says of it is none of these stages.
+            Conflict: the last thing that the ledger says of it is none of these stages, or its block was made before.
         """
         if self.ledger.stage(self.settings.roster, release) not in stages:
             raise Conflict("nothing is reserved for this release; no noise is drawn for it")
+        if release in self.ledger.made(self.settings.roster):
+            raise Conflict(
+                "the ledger knows a block of this release that is not in sealed/; no second one is ever made"
+            )
 
     def give_up(self, record: Record, status: Status, note: str) -> None:
         """End a release here; see `let_go` for what comes back."""

@@ -5,7 +5,10 @@ at most the consortium's, so a joint cap over time holds although nobody sees an
 mu^2 adds under composition, exactly, in rationals.
 
 A release moves through ``reserve -> charge -> send``; ``free`` ends it before the first byte and gives the budget back,
-after ``send`` nothing does. SQLite with synchronous=EXTRA: an entry that was returned from survives a power cut, the
+after ``send`` nothing does. ``close`` ends it for good at its full price, whatever it was: books that were restored from
+backups of different moments cannot tell what has left (`party_node.books`). Beside these stages, ``made`` names the one block
+that was ever made for a release; it is noted before the block's first byte leaves, and no noise is drawn where it stands.
+SQLite with synchronous=EXTRA: an entry that was returned from survives a power cut, the
 removal of the rollback journal included. One engine and one file on purpose: triggers refuse any change to an entry,
 and the chain shows any that happened elsewhere.
 """
@@ -39,6 +42,12 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON entries
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
+STAGES = frozenset({"reserve", "charge", "send", "free", "close"})
+"""What may be the last thing that happened to a release."""
+
+CHARGED = frozenset({"charge", "send", "close"})
+"""Stages in which its mu^2 is spent."""
+
 _GENESIS = "0" * 64
 _COLUMNS = "number, roster, kind, release, mu2, detail, at, previous, hash"
 
@@ -50,10 +59,11 @@ class Entry:
     Attributes:
         number: 1, 2, 3, ...
         roster: whose budget.
-        kind: ``open``, ``reserve``, ``charge``, ``send`` or ``free``; ``public`` for a column that was declared so.
+        kind: ``open``, ``reserve``, ``charge``, ``send``, ``free``, ``close`` or ``made``; ``public`` for a column that was
+            declared so.
         release: spec digest; empty for ``open`` and ``public``.
-        mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public``.
-        detail: JSON for people: title, epsilon, delta; what was declared for ``public``.
+        mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public`` and ``made``.
+        detail: JSON for people: title, epsilon, delta; what was declared for ``public``; SHA-256 of the block for ``made``.
         at: when.
         previous: hash of the entry before.
         hash: SHA-256 over all of the above.
@@ -68,6 +78,11 @@ class Entry:
     at: str
     previous: str
     hash: str
+
+    @property
+    def block(self) -> str:
+        """SHA-256 of the block that a ``made`` entry names; empty for others."""
+        return str(json.loads(self.detail)["block"]) if self.kind == "made" else ""
 
     def expected_hash(self) -> str:
         """The hash that the fields call for."""
@@ -151,13 +166,41 @@ class Ledger:
             return _balance([entry for entry in _read(db) if entry.kind == "open" or entry.release != without], roster)
 
     def stage(self, roster: str, release: str) -> str:
-        """The last thing that happened to a release: ``reserve``, ``charge``, ``send``, ``free``, or empty."""
+        """The last thing that happened to a release: ``reserve``, ``charge``, ``send``, ``free``, ``close``, or empty."""
         with self._transaction() as db:
             return _stage(_read(db), roster, release)
 
     def stages(self, roster: str) -> dict[str, str]:
         """The last thing that happened to every release of a roster; see `stage`."""
-        return {entry.release: entry.kind for entry in self.entries(roster) if entry.release}
+        return {entry.release: entry.kind for entry in self.entries(roster) if entry.kind in STAGES}
+
+    def made(self, roster: str) -> dict[str, str]:
+        """Release to the SHA-256 of its block, of every block that was ever made here; see `make`."""
+        return {entry.release: entry.block for entry in self.entries(roster) if entry.kind == "made"}
+
+    def make(self, roster: str, release: str, block: str) -> None:
+        """Note the one block of a release, after it was sealed and before its first byte leaves; again changes nothing.
+
+        Args:
+            roster: whose budget.
+            release: spec digest.
+            block: SHA-256 of the block's bytes.
+
+        Raises:
+            Conflict: the release holds no budget.
+            IntegrityError: another block was made before.
+        """
+        with self._transaction() as db:
+            entries = _read(db)
+            if _stage(entries, roster, release) not in {"reserve", "charge", "send"}:
+                raise Conflict(f"the ledger holds no budget for a block of release {release[:12]}")
+            before = {entry.block for entry in entries if (entry.roster, entry.release) == (roster, release)} - {""}
+            if not before:
+                _append(db, roster, "made", release, Fraction(0), {"block": block})
+            elif before != {block}:
+                raise IntegrityError(
+                    f"the ledger knows another block of release {release[:12]}; this one must not leave"
+                )
 
     def declare_public(self, roster: str, declared: Iterable[dict[str, str | float]]) -> None:
         """Note, for good, that the owner declared columns public, all of them or none; no entry takes that back."""
@@ -178,7 +221,7 @@ class Ledger:
         with self._transaction() as db:
             entries = _read(db)
             stage = _stage(entries, roster, release)
-            if stage == "free":
+            if stage in {"free", "close"}:
                 raise Conflict("this release was given up here; a new attempt needs a new proposal")
             if stage:
                 return
@@ -215,6 +258,19 @@ class Ledger:
             Conflict: bytes have left, or nothing was reserved. No refund after bytes.
         """
         self._advance(roster, release, "free", {"reserve", "charge"}, {"free"})
+
+    def close(self, roster: str, release: str, mu2: Fraction, reason: str) -> None:
+        """Charge a release for good and end it, whatever stands here and whatever the cap says; again changes nothing.
+
+        Args:
+            roster: whose budget.
+            release: spec digest.
+            mu2: its whole price.
+            reason: for people.
+        """
+        with self._transaction() as db:
+            if _stage(_read(db), roster, release) != "close":
+                _append(db, roster, "close", release, mu2, {"reason": reason})
 
     def _advance(self, roster: str, release: str, kind: str, after: set[str], already: set[str]) -> None:
         with self._transaction() as db:
@@ -261,8 +317,8 @@ def _append(
 
 
 def _stage(entries: list[Entry], roster: str, release: str) -> str:
-    kinds = [entry.kind for entry in entries if entry.roster == roster and entry.release == release]
-    return kinds[-1] if kinds else ""
+    kinds = [entry.kind for entry in entries if (entry.roster, entry.release) == (roster, release)]
+    return next((kind for kind in reversed(kinds) if kind in STAGES), "")
 
 
 def _balance(entries: list[Entry], roster: str) -> Balance:
@@ -270,7 +326,7 @@ def _balance(entries: list[Entry], roster: str) -> Balance:
     cap = next((Fraction(entry.mu2) for entry in own if entry.kind == "open"), None)
     if cap is None:
         raise NotFound(f"the ledger has no roster {roster}; enrol first")
-    last = {entry.release: entry for entry in own if entry.release}
-    charged = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind in {"charge", "send"}), Fraction(0))
+    last = {entry.release: entry for entry in own if entry.kind in STAGES}
+    charged = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind in CHARGED), Fraction(0))
     reserved = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind == "reserve"), Fraction(0))
     return Balance(cap, charged, reserved)

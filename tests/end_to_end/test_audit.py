@@ -105,7 +105,7 @@ BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
     ),
     "the last entry was cut off": (
         lambda folder, release: _ledger(folder, "DELETE FROM entries WHERE kind = 'send'"),
-        "without one reservation, charge and sending",
+        "without one reservation, charge, block and sending",
     ),
     "nobody declared the public column": (
         lambda folder, release: _ledger(folder, "DELETE FROM entries WHERE kind = 'public'"),

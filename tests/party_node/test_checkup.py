@@ -24,8 +24,8 @@ def found(world: World, *, connectivity: bool = False) -> dict[str, Finding]:
 def test_everything_in_order(world: World) -> None:
     findings = found(world, connectivity=True)
     assert all(finding.ok for finding in findings.values()), findings
-    names = ["settings", "source", "column age", "column sex", "alignment key", "enrolment", "ledger", "peers"]
-    assert list(findings) == [*names, "coordinator", "hub"]
+    names = ["settings", "source", "column age", "column sex", "alignment key", "enrolment", "ledger"]
+    assert list(findings) == [*names, "books", "peers", "coordinator", "hub"]
     assert "party north, roster cohort" in findings["settings"].words
     assert "40 rows, no identifier twice, 2 columns" in findings["source"].words
     assert "0 missing, 0 unreadable, 0 outside" in findings["column age"].words

@@ -92,6 +92,7 @@ def proposed(careful: World) -> tuple[World, str]:
 
 def test_outputs_for_machines_parse(proposed: tuple[World, str]) -> None:
     world, release = proposed
+    assert all(finding["ok"] for finding in json.loads(world.north.run("check", "--json").stdout))
     world.north.desk().ledger.reserve("cohort", "f" * 64, Fraction(1, 100), {"title": "before"})
     (line,) = json.loads(world.north.run("review", "list", "--json").stdout)
     assert (line["release"], line["status"], line["title"]) == (release, "waiting", "age and glucose")
@@ -102,7 +103,6 @@ def test_outputs_for_machines_parse(proposed: tuple[World, str]) -> None:
     assert [entry["kind"] for entry in ledger["entries"]] == ["open", "reserve"]
     peers = json.loads(world.north.run("peers", "list", "--json").stdout)
     assert peers == {"south": world.members["south"].fingerprint}
-    assert all(finding["ok"] for finding in json.loads(world.north.run("check", "--json").stdout))
 
 
 JSON = [path for path, command in ALL.items() if any(option.name == "as_json" for option in command.params)]

@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.approval import SignedApproval
 from dprelease.canonical import sha256
+from party_node.books import mismatches
 from tests.party_node.world import World
 
 DRAWS_OF_ONE_BLOCK = 2  # the mixing rows and the anchor
@@ -60,6 +61,8 @@ MAKING: list[Cut] = [
 SEALED: list[Cut] = [
     ("party_node.sealing.write_durably", "after", 2),
     ("party_node.sealing.Vault.seal", "after", 1),
+    ("party_node.ledger.Ledger.make", "before", 1),
+    ("party_node.ledger.Ledger.make", "after", 1),
     ("party_node.ledger.Ledger.charge", "before", 1),
     ("party_node.ledger.Ledger.charge", "after", 1),
     ("party_node.journal.Journal.move", "before", 1),
@@ -80,6 +83,8 @@ def cut_short(world: World, path: str, when: str, call: int = 1) -> None:
         cut(patch, path, when, call)
         with pytest.raises(PowerCut):
             world.north.cycle()
+    desk = world.north.desk()
+    assert mismatches(desk.ledger, desk.journal, desk.vault, "north") == []  # a daemon starts after any power cut
 
 
 def approved(world: World) -> str:
@@ -97,6 +102,9 @@ def delivered_once(world: World, release: str) -> None:
     assert {sealed.sha256 for sealed in world.hub.sealed} == {sha256(data)}
     assert world.north.desk().vault.path(release).read_bytes() == data
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    assert world.north.made(release) == [sha256(data)]
+    desk = world.north.desk()
+    assert mismatches(desk.ledger, desk.journal, desk.vault, "north") == []
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
     assert len(world.north.noise.draws) == draws

@@ -140,8 +140,12 @@ class Hospital:
         return record.status.value if record is not None else ""
 
     def ledger_kinds(self, release: str) -> list[str]:
-        """What the ledger says of a release, in order."""
-        return [entry.kind for entry in self.desk().ledger.entries() if entry.release == release]
+        """What the ledger says of a release, in order; of its block see `made`."""
+        return [entry.kind for entry in self.desk().ledger.entries() if entry.release == release and not entry.block]
+
+    def made(self, release: str) -> list[str]:
+        """The blocks that the ledger knows of a release."""
+        return [entry.block for entry in self.desk().ledger.entries() if entry.release == release and entry.block]
 
     def edit(self, pattern: str, text: str) -> None:
         """Change party.toml."""
