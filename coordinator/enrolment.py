@@ -10,6 +10,7 @@ from coordinator.authority import Authority, read_signing_request
 from coordinator.members import Invitation
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Consortium, Store, Transaction
+from coordinator.witness import statement
 from dprelease.calibration import budget
 from dprelease.canonical import read_data
 from dprelease.errors import Conflict, InvalidInput
@@ -107,6 +108,8 @@ def enrol(
 ) -> EnrolResponse:
     """Trade an invite and a signing request for a certificate. The name is the invite's.
 
+    With it comes what the office has seen charged to the party before, so that a ledger that was lost does not begin anew.
+
     Raises:
         Unauthenticated: the invite is unknown, used, replaced or lapsed.
         InvalidInput: the signing request is not one, or its key is not on P-256; the invite stays good.
@@ -118,12 +121,14 @@ def enrol(
         certificate = authority.issue(invitation.party, "party", key, now, settings.certificate_days).decode()
         tx.members.enrol(certificate, invitation.cap_mu2, now)
         tx.history.note(f"{invitation.party} enrolled", now, party=invitation.party)
+        charges = statement(store, tx, authority, invitation.party, now)
     return EnrolResponse(
         certificate=certificate,
         root=authority.root_pem.decode(),
         consortium=store.consortium.name,
         coordinator=settings.public_address,
         hub=settings.hub_address,
+        charges=charges.to_bytes(),
     )
 
 

@@ -122,13 +122,11 @@ class Releases:
 
     def may_have_spent(self, party: str) -> bool:
         """Whether a party can have made a block: some release of its was approved by everybody."""
-        complete = (
-            select(participants.c.release)
-            .where(participants.c.release.in_(_digests_of(party)))
-            .group_by(participants.c.release)
-            .having(func.count(participants.c.approved) == func.count())
-        )
-        return self._connection.execute(complete.limit(1)).first() is not None
+        return self._connection.execute(_complete(party).limit(1)).first() is not None
+
+    def approved_by_all(self, party: str) -> tuple[Release, ...]:
+        """A party's releases for which it can have made a block, whatever became of them, oldest first."""
+        return self._load(releases.c.digest.in_(_complete(party)))
 
     def advance(self, digest: str, event: Event, now: datetime, approval: bytes | None = None) -> Release:
         """Let an event happen to a release. A final state is final in the database itself.
@@ -176,6 +174,15 @@ _OLDEST_FIRST = (releases.c.created, releases.c.digest)
 
 def _digests_of(party: str) -> Any:
     return select(participants.c.release).where(participants.c.party == party)
+
+
+def _complete(party: str) -> Any:
+    return (
+        select(participants.c.release)
+        .where(participants.c.release.in_(_digests_of(party)))
+        .group_by(participants.c.release)
+        .having(func.count(participants.c.approved) == func.count())
+    )
 
 
 def _columns(record: Record) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from coordinator import coordination, dealing, enrolment, renewal
+from coordinator import coordination, dealing, enrolment, renewal, witness
 from coordinator.announcer import HUB, Announcer, named
 from coordinator.authority import Authority
 from coordinator.clock import Clock
@@ -105,6 +105,10 @@ class CoordinationService(CoordinationServiceServicer):
         """For the hub."""
         self._hub(context)
         return coordination.list_revoked(self._store)
+
+    def ListCharges(self, request: pb.ListChargesRequest, context: Any) -> pb.ListChargesResponse:
+        """For a party."""
+        return witness.list_charges(self._store, self._authority, self._party(context), self._clock())
 
     def RequestDeal(self, request: pb.RequestDealRequest, context: Any) -> pb.RequestDealResponse:
         """For a party."""

@@ -18,6 +18,7 @@ from dprelease.errors import IntegrityError, InvalidInput
 
 APPROVAL = "dprelease/approval/v1"
 BLOCK = "dprelease/block/v1"
+CHARGES = "dprelease/charges/v1"
 MANIFEST = "dprelease/manifest/v1"
 SESSION = "dprelease/session/v1"
 

@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 
 from dprelease.one_line import one_line
 from dprelease.price import epsilon_at, epsilon_text, mu2_text, price_text
-from party_node.ledger import CHARGED, STAGES, Balance, Entry
+from party_node.entries import CHARGED, STAGES, Balance, Entry
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Ledger, journal and vault side by side: three stores that tell one story, unless one of them was restored from an older backup.
+"""Ledger, journal and vault side by side, and the office's word: one story, unless one was restored from an older backup.
 
 Every step of a release is written to them in a fixed order, so after any crash only few combinations are possible. Any other
-one means that a store has forgotten something. Then nobody here can tell what has left the hospital: the node does not run, and
-`reconcile` closes such a release at its full price.
+one means that a store has forgotten something. Where all were restored together the office is the witness: it has seen which
+releases all hospitals approved. When anything disagrees, nobody here can tell what has left the hospital: the node does not
+run, and `reconcile` closes such a release at its full price.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dprelease.accounting import guarantee
+from dprelease.charges import Charge
 from dprelease.errors import IntegrityError
+from party_node.entries import CHARGED, Entry
 from party_node.journal import Journal, Record, Status
-from party_node.ledger import CHARGED, Entry, Ledger
+from party_node.ledger import Ledger
 from party_node.repetition import PUBLISHED
 from party_node.sealing import Vault
 
@@ -41,6 +44,25 @@ _MAY: Mapping[Status | None, frozenset[str]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
+class Books:
+    """All that a hospital keeps of what it was charged, and what the office has told it.
+
+    Attributes:
+        ledger: the budget.
+        journal: of releases.
+        vault: of sealed blocks.
+        party: our name.
+        seen: charges that the office has seen.
+    """
+
+    ledger: Ledger
+    journal: Journal
+    vault: Vault
+    party: str
+    seen: tuple[Charge, ...] = ()
+
+
+@dataclass(frozen=True)
 class Mismatch:
     """A release on which the books disagree.
 
@@ -57,56 +79,63 @@ class Mismatch:
     words: str
 
 
-def mismatches(ledger: Ledger, journal: Journal, vault: Vault, party: str) -> list[Mismatch]:
-    """Releases on which the books disagree, in the order of their digests.
-
-    Args:
-        ledger: the budget.
-        journal: of releases.
-        vault: of sealed blocks.
-        party: our name.
-    """
-    entries = [entry for entry in ledger.entries() if entry.release]
-    records = {record.release: record for record in journal.records()}
+def mismatches(books: Books) -> list[Mismatch]:
+    """Releases on which the books disagree, in the order of their digests."""
+    entries = [entry for entry in books.ledger.entries() if entry.release]
+    records = {record.release: record for record in books.journal.records()}
+    seen = {charge.release: charge for charge in books.seen}
     found = []
-    for release in sorted({entry.release for entry in entries} | records.keys()):
+    for release in sorted({entry.release for entry in entries} | records.keys() | seen.keys()):
         record, own = records.get(release), [entry for entry in entries if entry.release == release]
-        words = _disagreement(record, own, vault)
+        words = _unknown(seen.get(release), own) or _disagreement(record, own, books.vault)
         if words:
-            found.append(Mismatch(release, *_price(record, own, party), f"release {release[:12]}: {words}"))
+            price = _price(seen.get(release), record, own, books.party)
+            found.append(Mismatch(release, *price, f"release {release[:12]}: {words}"))
     return found
 
 
-def check(ledger: Ledger, journal: Journal, vault: Vault, party: str) -> None:
+def check(books: Books) -> None:
     """Refuse to go on with books that disagree.
 
     Raises:
         IntegrityError: they do; on what, and what to do.
     """
-    found = mismatches(ledger, journal, vault, party)
+    found = mismatches(books)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise IntegrityError(f"the books disagree, so one of them is older: {found[0].words}{more}; {RESTORE}")
 
 
-def reconcile(ledger: Ledger, journal: Journal, vault: Vault, party: str) -> list[Mismatch]:
+def reconcile(books: Books) -> list[Mismatch]:
     """Close every release on which the books disagree: charged for good, over here, no block of it made or sent.
 
     Returns:
         What was closed.
     """
-    found = mismatches(ledger, journal, vault, party)
+    found = mismatches(books)
     for each in found:
-        ledger.close(each.roster, each.release, each.mu2, each.words)
-        if journal.get(each.release) is not None:
-            journal.move(each.release, set(Status), Status.ENDED, "closed: the books disagreed")
+        books.ledger.close(each.roster, each.release, each.mu2, each.words)
+        if books.journal.get(each.release) is not None:
+            books.journal.move(each.release, set(Status), Status.ENDED, "closed: the books disagreed")
     return found
+
+
+def _unknown(charge: Charge | None, entries: list[Entry]) -> str:
+    """What the ledger does not know of a release that the office saw approved by all; empty if it knows it."""
+    stage = _stage(entries)
+    if charge is None or stage in CHARGED or (stage and not charge.published):
+        return ""
+    return f"the office saw it {'published' if charge.published else 'approved by all'}, the ledger says {stage or 'nothing'}"
+
+
+def _stage(entries: list[Entry]) -> str:
+    return next((entry.kind for entry in reversed(entries) if entry.kind != "made"), "")
 
 
 def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> str:
     """What does not fit about a release; empty if all does."""
     status = None if record is None else record.status
-    stage = next((entry.kind for entry in reversed(entries) if entry.kind != "made"), "")
+    stage = _stage(entries)
     told = status or "nothing"
     if stage == "close":
         return ""
@@ -128,8 +157,10 @@ def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> 
     return ""
 
 
-def _price(record: Record | None, entries: list[Entry], party: str) -> tuple[str, Fraction]:
+def _price(charge: Charge | None, record: Record | None, entries: list[Entry], party: str) -> tuple[str, Fraction]:
     """Roster and mu^2 of a release."""
     if record is not None:
         return record.spec.roster, guarantee(record.spec).party(party).mu2
+    if charge is not None:
+        return charge.roster, Fraction(charge.mu2)
     return entries[0].roster, max(Fraction(entry.mu2) for entry in entries)

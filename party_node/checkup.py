@@ -106,7 +106,7 @@ def _ledger(desk: Desk) -> str:
 
 
 def _books(desk: Desk) -> str:
-    check_books(desk.ledger, desk.journal, desk.vault, desk.settings.name)
+    check_books(desk.books)
     return "ledger, journal and sealed blocks agree"
 
 

@@ -15,6 +15,7 @@ from party_node.account import history, print_account, to_json
 from party_node.books import mismatches
 from party_node.books import reconcile as reconcile_books
 from party_node.desk import Desk
+from party_node.joining import open_roster as add_roster
 from party_node.show import screen
 
 USUAL_DELTA = 1e-6
@@ -64,9 +65,8 @@ def open_roster(context: click.Context, roster: str) -> None:
     Example: party-node ledger open cohort-2027
     """
     desk: Desk = context.obj()
-    cap = Fraction(desk.enrolment.cap_mu2)
-    desk.ledger.open(roster, cap, f"opened by hand under enrolment in {desk.enrolment.consortium}")
-    click.echo(f"roster {roster}: mu^2 = {mu2_text(cap)}, for good")
+    add_roster(desk, roster, f"opened by hand under enrolment in {desk.enrolment.consortium}")
+    click.echo(f"roster {roster}: mu^2 = {mu2_text(Fraction(desk.enrolment.cap_mu2))}, for good")
 
 
 @ledger.command()
@@ -92,8 +92,7 @@ def reconcile(context: click.Context, yes: bool) -> None:
     Example: party-node ledger reconcile
     """
     desk: Desk = context.obj()
-    books = desk.ledger, desk.journal, desk.vault, desk.settings.name
-    found = mismatches(*books)
+    found = mismatches(desk.books)
     for each in found:
         click.echo(f"{each.words}; mu^2 = {mu2_text(each.mu2)}")
     if not found:
@@ -101,7 +100,7 @@ def reconcile(context: click.Context, yes: bool) -> None:
         return
     if not yes:
         click.confirm(f"Charge and close {len(found)} of them for good?", abort=True)
-    reconcile_books(*books)
+    reconcile_books(desk.books)
     click.echo(f"closed {len(found)}")
 
 

@@ -15,18 +15,20 @@ from dprelease.wire.console import StopSignal, log_json_option, log_to_stderr
 from party_node.checkup import check as run_check
 from party_node.daemon import Daemon
 from party_node.desk import Desk
+from party_node.joining import enrol
 
 
 @click.command()
 @click.argument("token")
+@click.option("--ledger-lost", is_flag=True, help="Open a new ledger, charged with all that is known of the lost one.")
 @click.pass_context
-def enroll(context: click.Context, token: str) -> None:
+def enroll(context: click.Context, token: str, ledger_lost: bool) -> None:
     """Join the consortium with an invite; keys are made here and stay here.
 
     Example: party-node enroll eyJhZGRyZXNzIjoi...
     """
     desk: Desk = context.obj()
-    enrolment = desk.enrol(Invite.from_token(token))
+    enrolment = enrol(desk, Invite.from_token(token), ledger_lost=ledger_lost)
     click.echo(f"enrolled in {enrolment.consortium} as {enrolment.party}")
     click.echo(f"budget of roster {desk.settings.roster}: mu^2 = {mu2_text(Fraction(enrolment.cap_mu2))}, for good")
     click.echo(f"key fingerprint, for the other hospitals: {desk.identity.fingerprint()}")

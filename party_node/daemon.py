@@ -22,6 +22,7 @@ from dprelease.errors import (
     Conflict,
     DataRefused,
     DpReleaseError,
+    IntegrityError,
     PeerUnavailable,
     PolicyRefused,
     SpecRefused,
@@ -35,6 +36,7 @@ from dprelease.wire.transport import connect
 from party_node.books import check as check_books
 from party_node.desk import Desk
 from party_node.ears import Ears
+from party_node.joining import hear_witness
 from party_node.joint.work import JointWork
 from party_node.journal import Record, Status
 from party_node.line import HubLine
@@ -72,21 +74,23 @@ class Daemon:
         Raises:
             Conflict: another daemon runs on the same state folder.
             NotFound: not enrolled, no alignment key, or the roster was never opened.
-            IntegrityError: the ledger's chain is broken, or ledger, journal and vault disagree; see `books`.
+            IntegrityError: the ledger's chain is broken, or ledger, journal, vault and what the office has seen disagree; see
+                `books`.
             DataRefused: the source cannot be used at start.
         """
         settings = self._desk.settings
         with _only_one(settings.state / "daemon.lock"):
             self._desk.ledger.balance(settings.roster)
             self._desk.ledger.verify()
-            check_books(self._desk.ledger, self._desk.journal, self._desk.vault, settings.name)
+            check_books(self._desk.books)
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
             self._joint.sweep(datetime.now(UTC))
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
             pause = waits.waits()
             log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
-            while not stop.is_set():
+            lost: IntegrityError | None = None
+            while lost is None and not stop.is_set():
                 try:
                     credentials = self._desk.identity.credentials()
                     with (
@@ -95,7 +99,8 @@ class Daemon:
                         self._ears.open(coordinator, self._hub),
                     ):
                         self._source_seen = None
-                        while not stop.is_set() and self._desk.identity.credentials() == credentials:
+                        lost = hear_witness(self._desk, coordinator)
+                        while lost is None and not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
                             pause = waits.waits()
                             self._ears.wait(stop, computing=self._computing, unreached=self._unreached)
@@ -103,6 +108,8 @@ class Daemon:
                     seconds = next(pause)
                     log.warning("%s; next attempt in %.0f s", error.message, seconds)
                     stop.wait(seconds)
+            if lost is not None:
+                raise lost
             log.info("%s stops", settings.name)
 
     def cycle(self, coordinator: Coordinator) -> None:

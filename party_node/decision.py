@@ -15,7 +15,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
 from dprelease.price import mu2_text
 from dprelease.spec import ReleaseSpec, moment
-from party_node.ledger import Balance
+from party_node.entries import Balance
 from party_node.settings import Limits, Policy
 
 

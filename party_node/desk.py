@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dprelease.approval import approve, commit, new_salt
@@ -12,8 +11,8 @@ from dprelease.catalogue import Catalogue
 from dprelease.columns import Column
 from dprelease.durable import write_durably
 from dprelease.errors import Conflict, DataRefused, NotFound
-from dprelease.invite import Invite
 from dprelease.spec import ReleaseSpec
+from party_node.books import Books
 from party_node.decision import Assessment, assess
 from party_node.identity import Enrolment, Identity
 from party_node.joint.folder import SessionFolder
@@ -53,19 +52,10 @@ class Desk:
         """What enrolment gave us, with the present certificate; raises `NotFound` before it."""
         return self.identity.enrolment()
 
-    def enrol(self, invite: Invite) -> Enrolment:
-        """Join the consortium and open our roster's budget, with a cap that is fixed for good.
-
-        Raises:
-            Conflict: the ledger or an earlier enrolment names another cap; the invite stays unused.
-            InvalidInput, Unauthenticated, PeerUnavailable, ...: see `Identity.enrol`.
-        """
-        cap = Fraction(invite.cap_mu2)
-        if any(entry.kind == "open" and Fraction(entry.mu2) != cap for entry in self.ledger.entries()):
-            raise Conflict("the invite names another cap than the one that our ledger was opened with")
-        enrolment = self.identity.enrol(invite, self.settings.name)
-        self.ledger.open(self.settings.roster, cap, f"fixed at enrolment in {enrolment.consortium}")
-        return enrolment
+    @property
+    def books(self) -> Books:
+        """What we keep of what we were charged, beside what the office has seen."""
+        return Books(self.ledger, self.journal, self.vault, self.settings.name, self.identity.charges())
 
     def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
         """The whole table, bounded on a grid and in canonical order."""

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from dprelease.alignment import KEY_BYTES, new_key
 from dprelease.canonical import Rational, Value, readable
 from dprelease.certificates import check_certificate, read_identity, signing_request
+from dprelease.charges import Charge, SignedStatement, check_statement
 from dprelease.columns import Name
 from dprelease.durable import write_durably
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, Unauthenticated
@@ -68,6 +69,7 @@ class Identity:
         self._enrolment = state / "identity" / "enrolment.json"
         self._alignment = state / "identity" / "alignment.key"
         self._peers = state / "identity" / "peers.json"
+        self._charges = state / "identity" / "charges.json"
 
     def key(self) -> PrivateKey:
         """Our private key for TLS and signing; made on first use, never sent anywhere."""
@@ -135,6 +137,8 @@ class Identity:
         granted = check_certificate(answer.certificate, invite.root, datetime.now(UTC), "party")
         if granted.name != name or granted.fingerprint != self.fingerprint():
             raise InvalidInput("the coordinator answered with a certificate for somebody else")
+        signed = SignedStatement.from_bytes(answer.charges)
+        check_statement(signed, invite.root, invite.consortium, name)
         enrolment = Enrolment(
             party=name,
             consortium=invite.consortium,
@@ -145,7 +149,24 @@ class Identity:
             cap_mu2=invite.cap_mu2,
         )
         write_durably(self._enrolment, enrolment.to_bytes())
+        write_durably(self._charges, signed.to_bytes())
         return enrolment
+
+    def charges(self) -> tuple[Charge, ...]:
+        """What the office had seen charged to us when it last told us; nothing if it never did."""
+        if not self._charges.exists():
+            return ()
+        return SignedStatement.from_bytes(self._charges.read_bytes()).statement.charges
+
+    def keep_charges(self, signed: SignedStatement) -> None:
+        """Keep a later statement of the office.
+
+        Raises:
+            IntegrityError: the consortium's root did not sign it for us.
+        """
+        enrolment = self.enrolment()
+        check_statement(signed, enrolment.root, enrolment.consortium, enrolment.party)
+        write_durably(self._charges, signed.to_bytes())
 
     def signing_request(self) -> bytes:
         """A request for a later certificate over the key that we have, PEM."""

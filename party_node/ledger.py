@@ -16,20 +16,17 @@ and the chain shows any that happened elsewhere.
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from dprelease.canonical import canonical_bytes, sha256
-from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.gaussian import epsilon_of
+from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput
 from dprelease.price import mu2_text
 from dprelease.spec import instant
+from party_node.entries import STAGES, Balance, Entry, balance_of, stage_of
 from party_node.transactions import transaction
 
 _SCHEMA = """
@@ -42,81 +39,8 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON entries
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
-STAGES = frozenset({"reserve", "charge", "send", "free", "close"})
-"""What may be the last thing that happened to a release."""
-
-CHARGED = frozenset({"charge", "send", "close"})
-"""Stages in which its mu^2 is spent."""
-
 _GENESIS = "0" * 64
 _COLUMNS = "number, roster, kind, release, mu2, detail, at, previous, hash"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the ledger.
-
-    Attributes:
-        number: 1, 2, 3, ...
-        roster: whose budget.
-        kind: ``open``, ``reserve``, ``charge``, ``send``, ``free``, ``close`` or ``made``; ``public`` for a column that was
-            declared so.
-        release: spec digest; empty for ``open`` and ``public``.
-        mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public`` and ``made``.
-        detail: JSON for people: title, epsilon, delta; what was declared for ``public``; SHA-256 of the block for ``made``.
-        at: when.
-        previous: hash of the entry before.
-        hash: SHA-256 over all of the above.
-    """
-
-    number: int
-    roster: str
-    kind: str
-    release: str
-    mu2: str
-    detail: str
-    at: str
-    previous: str
-    hash: str
-
-    @property
-    def block(self) -> str:
-        """SHA-256 of the block that a ``made`` entry names; empty for others."""
-        return str(json.loads(self.detail)["block"]) if self.kind == "made" else ""
-
-    def expected_hash(self) -> str:
-        """The hash that the fields call for."""
-        fields = [self.number, self.roster, self.kind, self.release, self.mu2, self.detail, self.at, self.previous]
-        return sha256(canonical_bytes(fields))
-
-
-@dataclass(frozen=True)
-class Balance:
-    """A roster's budget.
-
-    Attributes:
-        cap: mu^2 that may ever be spent.
-        charged: mu^2 charged.
-        reserved: mu^2 promised to approved releases and not yet charged.
-    """
-
-    cap: Fraction
-    charged: Fraction
-    reserved: Fraction
-
-    @property
-    def held(self) -> Fraction:
-        """mu^2 charged or reserved."""
-        return self.charged + self.reserved
-
-    @property
-    def remaining(self) -> Fraction:
-        """mu^2 left."""
-        return self.cap - self.held
-
-    def epsilon(self, delta: float, extra: Fraction = Fraction(0)) -> float:
-        """epsilon at `delta` of what is charged and reserved, and `extra` mu^2 more."""
-        return epsilon_of(math.sqrt(self.held + extra), delta)
 
 
 class Ledger:
@@ -163,12 +87,14 @@ class Ledger:
             NotFound: the roster was never opened.
         """
         with self._transaction() as db:
-            return _balance([entry for entry in _read(db) if entry.kind == "open" or entry.release != without], roster)
+            return balance_of(
+                [entry for entry in _read(db) if entry.kind == "open" or entry.release != without], roster
+            )
 
     def stage(self, roster: str, release: str) -> str:
         """The last thing that happened to a release: ``reserve``, ``charge``, ``send``, ``free``, ``close``, or empty."""
         with self._transaction() as db:
-            return _stage(_read(db), roster, release)
+            return stage_of(_read(db), roster, release)
 
     def stages(self, roster: str) -> dict[str, str]:
         """The last thing that happened to every release of a roster; see `stage`."""
@@ -192,7 +118,7 @@ class Ledger:
         """
         with self._transaction() as db:
             entries = _read(db)
-            if _stage(entries, roster, release) not in {"reserve", "charge", "send"}:
+            if stage_of(entries, roster, release) not in {"reserve", "charge", "send"}:
                 raise Conflict(f"the ledger holds no budget for a block of release {release[:12]}")
             before = {entry.block for entry in entries if (entry.roster, entry.release) == (roster, release)} - {""}
             if not before:
@@ -220,12 +146,12 @@ class Ledger:
             raise InvalidInput(f"a release gives no budget back; mu^2 = {mu2} cannot be reserved")
         with self._transaction() as db:
             entries = _read(db)
-            stage = _stage(entries, roster, release)
+            stage = stage_of(entries, roster, release)
             if stage in {"free", "close"}:
                 raise Conflict("this release was given up here; a new attempt needs a new proposal")
             if stage:
                 return
-            balance = _balance(entries, roster)
+            balance = balance_of(entries, roster)
             if mu2 > balance.remaining:
                 raise BudgetExceeded(
                     f"release {release[:12]} needs mu^2 = {mu2_text(mu2)}; roster {roster} has "
@@ -269,13 +195,13 @@ class Ledger:
             reason: for people.
         """
         with self._transaction() as db:
-            if _stage(_read(db), roster, release) != "close":
+            if stage_of(_read(db), roster, release) != "close":
                 _append(db, roster, "close", release, mu2, {"reason": reason})
 
     def _advance(self, roster: str, release: str, kind: str, after: set[str], already: set[str]) -> None:
         with self._transaction() as db:
             entries = _read(db)
-            stage = _stage(entries, roster, release)
+            stage = stage_of(entries, roster, release)
             if stage in already:
                 return
             if stage not in after:
@@ -314,19 +240,3 @@ def _append(
         f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
         [*fields, entry.expected_hash()],
     )
-
-
-def _stage(entries: list[Entry], roster: str, release: str) -> str:
-    kinds = [entry.kind for entry in entries if (entry.roster, entry.release) == (roster, release)]
-    return next((kind for kind in reversed(kinds) if kind in STAGES), "")
-
-
-def _balance(entries: list[Entry], roster: str) -> Balance:
-    own = [entry for entry in entries if entry.roster == roster]
-    cap = next((Fraction(entry.mu2) for entry in own if entry.kind == "open"), None)
-    if cap is None:
-        raise NotFound(f"the ledger has no roster {roster}; enrol first")
-    last = {entry.release: entry for entry in own if entry.kind in STAGES}
-    charged = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind in CHARGED), Fraction(0))
-    reserved = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind == "reserve"), Fraction(0))
-    return Balance(cap, charged, reserved)

@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
 from dprelease.catalogue import Catalogue
+from dprelease.charges import SignedStatement
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.one_line import one_line
 from dprelease.spec import ReleaseSpec
@@ -112,6 +113,13 @@ class Coordinator:
         request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
         with translated("the coordinator"):
             return self.stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
+
+    def charges(self) -> SignedStatement:
+        """What the office has seen charged to us, unchecked."""
+        request = coordination_pb2.ListChargesRequest()
+        with translated("the coordinator"):
+            answer = self.stub.ListCharges(request, timeout=CALL_SECONDS, metadata=VERSION)
+        return SignedStatement.from_bytes(answer.charges)
 
     def request_deal(self, offers: list[bytes]) -> bytes:
         """What the coordinator deals to us in a session, sealed to our session key.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from fractions import Fraction
 
 import grpc
 import pytest
@@ -11,9 +12,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from coordinator.authority import Authority
+from coordinator.lifecycle import Cancelled
 from coordinator.record import State
+from dprelease.accounting import guarantee
 from dprelease.approval import SignedApproval, approve, check_all_approved
 from dprelease.certificates import Role, check_certificate, signing_request
+from dprelease.charges import SignedStatement, charge, check_statement
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -195,6 +199,7 @@ HUB_ALONE = HUB_CALLS | {"ListRevoked": pb.ListRevokedRequest()}
 PARTY_CALLS = {
     "ReportCatalogue": pb.ReportCatalogueRequest(catalogue=b"{}"),
     "ListReleases": pb.ListReleasesRequest(),
+    "ListCharges": pb.ListChargesRequest(),
     "Approve": pb.ApproveRequest(signed_approval=b"{}"),
     "Decline": pb.DeclineRequest(spec_digest=b"0" * 32),
     "RequestDeal": pb.RequestDealRequest(),
@@ -317,3 +322,24 @@ def test_enrolment_is_not_served_to_members_nor_coordination_to_strangers(world:
 def test_states_have_the_same_names_on_the_wire() -> None:
     wire = {name.removeprefix("RELEASE_STATE_") for name in ReleaseState.keys()}  # noqa: SIM118 - not a dict
     assert wire == {state.value for state in State} | {"UNSPECIFIED"}
+
+
+def test_a_party_is_told_what_the_office_has_seen_charged_to_it(world: World, two: tuple[Stub, Stub]) -> None:
+    north, south = two
+    pending, complete = world.propose(title="pending"), world.propose(title="complete")
+    ask(north.Approve, pb.ApproveRequest(signed_approval=world.signed(pending, "north")))
+    for party, stub in (("north", north), ("south", south)):
+        ask(stub.Approve, pb.ApproveRequest(signed_approval=world.signed(complete, party)))
+    answer = ask(north.ListCharges, pb.ListChargesRequest()).charges
+    told = check_statement(SignedStatement.from_bytes(answer), world.root.decode(), "Trio", "north")
+    (seen,) = told.charges
+    spec = world.spec(complete)
+    assert seen == charge(spec, "north", published=False)
+    assert Fraction(seen.mu2) == guarantee(spec).party("north").mu2
+    with world.store().writing() as tx:
+        tx.releases.advance(complete.hex(), Cancelled("no longer wanted"), world.clock())
+    assert ask(south.ListCharges, pb.ListChargesRequest()).charges != answer
+    again = world.enrol(world.invite("north").secret, signing_request("north", new_private_key())).charges
+    assert SignedStatement.from_bytes(again).statement.charges == (seen,)  # cancelled, and yet it may have been charged
+    with pytest.raises(IntegrityError, match="is for north, not for south"):
+        check_statement(SignedStatement.from_bytes(answer), world.root.decode(), "Trio", "south")

@@ -65,6 +65,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         renews: signing request to the certificate that is given for it; None for a coordinator that does not know how.
         deals: party and signed offers to what is dealt to it; None for a coordinator that does not know how.
         news: who waits; None for a coordinator that does not know how.
+        charges: party to the statement that it is told; None for a coordinator that does not know how.
     """
 
     records: dict[str, release_pb2.ReleaseRecord] = field(default_factory=dict)
@@ -75,6 +76,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
     renews: Callable[[str], str] | None = None
     deals: Callable[[str, list[bytes]], bytes] | None = None
     news: News | None = field(default_factory=News)
+    charges: Callable[[str], bytes] | None = None
 
     def propose(self, spec: ReleaseSpec) -> str:
         """Offer a spec; its digest."""
@@ -132,6 +134,11 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self._note("Approve", request, context)
         self.take(request.signed_approval)
         return coordination_pb2.ApproveResponse()
+
+    def ListCharges(self, request: Any, context: Any) -> coordination_pb2.ListChargesResponse:
+        if self.charges is None:
+            raise VersionMismatch("this one is older")
+        return coordination_pb2.ListChargesResponse(charges=self.charges(caller(context, "party").name))
 
     def RenewCertificate(self, request: Any, context: Any) -> coordination_pb2.RenewCertificateResponse:
         if self.renews is None:

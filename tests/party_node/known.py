@@ -9,7 +9,7 @@ from typing import Any
 from dprelease.catalogue import Catalogue
 from dprelease.spec import ReleaseSpec
 from party_node.decision import Assessment, assess
-from party_node.ledger import Balance
+from party_node.entries import Balance
 from party_node.settings import Limits, Policy
 from tests.support.specs import NOW, TWO_PARTIES, build_spec
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dprelease.accounting import guarantee
+from dprelease.charges import SignedStatement, charge
 from dprelease.errors import Conflict, IntegrityError
-from party_node.books import check, mismatches, reconcile
+from dprelease.invite import Invite
+from dprelease.spec import instant
+from party_node.books import Books, check, mismatches, reconcile
+from party_node.joining import enrol, open_roster
+from party_node.journal import Status
 from tests.party_node.joint_release import approved as approved_moments
 from tests.party_node.joint_release import deliver
 from tests.party_node.test_restart import approved
@@ -39,17 +45,15 @@ def restore(world: World, copy: Path, *names: str) -> None:
     for name in names:
         if (state / name).is_dir():
             shutil.rmtree(state / name)
-        else:
-            (state / name).unlink()
+        (state / name).unlink(missing_ok=True)
         if (copy / name).is_dir():
             shutil.copytree(copy / name, state / name)
         elif (copy / name).exists():
             shutil.copy(copy / name, state / name)
 
 
-def north(world: World) -> tuple[object, object, object, str]:
-    desk = world.north.desk()
-    return desk.ledger, desk.journal, desk.vault, "north"
+def north(world: World) -> Books:
+    return world.north.desk().books
 
 
 def mixed(world: World) -> tuple[str, Path]:
@@ -82,7 +86,7 @@ def test_no_second_block_after_any_partial_restore(
     with pytest.raises(
         IntegrityError, match=r"the books disagree.*restore ledger.sqlite, journal.sqlite and sealed/"
     ) as told:
-        check(*north(world))
+        check(north(world))
     assert release[:12] in told.value.message
     with pytest.raises(IntegrityError, match="the books disagree"):
         world.north.daemon().run(threading.Event())
@@ -100,7 +104,7 @@ def test_with_an_older_journal_alone_the_same_block_is_sent_again(
     release, copy = make(world)
     before, draws = world.block(release, "north"), len(world.north.noise.draws)
     restore(world, copy, "journal.sqlite")
-    check(*north(world))
+    check(north(world))
     world.hub.blocks.clear()
     world.hub.sealed.clear()
     deliver(world)
@@ -112,9 +116,74 @@ def test_with_an_older_journal_alone_the_same_block_is_sent_again(
 def test_books_of_one_moment_agree_also_when_they_are_old(world: World) -> None:
     """That is what the office is a witness against."""
     _, copy = mixed(world)
-    assert mismatches(*north(world)) == []
+    assert mismatches(north(world)) == []
     restore(world, copy, *STORES)
-    assert mismatches(*north(world)) == []
+    assert mismatches(north(world)) == []
+
+
+def seen(world: World, release: str, *, published: bool) -> bytes:
+    return world.authority.statement("north", charge(world.north.record(release).spec, "north", published=published))
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_the_office_recognises_books_that_are_old_together(world: World, published: bool) -> None:
+    """Restored to before the approval: nothing here remembers, the office does; the node stops and says what to do."""
+    copy = back_up(world)
+    release = approved(world)
+    statement = seen(world, release, published=published)
+    world.coordinator.charges = lambda party: statement
+    restore(world, copy, *STORES)
+    check(north(world))
+    with pytest.raises(IntegrityError, match=r"the office saw it .*, the ledger says nothing.*ledger reconcile"):
+        world.north.daemon().run(threading.Event())
+    with pytest.raises(IntegrityError, match="the office saw it"):
+        check(north(world))  # kept: not even its connection is opened again
+    assert world.north.run("ledger", "reconcile", "--yes").exit_code == 0
+    assert world.north.desk().ledger.balance("cohort").charged == guarantee(world.spec()).party("north").mu2
+    check(north(world))
+
+
+def test_a_public_release_that_the_ledger_has_not_sent_is_recognised(world: World) -> None:
+    release, copy = mixed(world)
+    world.north.desk().identity.keep_charges(SignedStatement.from_bytes(seen(world, release, published=True)))
+    check(north(world))
+    restore(world, copy, *STORES)  # reserved, and no more
+    with pytest.raises(IntegrityError, match="the office saw it published, the ledger says reserve"):
+        check(north(world))
+
+
+def test_releases_that_were_given_up_here_are_known(world: World) -> None:
+    release = approved(world)
+    desk = world.north.desk()
+    desk.give_up(world.north.record(release), Status.ENDED, "failed")
+    desk.identity.keep_charges(SignedStatement.from_bytes(seen(world, release, published=False)))
+    check(north(world))
+
+
+def test_a_lost_ledger_is_not_opened_anew_in_silence(world: World) -> None:
+    release, _ = mixed(world)
+    (world.north.folder / "state" / "ledger.sqlite").unlink()
+    desk = world.north.desk()
+    with pytest.raises(Conflict, match=r"there was a ledger: restore .*--ledger-lost"):
+        open_roster(desk, "cohort", "again")
+    with pytest.raises(Conflict, match="--ledger-lost"):
+        enrol(desk, invite(world))
+    open_roster(desk, "cohort", "again", ledger_lost=True)
+    assert desk.ledger.balance("cohort").charged == guarantee(world.north.record(release).spec).party("north").mu2
+    assert world.north.status(release) == "ended"
+    check(north(world))
+
+
+def invite(world: World) -> Invite:
+    return Invite(
+        consortium=world.authority.consortium,
+        party="north",
+        address="localhost:1",
+        root=world.authority.root,
+        secret="unused",
+        cap_mu2=str(CAP),
+        expires=instant(datetime.now(UTC) + timedelta(hours=1)),
+    )
 
 
 def test_what_disagrees_can_be_closed_at_its_full_price(world: World) -> None:
@@ -129,26 +198,26 @@ def test_what_disagrees_can_be_closed_at_its_full_price(world: World) -> None:
     assert world.north.desk().ledger.balance("cohort").charged == price
     assert world.north.status(release) == "ended"
     assert "agree; nothing to close" in world.north.run("ledger", "reconcile").output
-    check(*north(world))
+    check(north(world))
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
     assert len(world.north.noise.draws) == draws
-    assert reconcile(*north(world)) == []
+    assert reconcile(north(world)) == []
 
 
 def test_a_release_that_only_the_ledger_knows_is_closed_at_what_was_reserved(world: World) -> None:
-    ledger, *_ = north(world)
+    ledger = north(world).ledger
     ledger.reserve("cohort", "ab" * 32, Fraction(1, 100), {"title": "lost"})
-    (found,) = mismatches(*north(world))
+    (found,) = mismatches(north(world))
     assert "the journal says nothing, the ledger reserve" in found.words
-    reconcile(*north(world))
+    reconcile(north(world))
     assert world.north.desk().ledger.balance("cohort").charged == Fraction(1, 100)
     with pytest.raises(Conflict, match="was given up here"):
         ledger.reserve("cohort", "ab" * 32, Fraction(1, 100), {})
 
 
 def test_a_closed_release_may_exceed_the_cap_and_then_nothing_is_left(world: World) -> None:
-    ledger, *_ = north(world)
+    ledger = north(world).ledger
     ledger.close("cohort", "ab" * 32, 2 * CAP, "found at the office")
     assert ledger.balance("cohort").remaining == -CAP
 
@@ -158,11 +227,11 @@ def test_a_block_that_was_altered_stops_the_node(world: World) -> None:
     path = world.north.desk().vault.path(release)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(IntegrityError, match="altered on disk"):
-        check(*north(world))
+        check(north(world))
 
 
 def test_the_ledger_takes_one_block_for_a_release(world: World) -> None:
-    ledger, *_ = north(world)
+    ledger = north(world).ledger
     with pytest.raises(Conflict, match="holds no budget for a block"):
         ledger.make("cohort", "ab" * 32, "11" * 32)
     ledger.reserve("cohort", "ab" * 32, Fraction(1, 100), {})

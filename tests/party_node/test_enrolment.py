@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from click.testing import CliRunner, Result
 from cryptography import x509
 
 from dprelease.certificates import read_identity
+from dprelease.charges import Charge
 from dprelease.errors import (
     Conflict,
     DpReleaseError,
     IntegrityError,
     InvalidInput,
+    NotFound,
     PeerUnavailable,
     Unauthenticated,
 )
@@ -53,6 +56,7 @@ class Office(enrolment_pb2_grpc.EnrolmentServiceServicer):
     asked: list[enrolment_pb2.EnrolRequest] = field(default_factory=list)
     certify: Callable[[Any], str] | None = None
     raises: DpReleaseError | None = None
+    charges: tuple[Charge, ...] = ()
 
     def Enrol(self, request: Any, context: Any) -> enrolment_pb2.EnrolResponse:
         self.asked.append(request)
@@ -66,6 +70,7 @@ class Office(enrolment_pb2_grpc.EnrolmentServiceServicer):
             consortium="a name that nobody asked for",
             coordinator="office.example.org:7443",
             hub="hub.example.org:7443",
+            charges=self.authority.statement("north", *self.charges),
         )
 
 
@@ -103,9 +108,9 @@ def identity(folder: Path) -> Identity:
     return Identity(folder / "state")
 
 
-def enrol(folder: Path, invite: Invite) -> Result:
+def enrol(folder: Path, invite: Invite, *options: str) -> Result:
     (folder / "party.toml").write_text(PARTY_TOML)
-    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", invite.token()])
+    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", invite.token(), *options])
 
 
 def test_an_invite_becomes_a_certificate_a_budget_and_two_addresses(
@@ -247,3 +252,33 @@ def test_an_office_that_is_away_leaves_the_invite_unused(
     result = enrol(folder, invite)
     assert result.exit_code == exit_code(PeerUnavailable(""))
     assert "nothing listens there" in result.stderr
+
+
+SEEN = Charge(release="ab" * 32, roster="cohort", mu2="1/100", published=True)
+ELSEWHERE = Charge(release="cd" * 32, roster="another", mu2="1/50", published=True)
+
+
+def test_a_new_ledger_begins_with_what_the_office_has_seen_charged(
+    folder: Path, invite: Invite, office: Office
+) -> None:
+    office.charges = (SEEN, ELSEWHERE)
+    assert enrol(folder, invite).exit_code == 0
+    ledger = Ledger(folder / "state" / "ledger.sqlite")
+    assert ledger.balance("cohort").charged == Fraction(1, 100)
+    assert ledger.stage("cohort", SEEN.release) == "close"
+    assert enrol(folder, invite).exit_code == 0
+    assert ledger.balance("cohort").charged == Fraction(1, 100)
+    opened = CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "ledger", "open", "another"])
+    assert opened.exit_code == 0, opened.output
+    assert ledger.balance("another").charged == Fraction(1, 50)
+
+
+def test_a_statement_that_the_root_did_not_sign_for_us_is_not_believed(
+    folder: Path, invite: Invite, office: Office, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for statement in (Authority("trial").statement("north"), office.authority.statement("south")):
+        monkeypatch.setattr(office.authority, "statement", lambda *_, given=statement: given)
+        result = enrol(folder, invite)
+        assert result.exit_code == exit_code(IntegrityError("")), result.output
+        with pytest.raises(NotFound):
+            identity.enrolment()

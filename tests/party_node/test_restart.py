@@ -83,8 +83,7 @@ def cut_short(world: World, path: str, when: str, call: int = 1) -> None:
         cut(patch, path, when, call)
         with pytest.raises(PowerCut):
             world.north.cycle()
-    desk = world.north.desk()
-    assert mismatches(desk.ledger, desk.journal, desk.vault, "north") == []  # a daemon starts after any power cut
+    assert mismatches(world.north.desk().books) == []  # a daemon starts after any power cut
 
 
 def approved(world: World) -> str:
@@ -103,8 +102,7 @@ def delivered_once(world: World, release: str) -> None:
     assert world.north.desk().vault.path(release).read_bytes() == data
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
     assert world.north.made(release) == [sha256(data)]
-    desk = world.north.desk()
-    assert mismatches(desk.ledger, desk.journal, desk.vault, "north") == []
+    assert mismatches(world.north.desk().books) == []
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
     assert len(world.north.noise.draws) == draws

@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
+from dprelease.charges import Charge, state
 from dprelease.signing import PrivateKey, PublicKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.wire.transport import Credentials
 
@@ -57,6 +58,10 @@ class Authority:
     ) -> str:
         """A certificate over a key, PEM."""
         return self._sign(name, role, key, (HOST,), lasting, authority=authority)
+
+    def statement(self, party: str, *charges: Charge) -> bytes:
+        """What the office has seen charged to a party, signed by the root."""
+        return state(self.consortium, party, charges, self._key, datetime.now(UTC)).to_bytes()
 
     def _sign(
         self,

@@ -107,6 +107,16 @@ class RenewCertificateResponse(_message.Message):
     certificate: str
     def __init__(self, certificate: _Optional[str] = ...) -> None: ...
 
+class ListChargesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListChargesResponse(_message.Message):
+    __slots__ = ("charges",)
+    CHARGES_FIELD_NUMBER: _ClassVar[int]
+    charges: bytes
+    def __init__(self, charges: _Optional[bytes] = ...) -> None: ...
+
 class ListRevokedRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

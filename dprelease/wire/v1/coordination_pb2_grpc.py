@@ -91,6 +91,11 @@ class CoordinationServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
                 _registered_method=True)
+        self.ListCharges = channel.unary_unary(
+                '/dprelease.wire.v1.CoordinationService/ListCharges',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListChargesRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListChargesResponse.FromString,
+                _registered_method=True)
         self.AwaitNews = channel.unary_unary(
                 '/dprelease.wire.v1.CoordinationService/AwaitNews',
                 request_serializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.SerializeToString,
@@ -179,6 +184,13 @@ class CoordinationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListCharges(self, request, context):
+        """Party: what the office has seen charged to it, so that a ledger that was restored from a backup is recognised.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AwaitNews(self, request, context):
         """Party or hub: waits until a release of the caller's has changed, or about 25 seconds. What changed, the other calls tell.
         """
@@ -243,6 +255,11 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
                     servicer.RequestDeal,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.SerializeToString,
+            ),
+            'ListCharges': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCharges,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListChargesRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListChargesResponse.SerializeToString,
             ),
             'AwaitNews': grpc.unary_unary_rpc_method_handler(
                     servicer.AwaitNews,
@@ -548,6 +565,33 @@ class CoordinationService:
             '/dprelease.wire.v1.CoordinationService/RequestDeal',
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCharges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.CoordinationService/ListCharges',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListChargesRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListChargesResponse.FromString,
             options,
             channel_credentials,
             insecure,

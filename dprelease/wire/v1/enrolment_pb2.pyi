@@ -13,15 +13,17 @@ class EnrolRequest(_message.Message):
     def __init__(self, secret: _Optional[str] = ..., signing_request: _Optional[str] = ...) -> None: ...
 
 class EnrolResponse(_message.Message):
-    __slots__ = ("certificate", "root", "consortium", "coordinator", "hub")
+    __slots__ = ("certificate", "root", "consortium", "coordinator", "hub", "charges")
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     ROOT_FIELD_NUMBER: _ClassVar[int]
     CONSORTIUM_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
     HUB_FIELD_NUMBER: _ClassVar[int]
+    CHARGES_FIELD_NUMBER: _ClassVar[int]
     certificate: str
     root: str
     consortium: str
     coordinator: str
     hub: str
-    def __init__(self, certificate: _Optional[str] = ..., root: _Optional[str] = ..., consortium: _Optional[str] = ..., coordinator: _Optional[str] = ..., hub: _Optional[str] = ...) -> None: ...
+    charges: bytes
+    def __init__(self, certificate: _Optional[str] = ..., root: _Optional[str] = ..., consortium: _Optional[str] = ..., coordinator: _Optional[str] = ..., hub: _Optional[str] = ..., charges: _Optional[bytes] = ...) -> None: ...
