@@ -5,7 +5,7 @@
     joint/RELEASE/in/NAME        what was dealt to us, as it came, sealed to the session key
     joint/RELEASE/basis.npy      the basis of our public features that this release multiplies, as it was first rounded
 
-Seeds that we deal are never here, not even sealed to ourselves. Everything is erased when the release is over.
+Seeds that we deal are never here, not even sealed to ourselves. Everything is removed when the release is over.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SessionFolder:
         return SessionState.from_bytes(path.read_bytes()) if path.exists() else None
 
     def begin(self, number: int) -> SessionState:
-        """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is erased.
+        """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed.
 
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
         on may not go on with it.

@@ -102,7 +102,7 @@ class JointWork:
         for path in sorted(self._desk.settings.state.glob("joint/*")):
             record = self._desk.journal.get(path.name)
             if record is None or record.status in FINAL or moment(record.spec.expires) + FORGOTTEN < now:
-                log.warning("release %s: its session is erased", path.name[:12])
+                log.warning("release %s: its session is removed", path.name[:12])
                 self._desk.session(path.name).erase()
 
     def drop_rows(self) -> None:

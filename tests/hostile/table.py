@@ -67,7 +67,7 @@ written by `python -m tests.hostile.table` from those tests' own data.
 
 *Error* is the class, and the exit code of the command that ends with it. *The other side is told* what crosses the
 boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and
-approved by all, and nothing is sent that was not charged first.
+approved by all, and no block and no masked column is sent that was not charged first.
 """
 _SERVERS = """## Servers
 
