@@ -23,11 +23,14 @@ from coordinator.proposal_checks import (
 )
 from coordinator.proposals import Request
 from coordinator.settings import CoordinatorSettings
+from coordinator.witness import left
 from dprelease.assumptions import Mechanism, Setting, chosen, evenly
 from dprelease.canonical import read_data
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.forecast import proposed
 from dprelease.gaussian import check_target
+from dprelease.price import mu2_text
 from dprelease.settings import read_settings
 from dprelease.spec import Target
 from dprelease.wire.plan_options import compared, last_columns, outcomes_option, weight_option, with_guesses
@@ -73,6 +76,7 @@ def plan(
       coordinator plan --rows 20000 --parties 3,4,2 --epsilon 1 --delta 1e-6 --signal 0.3 --plot plan.png
     """
     given = {name: value for name, value in numbers.items() if value is not None}
+    room: dict[str, Fraction] = {}
     if request is None:
         public = _by_hand(given)
     elif given:
@@ -80,14 +84,22 @@ def plan(
     else:
         with opened(settings) as store, store.reading() as tx:
             public = _requested(read_settings(request, Request), tx.members, utc_now())
+            roster = next(iter(reported(tx.members, tuple(public["parties"])).values())).roster
+            room = {party: left(tx, party, roster) for party in public["parties"]}
     name, used = chosen(public["parties"], outcome, features, public["outcomes"])
     setting = Setting(**public, mechanism="mixed", outcome=name, features=used, spread=spread)
     found = compared(setting, mechanisms, signals, plot)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.to_json() | {"left_mu2": {party: str(mu2) for party, mu2 in room.items()}})
         return
     for line in found.lines():
         click.echo(line)
+    for party, mu2 in room.items():
+        prices = {each.mechanism: proposed(each).prices[party] for each in found.settings}
+        fits = ", ".join(
+            f"{max(0, mu2 // price) if price else 'any number'} by {name}" for name, price in prices.items()
+        )
+        click.echo(f"{party} has mu^2 = {mu2_text(mu2)} left: releases like this one that fit: {fits}")
 
 
 def _by_hand(given: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from coordinator.record import State
 from coordinator.releases import Release
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
+from coordinator.witness import left_after, left_text
 from dprelease.accounting import guarantee
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.one_line import one_line
@@ -97,12 +98,17 @@ def create(
             return
         run_time = timedelta(hours=settings.run_hours)
         made = proposals.create(store, wanted, run_time, utc_now(), allow_large_delta=allow_large_delta)
+        with store.reading() as tx:
+            left = left_after(tx, made.proposal.spec)
     _warn_of(made.similar)
     plan = made.proposal.plan
     if as_json:
-        print_json(_describe(made.release) | {"plan": None if plan is None else plan.explain()})
+        after = {"left_after_mu2": {party: str(mu2) for party, mu2 in left.items()}}
+        print_json(_describe(made.release) | {"plan": None if plan is None else plan.explain()} | after)
         return
     _print_release(made.release)
+    for party, mu2 in left.items():
+        click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2))
     if plan is not None:
         click.echo(f"plan: {plan.explain()}")
 

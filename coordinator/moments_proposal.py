@@ -96,7 +96,7 @@ def plan_moments(
     basis: Basis = "columns",
     public_norm2: Fraction | None = None,
 ) -> tuple[Fraction, JointMoments, MomentsPlan]:
-    """mu^2, which every party is charged in full, the parameters of the release, and what to expect.
+    """mu^2, of which every party is charged a part, the parameters of the release, and what to expect.
 
     Args:
         columns: party to declared columns.

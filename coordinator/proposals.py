@@ -28,6 +28,7 @@ from coordinator.proposal_checks import (
     choose,
     enrolled,
     label_of,
+    parts_of,
     read_positive,
     read_weight,
     reported,
@@ -40,10 +41,11 @@ from dprelease.accounting import Guarantee, check_spec
 from dprelease.calibration import party_noise, shares
 from dprelease.canonical import Value, read_data
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column, Name, check_weights, integer_sensitivity, private, weights_of
+from dprelease.columns import Column, Name, check_weights, integer_sensitivity, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import check_target
 from dprelease.moments.parameters import Basis, Dealer
+from dprelease.moments.terms import split_charge
 from dprelease.planning import MixingPlan, plan_mixing
 from dprelease.settings import Settings
 from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target, Weight, instant
@@ -75,6 +77,8 @@ class Request(Settings):
             states it (`party-node public norm`); less of it is less noise.
         public_side: what columns that their owners declared public are: features, outcomes, or some of both (``mixed``); asked
             for if there are any, unless `outcomes` tell.
+        charge: hospital to what part of the price of joint moments it is charged, e.g. 1/2, for every hospital with a private
+            column; equal parts when absent.
         grid_bits: b; cells are rounded to the grid 2^-b.
         expires_hours: until when every party must have decided.
     """
@@ -94,6 +98,7 @@ class Request(Settings):
     basis: Basis = "columns"
     outcome_norm2: float | str | None = None
     public_side: PublicSide | None = None
+    charge: dict[Name, float | str] = Field(default_factory=dict)
     grid_bits: Annotated[int, Field(ge=1, le=24)] = 16
     expires_hours: Annotated[float, Field(gt=0, le=8760)] = 72.0
 
@@ -197,7 +202,7 @@ def make_proposal(
     if not allow_large_delta:
         check_delta(request.delta, agreed.rows)
     if request.mechanism == "moments":
-        numbers, advice = _moments(request, agreed, columns), "lower epsilon: every party is charged all of it"
+        numbers, advice = _moments(request, agreed, columns), "lower epsilon, or name other parts of the charge"
     else:
         numbers, advice = _blocks(request, agreed, columns, draw), "lower epsilon, or release fewer columns"
     check_caps({name: party.cap_mu2 for name, party in parties.items()}, numbers.charges, advice)
@@ -242,6 +247,10 @@ _Columns = Mapping[str, tuple[Column, ...]]
 def _blocks(request: Request, agreed: Catalogue, columns: _Columns, draw: Callable[[int], bytes]) -> _Numbers:
     if request.curious is not None or request.dealer is not None:
         raise InvalidInput(f"curious and dealer belong to mechanism 'moments'; '{request.mechanism}' has neither")
+    if request.charge:
+        raise InvalidInput(
+            "parts of the charge belong to mechanism 'moments'; each block of rows is charged its own price"
+        )
     check_weights(tuple(column for declared in columns.values() for column in declared), request.weights)
     q, bits = agreed.rows_per_subject, request.grid_bits
     sensitivity2 = {
@@ -266,9 +275,10 @@ def _moments(request: Request, agreed: Catalogue, columns: _Columns) -> _Numbers
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
     shape = request.target(), request.grid_bits, request.curious, request.dealer, request.outcomes or ()
     mu2, moments, plan = plan_moments(columns, agreed, *shape, basis=request.basis, public_norm2=request.public_norm2())
-    fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": _data(moments)}
-    charges = {name: mu2 if private(declared) else Fraction(0) for name, declared in columns.items()}
-    return _Numbers(charges, fields, plan)
+    parts = parts_of(columns, request.charge)
+    terms = _data(moments) | ({"parts": [str(part) for part in parts]} if parts else {})
+    fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": terms}
+    return _Numbers(split_charge(mu2, columns, parts), fields, plan)
 
 
 def _mixing(

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 
 from coordinator.authority import Authority
 from coordinator.record import State
 from coordinator.store import Store, Transaction
+from dprelease.accounting import guarantee
 from dprelease.charges import SignedStatement, charge, state
+from dprelease.errors import NotFound
+from dprelease.price import mu2_text, room_text
+from dprelease.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
 
 
@@ -26,6 +31,45 @@ def statement(store: Store, tx: Transaction, authority: Authority, party: str, n
         for release in tx.releases.approved_by_all(party)
     ]
     return state(store.consortium.name, party, found, authority.key, now)
+
+
+def left(tx: Transaction, party: str, roster: str, without: str = "") -> Fraction:
+    """What a hospital's ledger has left, mu^2, as far as the office has seen; below 0 where more was promised than there is.
+
+    Releases that all their parties approved count, whatever became of them: a ledger may have more, where one of them was given
+    up before its first byte.
+
+    Args:
+        tx: reads releases and members.
+        party: its name.
+        roster: whose budget.
+        without: digest of a release to leave out.
+
+    Raises:
+        NotFound: no such party.
+    """
+    member = tx.members.find(party)
+    if member is None:
+        raise NotFound(f"no party {party}; see: coordinator party list")
+    found = [each for each in tx.releases.approved_by_all(party) if each.digest != without]
+    specs = [spec for spec in (release.read_spec() for release in found) if spec.roster == roster]
+    return member.cap_mu2 - sum((guarantee(spec).party(party).mu2 for spec in specs), Fraction(0))
+
+
+def left_after(tx: Transaction, spec: ReleaseSpec) -> dict[str, Fraction]:
+    """Party to what its ledger has left once a release is charged; see `left`."""
+    costs = guarantee(spec)
+    return {
+        part.party: left(tx, part.party, spec.roster, spec.digest()) - costs.party(part.party).mu2
+        for part in spec.parties
+    }
+
+
+def left_text(party: str, mu2: Fraction, charge: Fraction) -> str:
+    """What a hospital's ledger has left after a release of some price, in words."""
+    if mu2 < 0:
+        return f"{party}: its ledger seems to have no room for this release; mu^2 = {mu2_text(-mu2)} is missing"
+    return f"{party} has mu^2 = {mu2_text(mu2)} left after it, {room_text(mu2, charge)}"
 
 
 def list_charges(store: Store, authority: Authority, party: str, now: datetime) -> pb.ListChargesResponse:

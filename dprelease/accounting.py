@@ -2,9 +2,9 @@
 
 A patient is in every block, so what blocks of rows reveal together is one Gaussian mechanism with mu^2 = sum mu_j^2
 (privacy.md 2.1). Both numbers, joint and per party, are always computed. Joint moments are one mechanism over all parties'
-columns: its mu^2 is the joint one and every party's, and the ledger of every party with a private column is charged all of
-it (second_reading.md 7). Public columns cost nothing and are outside the guarantee, which then is not called DP (privacy.md
-3.4).
+columns: its mu^2 is the joint one, every party with a private column is exposed to all of it, and their ledgers are charged
+parts of it that add up to it. So caps that add up to the consortium's bound whatever is released. Public columns cost nothing
+and are outside the guarantee, which then is not called DP (privacy.md 3.4).
 """
 
 from __future__ import annotations
@@ -65,10 +65,18 @@ _SAMPLER = 2.0**56
 
 @dataclass(frozen=True)
 class PartyGuarantee:
-    """What is charged to one party: what its block reveals about one patient, or what joint moments reveal in all."""
+    """What a release costs one party.
+
+    Attributes:
+        party: its name.
+        mu2: what its ledger is charged.
+        exposure: mu^2 of what is revealed of its own columns: by its block, or by joint moments in all.
+        epsilon: of the exposure.
+    """
 
     party: str
     mu2: Fraction
+    exposure: Fraction
     epsilon: float
 
 
@@ -80,8 +88,7 @@ class Guarantee:
         delta: the delta of every epsilon here.
         joint_mu2: mu^2 of all blocks together.
         joint_epsilon: of all blocks together, provided every hospital added its declared noise.
-        parties: one guarantee for each party's own private columns; for joint moments the joint one, for each party that
-            has any.
+        parties: one for each party's own private columns.
         curious: t of joint moments; None for blocks of rows.
         label: what the guarantee is called; ``DP`` where it covers every column.
         private: names of the columns that it covers.
@@ -141,10 +148,14 @@ class Guarantee:
         if not self.curious:
             return f"Joint: {figure}, provided the hospital added its declared noise."
         with_private = " with a private column" if self.public else ""
+        charged = [part for part in self.parties if part.mu2]
+        parts = ", ".join(f"{part.party} {part.mu2 / self.joint_mu2}" for part in charged)
+        equal = len({part.mu2 for part in charged}) == 1
+        split = f"to the hospitals{with_private} in equal parts" if equal else f"in parts: {parts}"
         pooled = "any single hospital" if self.curious == 1 else f"any {self.curious} hospitals that pool what they saw"
         return (
             f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
-            f"provided every other hospital added its declared noise. Every hospital{with_private} is charged all of it."
+            f"provided every other hospital added its declared noise. Its price is charged {split}."
         )
 
 
@@ -152,19 +163,23 @@ def guarantee(spec: ReleaseSpec) -> Guarantee:
     """The guarantee of a spec, from its declared bounds and noise scales alone."""
     if spec.moments is not None:
         joint = spent_on_moments(spec.layout, spec.moments, len(spec.parties), spec.grid_bits, spec.rows_per_subject)
-        charges = {part.party: joint if part.private else Fraction(0) for part in spec.parties}
+        charges = spec.moments.charges(joint, {part.party: part.columns for part in spec.parties})
+        exposed = {party: joint if mu2 else Fraction(0) for party, mu2 in charges.items()}
     else:
         charges = {
             noise.party: spent(noise, spec.squared_sensitivity(noise.party), spec.squared_norm())
             for noise in spec.noise
         }
-        joint = sum(charges.values(), Fraction(0))
+        joint, exposed = sum(charges.values(), Fraction(0)), charges
     delta = spec.target.delta
     return Guarantee(
         delta=delta,
         joint_mu2=joint,
         joint_epsilon=epsilon_of(math.sqrt(joint), delta),
-        parties=tuple(PartyGuarantee(party, mu2, epsilon_of(math.sqrt(mu2), delta)) for party, mu2 in charges.items()),
+        parties=tuple(
+            PartyGuarantee(party, mu2, exposed[party], epsilon_of(math.sqrt(exposed[party]), delta))
+            for party, mu2 in charges.items()
+        ),
         curious=None if spec.moments is None else spec.moments.curious,
         label=spec.guarantee,
         private=tuple(column.name for column in private(spec.columns)),

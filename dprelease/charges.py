@@ -27,13 +27,15 @@ class Charge(Value):
     Attributes:
         release: spec digest.
         roster: whose budget.
-        mu2: exact mu^2.
+        mu2: exact mu^2 that its ledger was charged.
+        exposure: exact mu^2 of what the release reveals of its own columns.
         published: whether the release is public, so that the hospital's block has left.
     """
 
     release: Digest
     roster: Name
     mu2: Rational
+    exposure: Rational
     published: bool
 
 
@@ -63,8 +65,10 @@ class SignedStatement(Value):
 
 def charge(spec: ReleaseSpec, party: str, *, published: bool) -> Charge:
     """What a spec costs one of its parties."""
-    mu2 = guarantee(spec).party(party).mu2
-    return Charge(release=spec.digest(), roster=spec.roster, mu2=str(mu2), published=published)
+    own = guarantee(spec).party(party)
+    return Charge(
+        release=spec.digest(), roster=spec.roster, mu2=str(own.mu2), exposure=str(own.exposure), published=published
+    )
 
 
 def state(consortium: str, party: str, charges: Iterable[Charge], key: PrivateKey, now: datetime) -> SignedStatement:

@@ -15,12 +15,13 @@ from fractions import Fraction
 
 from dprelease import calibration
 from dprelease.assumptions import Setting
-from dprelease.columns import Column, integer_sensitivity, private, weights_of
+from dprelease.columns import Column, integer_sensitivity, weights_of
 from dprelease.expected_error import Assumed, bounded, kept, moments_error, rows_error
 from dprelease.moments import association, scales
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.parameters import Dealer, least_noise, spent
 from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import split_charge
 from dprelease.planning import plan_mixing
 
 HALF = 0.5
@@ -120,7 +121,7 @@ def _proposed_moments(setting: Setting) -> Release:
         kind: (scales.released_sd(scale, parties) / 4**setting.grid_bits / setting.rows) ** 2
         for kind, scale in moments.scales.items()
     }
-    prices = {name: price if private(columns) else Fraction(0) for name, columns in setting.parties.items()}
+    prices = split_charge(price, setting.parties)
     within = dict.fromkeys(setting.parties, variance[Kind.PRODUCT])
     return Release(None, None, within, prices, variance[Kind.ASSOCIATION])
 

@@ -37,6 +37,18 @@ def epsilon_text(mu2: Fraction, delta: float) -> str:
     return f"{epsilon_at(mu2, delta):.6g}"
 
 
+def room_text(left: Fraction, charge: Fraction) -> str:
+    """How many more releases at one price fit into what is left, in words.
+
+    Args:
+        left: mu^2; below 0 where more is spent than there was.
+        charge: mu^2 of each; 0 for one that costs nothing.
+    """
+    if not charge:
+        return "room for any number like this one, which costs it nothing"
+    return f"room for {max(0, left // charge)} more like this one"
+
+
 def price_text(mu2: Fraction, delta: float) -> str:
     """A price in words: ``mu^2 = 0.0123, epsilon = 0.5 at delta = 1e-06``, both from the same mu^2.
 

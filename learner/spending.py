@@ -17,7 +17,7 @@ from dprelease.accounting import guarantee
 from dprelease.calibration import budget
 from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.manifest import Manifest
-from dprelease.price import epsilon_at, mu2_text, price_text
+from dprelease.price import epsilon_at, mu2_text, price_text, room_text
 from dprelease.spec import Target
 from dprelease.verification import check_manifest
 from learner.download import Patience
@@ -122,7 +122,13 @@ def summary(account: Account, delta: float, epsilon: float | None) -> list[str]:
             *found,
             f"remaining: nothing; a budget of epsilon = {epsilon:g} is exceeded by mu^2 = {mu2_text(-left)}",
         ]
-    return [*found, f"remaining of a budget of epsilon = {epsilon:g}: {price_text(left, delta)}"]
+    latest = account.releases[-1]
+    charges = guarantee(latest.manifest.spec)
+    return [
+        *found,
+        f"remaining of a budget of epsilon = {epsilon:g}, over all hospitals' ledgers together, at most: {price_text(left, delta)}",
+        f"{room_text(left, charges.joint_mu2)}, {latest.manifest.spec.digest()[:12]}, at most: a hospital's own ledger may have less",
+    ]
 
 
 def to_json(found: Iterable[Account], delta: float, epsilon: float | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from dprelease.one_line import one_line
-from dprelease.price import epsilon_at, epsilon_text, mu2_text, price_text
+from dprelease.price import epsilon_at, epsilon_text, mu2_text, price_text, room_text
 from party_node.entries import CHARGED, STAGES, Balance, Entry
 
 
@@ -72,6 +72,7 @@ def to_json(roster: str, balance: Balance, lines: Iterable[Line], delta: float) 
         "charged_mu2": str(balance.charged),
         "reserved_mu2": str(balance.reserved),
         "remaining_mu2": str(balance.remaining),
+        "exposed_mu2": str(balance.exposed),
         "delta": delta,
         "spent_epsilon": balance.epsilon(delta),
         "entries": [_entry_json(line, delta) for line in lines],
@@ -113,6 +114,10 @@ def print_account(console: Console, roster: str, balance: Balance, lines: Iterab
         ("reserved", balance.reserved),
         ("left", balance.remaining),
         ("cap", balance.cap),
+        ("our own columns' exposure", balance.exposed),
     ):
         console.print(f"roster {roster}, {what}: {price_text(mu2, delta)}", soft_wrap=True)
+    latest = next((line.mu2 for line in reversed(tuple(lines)) if line.entry.kind == "reserve"), None)
+    if latest is not None:
+        console.print(f"roster {roster}: {room_text(balance.remaining, latest)}, the latest")
     console.print(f"spent epsilon = {balance.epsilon(delta):.6g} at delta = {delta:g}")

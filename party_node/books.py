@@ -69,13 +69,15 @@ class Mismatch:
     Attributes:
         release: spec digest.
         roster: whose budget it is.
-        mu2: its whole price.
+        mu2: what it is charged.
+        exposure: mu^2 of what it reveals of our own columns.
         words: what does not fit.
     """
 
     release: str
     roster: str
     mu2: Fraction
+    exposure: Fraction
     words: str
 
 
@@ -114,7 +116,7 @@ def reconcile(books: Books) -> list[Mismatch]:
     """
     found = mismatches(books)
     for each in found:
-        books.ledger.close(each.roster, each.release, each.mu2, each.words)
+        books.ledger.close(each.roster, each.release, each.mu2, each.exposure, each.words)
         if books.journal.get(each.release) is not None:
             books.journal.move(each.release, set(Status), Status.ENDED, "closed: the books disagreed")
     return found
@@ -157,10 +159,13 @@ def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> 
     return ""
 
 
-def _price(charge: Charge | None, record: Record | None, entries: list[Entry], party: str) -> tuple[str, Fraction]:
-    """Roster and mu^2 of a release."""
+def _price(
+    charge: Charge | None, record: Record | None, entries: list[Entry], party: str
+) -> tuple[str, Fraction, Fraction]:
+    """Roster, charge and exposure of a release."""
     if record is not None:
-        return record.spec.roster, guarantee(record.spec).party(party).mu2
+        own = guarantee(record.spec).party(party)
+        return record.spec.roster, own.mu2, own.exposure
     if charge is not None:
-        return charge.roster, Fraction(charge.mu2)
-    return entries[0].roster, max(Fraction(entry.mu2) for entry in entries)
+        return charge.roster, Fraction(charge.mu2), Fraction(charge.exposure)
+    return entries[0].roster, max(Fraction(each.mu2) for each in entries), max(each.exposure for each in entries)

@@ -137,7 +137,7 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     others = {part.party for part in spec.parties} - {party}
     own = spec.party(party)
     ours = {column.name for column in own.columns} if own is not None else set()
-    total = balance.epsilon(spec.target.delta, result.party(party).mu2)
+    total = balance.exposure(spec.target.delta, result.party(party).exposure)
     found = []
     if limits.parties is not None and not others <= set(limits.parties):
         found.append(f"parties {', '.join(sorted(others - set(limits.parties)))} are not among those allowed")

@@ -208,10 +208,10 @@ class Desk:
             codes, salt = bounded.digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
         if self.ledger.stage(self.settings.roster, record.release) != "reserve":
-            cost = self.assess(spec).cost
+            own = self.assess(spec).guarantee.party(self.settings.name)
             target = spec.target
             detail: dict[str, str | float] = {"title": spec.title, "epsilon": target.epsilon, "delta": target.delta}
-            self.ledger.reserve(self.settings.roster, record.release, cost, detail)
+            self.ledger.reserve(self.settings.roster, record.release, own.mu2, detail, own.exposure)
         approval = approve(
             spec,
             self.settings.name,

@@ -46,6 +46,11 @@ class Entry:
     hash: str
 
     @property
+    def exposure(self) -> Fraction:
+        """mu^2 of what the release reveals of our own columns: more than what is charged where others are charged too."""
+        return Fraction(json.loads(self.detail).get("exposure", self.mu2))
+
+    @property
     def block(self) -> str:
         """SHA-256 of the block that a ``made`` entry names; empty for others."""
         return str(json.loads(self.detail)["block"]) if self.kind == "made" else ""
@@ -64,11 +69,13 @@ class Balance:
         cap: mu^2 that may ever be spent.
         charged: mu^2 charged.
         reserved: mu^2 promised to approved releases and not yet charged.
+        exposed: mu^2 of what all of them reveal of our own columns.
     """
 
     cap: Fraction
     charged: Fraction
     reserved: Fraction
+    exposed: Fraction
 
     @property
     def held(self) -> Fraction:
@@ -83,6 +90,10 @@ class Balance:
     def epsilon(self, delta: float, extra: Fraction = Fraction(0)) -> float:
         """epsilon at `delta` of what is charged and reserved, and `extra` mu^2 more."""
         return epsilon_of(math.sqrt(self.held + extra), delta)
+
+    def exposure(self, delta: float, extra: Fraction = Fraction(0)) -> float:
+        """epsilon at `delta` of what is revealed of our own columns, and `extra` mu^2 more."""
+        return epsilon_of(math.sqrt(self.exposed + extra), delta)
 
 
 def stage_of(entries: list[Entry], roster: str, release: str) -> str:
@@ -104,4 +115,9 @@ def balance_of(entries: list[Entry], roster: str) -> Balance:
     last = {entry.release: entry for entry in own if entry.kind in STAGES}
     charged = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind in CHARGED), Fraction(0))
     reserved = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind == "reserve"), Fraction(0))
-    return Balance(cap, charged, reserved)
+    holding = {release for release, entry in last.items() if entry.kind in CHARGED | {"reserve"}}
+    exposures: dict[str, Fraction] = {}
+    for entry in own:
+        if entry.release in holding:
+            exposures[entry.release] = max(entry.exposure, exposures.get(entry.release, Fraction(0)))
+    return Balance(cap, charged, reserved, sum(exposures.values(), Fraction(0)))

@@ -58,7 +58,13 @@ def open_roster(desk: Desk, roster: str, detail: str, *, ledger_lost: bool = Fal
         reconcile(desk.books)
     for charge in desk.identity.charges():
         if charge.roster == roster and not desk.ledger.stage(roster, charge.release):
-            desk.ledger.close(roster, charge.release, Fraction(charge.mu2), "charged before, as the office has seen")
+            desk.ledger.close(
+                roster,
+                charge.release,
+                Fraction(charge.mu2),
+                Fraction(charge.exposure),
+                "charged before, as the office has seen",
+            )
 
 
 def _check_not_lost(desk: Desk, roster: str) -> None:

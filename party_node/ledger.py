@@ -134,8 +134,22 @@ class Ledger:
             for detail in declared:
                 _append(db, roster, "public", "", Fraction(0), detail)
 
-    def reserve(self, roster: str, release: str, mu2: Fraction, detail: dict[str, str | float]) -> None:
+    def reserve(
+        self,
+        roster: str,
+        release: str,
+        mu2: Fraction,
+        detail: dict[str, str | float],
+        exposure: Fraction | None = None,
+    ) -> None:
         """Promise budget to a release; doing so again changes nothing. One that shows nothing private costs 0.
+
+        Args:
+            roster: whose budget.
+            release: spec digest.
+            mu2: what is charged.
+            detail: for people.
+            exposure: mu^2 of what is revealed of our own columns, where that is not what is charged.
 
         Raises:
             InvalidInput: `mu2` is negative.
@@ -159,6 +173,8 @@ class Ledger:
                     needed=float(mu2),
                     remaining=float(balance.remaining),
                 )
+            if exposure not in (None, mu2):
+                detail = detail | {"exposure": str(exposure)}
             _append(db, roster, "reserve", release, mu2, detail)
 
     def charge(self, roster: str, release: str) -> None:
@@ -185,18 +201,19 @@ class Ledger:
         """
         self._advance(roster, release, "free", {"reserve", "charge"}, {"free"})
 
-    def close(self, roster: str, release: str, mu2: Fraction, reason: str) -> None:
+    def close(self, roster: str, release: str, mu2: Fraction, exposure: Fraction, reason: str) -> None:
         """Charge a release for good and end it, whatever stands here and whatever the cap says; again changes nothing.
 
         Args:
             roster: whose budget.
             release: spec digest.
-            mu2: its whole price.
+            mu2: what it is charged.
+            exposure: mu^2 of what it reveals of our own columns.
             reason: for people.
         """
         with self._transaction() as db:
             if stage_of(_read(db), roster, release) != "close":
-                _append(db, roster, "close", release, mu2, {"reason": reason})
+                _append(db, roster, "close", release, mu2, {"exposure": str(exposure), "reason": reason})
 
     def _advance(self, roster: str, release: str, kind: str, after: set[str], already: set[str]) -> None:
         with self._transaction() as db:

@@ -46,7 +46,8 @@ class Limits(Settings):
         max_epsilon: of the joint guarantee.
         max_delta: of the guarantee.
         guarantees: the only kinds of guarantee; what names more than ``DP`` puts up with public columns.
-        max_total_epsilon: of everything charged and reserved for the roster including this, at the release's delta.
+        max_total_epsilon: of what everything charged and reserved for the roster reveals of our own columns, this included, at
+            the release's delta; for joint moments that is more than what our own ledger is charged.
         min_rows: least number of patients.
     """
 

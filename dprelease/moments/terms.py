@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from dprelease.canonical import Rational, Value
-from dprelease.columns import Column, Name, public
+from dprelease.columns import Column, Name, private, public
 from dprelease.moments.layout import Kind, by_kind
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
@@ -29,6 +29,23 @@ def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
     if len(sides) != 1:
         return "mixed" if sides else "DP"
     return "feature-DP" if True in sides else "label-DP"
+
+
+def split_charge(
+    mu2: Fraction, parties: Mapping[str, tuple[Column, ...]], parts: tuple[Fraction, ...] = ()
+) -> dict[str, Fraction]:
+    """What each party's ledger is charged of a release's mu^2: a part, 0 without a private column; together exactly mu^2.
+
+    Args:
+        mu2: of the release.
+        parties: party to its columns.
+        parts: one for each party with a private column, adding up to 1; equal ones unless given.
+    """
+    charged = [party for party, columns in parties.items() if private(columns)]
+    chosen = parts or (Fraction(1, len(charged)),) * len(charged)
+    return dict.fromkeys(parties, Fraction(0)) | {
+        party: part * mu2 for party, part in zip(charged, chosen, strict=True)
+    }
 
 
 class Association(Value):
@@ -64,12 +81,14 @@ class JointMoments(Value):
         curious: t, hospitals that may pool what they saw and still learn no more than the guarantee says.
         dealer: who deals the randomness of a pair of hospitals: ``none`` (one party), ``rotating`` (another hospital) or
             ``coordinator``.
-        mu2: mu^2 of the release; every party with a private column is charged all of it.
+        mu2: mu^2 of the release, which every party with a private column is exposed to, and charged a part of.
         scale: noise scale of each party's share of an entry; with an association, of the covariance's, 0 where every
             feature is public.
         diagonal_scale: the same for the square of a number.
         association: what is different where some columns are outcomes only; None where every column may be either, and then
             left out of canonical bytes.
+        parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
+            equal, and then left out of canonical bytes.
     """
 
     curious: Annotated[int, Field(ge=0)]
@@ -78,6 +97,7 @@ class JointMoments(Value):
     scale: Annotated[float, Field(ge=0)]
     diagonal_scale: Annotated[float, Field(ge=0)]
     association: Annotated[Association | None, Field(exclude_if=lambda association: association is None)] = None
+    parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
 
     @model_validator(mode="after")
     def _scales_are_positive(self) -> JointMoments:
@@ -121,6 +141,15 @@ class JointMoments(Value):
         """
         return None if self.association is None else label_of(columns, self.outcomes)
 
+    def charges(self, mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
+        """What each party's ledger is charged of mu^2; see `split_charge`.
+
+        Args:
+            mu2: that the release really gives.
+            parties: party to its columns.
+        """
+        return split_charge(mu2, parties, tuple(map(Fraction, self.parts)))
+
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
         """Whether these are terms for these parties.
 
@@ -137,6 +166,11 @@ class JointMoments(Value):
             raise ValueError(f"curious must lie between 1 and {len(parties) - 1}: a hospital always sees its own noise")
         elif self.dealer == "none" or (self.dealer == "rotating" and (len(parties) == 2 or self.curious > 1)):
             raise ValueError("a rotating dealer needs three parties and curious = 1; otherwise the coordinator deals")
+        parts = [Fraction(part) for part in self.parts]
+        if parts and (len(parts) != sum(bool(private(columns)) for columns in parties.values()) or min(parts) <= 0):
+            raise ValueError("parts of the charge are positive, one for each party with a private column")
+        if parts and (sum(parts) != 1 or len(set(parts)) == 1):
+            raise ValueError("parts of the charge add up to 1, and are left out where they are equal")
         if self.association is not None:
             self._check_outcomes(parties)
 
