@@ -82,7 +82,7 @@ class Daemon:
             self._desk.make_catalogue()
             self._joint.sweep(datetime.now(UTC))
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
-            pause = waits.waits()
+            pause, away = waits.waits(), False
             log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
             while not stop.is_set():
                 try:
@@ -95,11 +95,14 @@ class Daemon:
                         self._source_seen = None
                         while not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
-                            pause = waits.waits()
+                            if away:
+                                log.info("the coordinator answers again")
+                            pause, away = waits.waits(), False
                             self._ears.wait(stop, computing=self._computing, unreached=self._unreached)
                 except DpReleaseError as error:
                     seconds = next(pause)
                     log.warning("%s; next attempt in %.0f s", error.message, seconds)
+                    away = True
                     stop.wait(seconds)
             log.info("%s stops", settings.name)
 
