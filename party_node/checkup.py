@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from dprelease.certificates import read_certificate
+from dprelease.columns import CategoricalColumn
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.price import mu2_text
 from dprelease.wire.transport import connect
@@ -53,7 +54,10 @@ def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
     findings.append(_attempt("ledger", lambda: _ledger(desk)))
     findings.append(_attempt("books", lambda: _books(desk)))
     pins = desk.identity.pins()
-    findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {', '.join(sorted(pins)) or 'none yet'}"))
+    pinned = (
+        ", ".join(sorted(pins)) or "compare fingerprints by telephone, then run `party-node peers pin NAME FINGERPRINT`"
+    )
+    findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {pinned}"))
     if connectivity and findings[-4].ok:
         enrolment = desk.enrolment
         findings.append(_attempt("coordinator", lambda: _health(desk, enrolment.coordinator, "the coordinator")))
@@ -75,10 +79,15 @@ def _source(desk: Desk) -> list[Finding]:
         return [Finding("source", False, error.message)]
     rows = table.alignment.rows
     findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
+    declared = desk.settings.declarations()
+    single = {column.name for column in declared if isinstance(column, CategoricalColumn) and len(column.levels) == 1}
     for name, found in table.findings.items():
         words = f"{found.missing} missing, {found.unreadable} unreadable, {found.outside} outside bounds or levels"
-        # Half a column replaced is nearly always a wrong declaration, not a property of the patients.
-        suspicious = found.missing + found.unreadable + found.outside > rows / 2
+        # Half a column replaced is nearly always a wrong declaration, not a property of the patients. Whoever declares a
+        # single level means `other` by all that is not it: wrong are only missing cells, or that nobody has the level.
+        replaced = found.missing + found.unreadable
+        suspicious = replaced + found.outside >= rows if name in single else replaced + found.outside > rows / 2
+        suspicious |= replaced > rows / 2
         hint = "; look at its declaration" if suspicious else ""
         findings.append(Finding(f"column {name}", not suspicious, words + hint))
     return findings

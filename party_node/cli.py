@@ -35,6 +35,7 @@ COMMANDS = {
     default=Path("party.toml"),
     show_default=True,
     envvar="PARTY_NODE_CONFIG",
+    show_envvar=True,
     help="Settings file.",
 )
 @click.version_option(__version__)
@@ -46,10 +47,16 @@ def main(context: click.Context, config: Path) -> None:
     """
 
     def desk() -> Desk:
+        from dprelease.errors import InvalidInput
         from dprelease.settings import read_settings
         from party_node.desk import Desk
         from party_node.settings import PartySettings
 
+        if not config.exists():
+            raise InvalidInput(
+                f"there is no {config}; name the settings before the command (party-node --config FILE ...) or in "
+                "PARTY_NODE_CONFIG, after the sample deploy/party.toml"
+            )
         return Desk(read_settings(config, PartySettings))
 
     context.obj = desk

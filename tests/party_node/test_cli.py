@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import click
 import pytest
@@ -38,6 +39,14 @@ def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[
 
 
 ALL = dict(commands())
+
+
+def test_without_settings_the_error_says_where_to_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["check"])
+    assert result.exit_code == exit_code(InvalidInput(""))
+    assert "there is no party.toml; name the settings before the command" in result.stderr
+    assert "PARTY_NODE_CONFIG" in result.stderr
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
