@@ -74,11 +74,9 @@ def _source(desk: Desk) -> list[Finding]:
     rows = table.alignment.rows
     findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
     for name, found in table.findings.items():
-        words = f"{found.missing} missing, {found.unreadable} unreadable, {found.outside} outside bounds or levels"
-        # Half a column replaced is nearly always a wrong declaration, not a property of the patients.
-        suspicious = found.missing + found.unreadable + found.outside > rows / 2
-        hint = "; look at its declaration" if suspicious else ""
-        findings.append(Finding(f"column {name}", not suspicious, words + hint))
+        implausible = name in table.implausible
+        hint = "; look at its declaration" if implausible else ""
+        findings.append(Finding(f"column {name}", not implausible, found.words() + hint))
     return findings
 
 

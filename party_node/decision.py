@@ -60,6 +60,7 @@ def assess(
     now: datetime,
     repeats: tuple[str, ...] = (),
     linked: tuple[str, ...] = (),
+    implausible: tuple[str, ...] = (),
 ) -> Assessment:
     """Check a proposal.
 
@@ -74,6 +75,7 @@ def assess(
         now: the time.
         repeats: from `repetition.repetitions`.
         linked: from `linkage.linkages`.
+        implausible: from `findings.problems`, of our columns of the proposal.
 
     Raises:
         SpecRefused: the proposal disagrees with our own recomputation or our own table's public facts.
@@ -94,7 +96,7 @@ def assess(
             needed=float(cost),
             remaining=float(balance.remaining),
         )
-    blockers = _unpinned(spec, own.party, pins)
+    blockers = [*implausible, *_unpinned(spec, own.party, pins)]
     auto = ["approval by a person is this hospital's policy"]
     if policy.auto_approve is not None:
         auto = [
