@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dprelease.errors import InvalidInput
+from dprelease.estimators._table import Rows, design_matrix
 from dprelease.estimators.inference import Inference, plain
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.regression_table import regression_table
@@ -100,20 +99,18 @@ class FitResult:
         """For each target, whether the model can be told from the constant predictor."""
         return self.quality.verdicts()
 
-    def predict(self, X: npt.ArrayLike, *, clip: bool = False) -> Floats:
+    def predict(self, X: Rows, *, clip: bool = False) -> Floats:
         """Predictions, (rows, l), in the targets' units.
 
         Args:
-            X: (rows, d) in the features' original units, in the order of `features`.
+            X: (rows, d) in the features' original units: a data frame or mapping whose columns are named as `features`, in
+                any order, or an array in their order.
             clip: bring predictions into the targets' public ranges.
 
         Raises:
-            InvalidInput: X does not have one column for each feature.
+            InvalidInput: X does not have just one column for each feature, or has cells that are no finite numbers.
         """
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != len(self.features):
-            raise InvalidInput(f"X must have {len(self.features)} columns, in this order: {', '.join(self.features)}")
-        predicted: Floats = rows @ self.coef.T + self.intercept
+        predicted: Floats = design_matrix(X, self.features) @ self.coef.T + self.intercept
         return np.clip(predicted, self.lower, self.upper) if clip else predicted
 
     def to_json(self) -> dict[str, Any]:
