@@ -13,6 +13,7 @@ from dprelease.estimators._table import Rows, design_matrix
 from dprelease.estimators.inference import Inference, plain
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.regression_table import regression_table
+from dprelease.estimators.resolution import hidden
 from dprelease.release import Floats
 
 VERSION = 1
@@ -94,6 +95,14 @@ class FitResult:
         """The fit as text, in the manner of statistical packages: `print(result.summary())`."""
         return regression_table(self)
 
+    @cached_property
+    def hidden(self) -> tuple[dict[str, str], ...]:
+        """For each target, what of `quality` and `constant` noise hides, and why; see `dprelease.estimators.resolution`."""
+        return tuple(
+            hidden(self.quality, row, float(self.constant_noise_sd[row]), float(self.upper[row] - self.lower[row]))
+            for row in range(len(self.targets))
+        )
+
     @property
     def verdicts(self) -> tuple[str, ...]:
         """For each target, whether the model can be told from the constant predictor."""
@@ -135,6 +144,7 @@ class FitResult:
                 "explained_se": plain(self.quality.explained_se),
                 "verdict": list(self.verdicts),
             },
+            "hidden": list(self.hidden),
             "inference": self.inference.to_json(),
             "diagnostics": {
                 "smallest_eigenvalue": self.diagnostics.smallest_eigenvalue,
