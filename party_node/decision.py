@@ -13,7 +13,7 @@ from fractions import Fraction
 from dprelease.accounting import Guarantee, check_spec
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
-from dprelease.price import mu2_text
+from dprelease.price import epsilon_figure, mu2_text
 from dprelease.spec import ReleaseSpec, moment
 from party_node.ledger import Balance
 from party_node.settings import Limits, Policy
@@ -150,11 +150,11 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     if limits.guarantees is not None and spec.guarantee not in limits.guarantees:
         found.append(f"a guarantee of {spec.guarantee} is not among those allowed")
     if limits.max_epsilon is not None and result.joint_epsilon > limits.max_epsilon * (1 + 1e-9):
-        found.append(f"joint epsilon = {result.joint_epsilon:.6g} exceeds {limits.max_epsilon:g}")
+        found.append(f"joint epsilon = {epsilon_figure(result.joint_epsilon)} exceeds {limits.max_epsilon:g}")
     if limits.max_delta is not None and spec.target.delta > limits.max_delta:
         found.append(f"delta = {spec.target.delta:g} exceeds {limits.max_delta:g}")
     if limits.max_total_epsilon is not None and total > limits.max_total_epsilon * (1 + 1e-9):
-        found.append(f"total epsilon = {total:.6g} would exceed {limits.max_total_epsilon:g}")
+        found.append(f"total epsilon = {epsilon_figure(total)} would exceed {limits.max_total_epsilon:g}")
     if limits.min_rows is not None and spec.rows < limits.min_rows:
         found.append(f"{spec.rows} patients are fewer than {limits.min_rows}")
     return found

@@ -15,7 +15,7 @@ from dprelease.moments.layout import Kind
 from dprelease.moments.scales import released_sd
 from dprelease.moments.terms import Association
 from dprelease.one_line import one_line
-from dprelease.price import mu2_text, price_text
+from dprelease.price import epsilon_figure, mu2_text, price_text
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
 from party_node.decision import Assessment
@@ -177,7 +177,8 @@ def _words(value: object) -> str:
         return "\n".join(one_line(str(item)) for item in value) or "-"
     if isinstance(value, Fraction):
         return mu2_text(value)
-    return f"{value:.6g}" if isinstance(value, float) else one_line(str(value))
+    # Every number of the card that is no mu^2 is an epsilon or a delta.
+    return epsilon_figure(value) if isinstance(value, float) else one_line(str(value))
 
 
 def print_releases(console: Console, records: list[Record]) -> None:
