@@ -102,6 +102,7 @@ def assess(
         auto = [
             *_outside(policy.auto_approve, spec, own.party, result, balance),
             *_more_trust(policy.auto_approve, spec, own.party),
+            *_unlimited_delta(policy.auto_approve, policy.limits),
         ]
     return Assessment(spec, own.party, result, cost, balance, tuple(blockers), (*auto, *linked), repeats)
 
@@ -180,6 +181,13 @@ def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
     return found
 
 
+def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:
+    """Why a policy that limits epsilon alone approves nothing: the proposal would choose the delta that makes it small."""
+    if (auto.max_epsilon, auto.max_total_epsilon) == (None, None) or (auto.max_delta or limits.max_delta) is not None:
+        return []
+    return ["epsilon is limited and delta is not: name max_delta in auto_approve, or decide here"]
+
+
 def _unpinned(spec: ReleaseSpec, party: str, pins: dict[str, str]) -> list[str]:
     found = []
     for part in spec.parties:
@@ -187,7 +195,9 @@ def _unpinned(spec: ReleaseSpec, party: str, pins: dict[str, str]) -> list[str]:
             continue
         if part.party not in pins:
             found.append(
-                f"compare the key of {part.party} with its IT department, then: party-node peers pin {part.party} {part.key}"
+                # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
+                f"ask the IT department of {part.party}, by telephone, what its party-node fingerprint prints, "
+                f"then: party-node peers pin {part.party} FINGERPRINT"
             )
         elif pins[part.party] != part.key:
             found.append(f"the release names another key for {part.party} than the one pinned here; telephone them")
