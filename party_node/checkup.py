@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from dprelease.certificates import read_certificate
-from dprelease.columns import CategoricalColumn
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.price import mu2_text
 from dprelease.wire.transport import connect
@@ -79,17 +78,10 @@ def _source(desk: Desk) -> list[Finding]:
         return [Finding("source", False, error.message)]
     rows = table.alignment.rows
     findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
-    declared = desk.settings.declarations()
-    single = {column.name for column in declared if isinstance(column, CategoricalColumn) and len(column.levels) == 1}
     for name, found in table.findings.items():
-        words = f"{found.missing} missing, {found.unreadable} unreadable, {found.outside} outside bounds or levels"
-        # Half a column replaced is nearly always a wrong declaration, not a property of the patients. Whoever declares a
-        # single level means `other` by all that is not it: wrong are only missing cells, or that nobody has the level.
-        replaced = found.missing + found.unreadable
-        suspicious = replaced + found.outside >= rows if name in single else replaced + found.outside > rows / 2
-        suspicious |= replaced > rows / 2
-        hint = "; look at its declaration" if suspicious else ""
-        findings.append(Finding(f"column {name}", not suspicious, words + hint))
+        implausible = name in table.implausible
+        hint = "; look at its declaration" if implausible else ""
+        findings.append(Finding(f"column {name}", not implausible, found.words() + hint))
     return findings
 
 

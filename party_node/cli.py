@@ -17,14 +17,14 @@ COMMANDS = {
     "alignment-key": Command(
         "party_node.cli_keys:alignment_key", "The secret by which hospitals agree on the order of patients."
     ),
-    "check": Command("party_node.cli_node:check", "Check settings, table, keys, ledger and connections."),
+    "check": Command("party_node.cli_node:check", "Check settings, table, keys, ledger and connections.", "pyarrow"),
     "enroll": Command("party_node.cli_node:enroll", "Join the consortium with an invite."),
     "fingerprint": Command("party_node.cli_keys:fingerprint", "This hospital's key, for the others to pin."),
     "ledger": Command("party_node.cli_budget:ledger", "The privacy budget: append-only, hash-chained, kept here."),
     "peers": Command("party_node.cli_keys:peers", "Keys of the other hospitals, compared between people."),
     "public": Command("party_node.cli_public:public", "Columns that are published exactly, outside the guarantee."),
     "review": Command("party_node.cli_review:review", "See what is proposed; approve or decline."),
-    "run": Command("party_node.cli_node:run", "Run the daemon."),
+    "run": Command("party_node.cli_node:run", "Run the daemon.", "pyarrow"),
 }
 
 

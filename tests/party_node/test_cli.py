@@ -186,7 +186,8 @@ def test_a_peer_must_be_pinned_before_a_person_can_approve(proposed: tuple[World
     assert world.north.run("peers", "forget", "south").exit_code == 0
     result = world.north.run("review", "approve", release[:8], "--yes")
     assert result.exit_code == exit_code(Conflict(""))
-    assert f"party-node peers pin south {world.members['south'].fingerprint}" in result.stderr
+    assert "party-node peers pin south FINGERPRINT" in result.stderr
+    assert world.members["south"].fingerprint not in result.stderr
     assert world.north.status(release) == "waiting"
     assert world.north.run("peers", "pin", "south", world.members["south"].fingerprint).exit_code == 0
     assert world.north.run("review", "approve", release[:8], "--yes").exit_code == 0

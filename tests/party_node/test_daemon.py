@@ -247,7 +247,7 @@ STUCK = [
 @pytest.mark.parametrize("stick", STUCK, ids=lambda stick: stick.__name__)
 def test_a_release_that_is_stuck_is_in_nobodys_way(world: World, stick: Callable[[World], None]) -> None:
     stick(world)
-    release = world.propose("the one behind it", outputs=9)
+    release = world.propose("the one behind it", columns=("age",))
     world.north.cycle()
     assert world.north.status(release) == "approved"
     world.south_approves(release)
