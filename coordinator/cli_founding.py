@@ -16,7 +16,7 @@ from coordinator.console import opened, print_json, with_json, with_settings
 from coordinator.settings import CoordinatorSettings
 from dprelease.canonical import read_data
 from dprelease.errors import InvalidInput
-from dprelease.price import mu2_text
+from dprelease.price import mu2_text, rounded_up
 
 
 @click.command()
@@ -44,7 +44,7 @@ def init(home: Path, **options: Any) -> None:
     founded = founding.found(home, plan, utc_now())
     click.echo(f"{plan.name} is founded in {home}.")
     click.echo(f"root fingerprint, for learners to pin: {founded.fingerprint}")
-    total = f"mu^2 = {mu2_text(Fraction(founded.mu2))}, (epsilon, delta) = ({plan.epsilon:g}, {plan.delta:g})"
+    total = f"mu^2 = {mu2_text(Fraction(founded.mu2))}, (epsilon, delta) = ({rounded_up(plan.epsilon)}, {rounded_up(plan.delta)})"
     click.echo(f"joint budget of all releases together: {total}")
     click.echo(f"next: move {founded.hub} to the hub; export COORDINATOR_CONFIG={founded.settings}; coordinator serve")
 

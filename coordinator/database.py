@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, Operational
 from coordinator.tables import layout, meta
 from dprelease.durable import keep_private
 from dprelease.errors import InvalidInput, PeerUnavailable
+from dprelease.extras import missing
 
 BUSY_SECONDS = 15
 """How long a transaction waits for another one before it gives up."""
@@ -43,7 +44,8 @@ class Database:
         try:
             self._engine = create_engine(self.url, pool_pre_ping=not self.sqlite, max_overflow=MOST_CALLS)
         except ModuleNotFoundError as error:
-            raise InvalidInput(f"this database needs the Python package {error.name}; install it with pip") from error
+            other = f"this database needs the Python package {error.name}; install it with pip"
+            raise missing(error) or InvalidInput(other) from error
         if self.sqlite:
             _prepare_sqlite(self._engine)
 

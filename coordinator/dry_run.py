@@ -61,7 +61,8 @@ class DryRun:
         similar: an open or published release of the same content, which the parties would pay for again.
         rehearsed: the made-up release.
         outcome: name of the column that was fitted on the others.
-        trial: that fit; None with a single column.
+        trial: that fit; None where there is nothing to fit.
+        no_trial: why there is none; empty where there is one.
         seconds: step to seconds.
         kept: where the made-up release stands; None unless it was to be kept.
     """
@@ -71,6 +72,7 @@ class DryRun:
     rehearsed: Rehearsed
     outcome: str
     trial: Trial | None
+    no_trial: str
     seconds: dict[str, float]
     kept: Kept | None
 
@@ -115,11 +117,15 @@ def dry_run(
         if keep is not None:
             write_durably(path / ROOT, signers.root.encode())
             kept = Kept(path, path / ROOT, certificate_fingerprint(signers.root))
-    fitted = None
-    if len(names) > 1:
-        with watch.step("fit"):
-            fitted = trial(rehearsed, target)
-    return DryRun(proposal, similar, rehearsed, target, fitted, watch.seconds, kept)
+    fitted, none = None, "there is one column only" if len(names) == 1 else ""
+    if not none:
+        # What a learner could not fit is worth knowing, but no reason to withhold price, guarantee and the rest.
+        try:
+            with watch.step("fit"):
+                fitted = trial(rehearsed, target)
+        except InvalidInput as error:
+            none = error.message
+    return DryRun(proposal, similar, rehearsed, target, fitted, none, watch.seconds, kept)
 
 
 def _rows(spec: ReleaseSpec, most: int | None) -> int:

@@ -107,7 +107,7 @@ def _bytes(size: int) -> str:
 
 def _fit_lines(found: DryRun) -> list[str]:
     if found.trial is None:
-        return ["no fit: there is one column only"]
+        return [f"no fit: {found.no_trial}"]
     one, expected = found.trial, found.trial.expected
     target, features = one.result.targets[0], len(one.result.features)
     return [

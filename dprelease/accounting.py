@@ -26,6 +26,7 @@ from dprelease.moments.parameters import moves_of
 from dprelease.moments.parameters import spent as spent_on_moments
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments, Label
+from dprelease.price import epsilon_figure, rounded_up
 from dprelease.spec import ReleaseSpec
 
 COARSEST = 100
@@ -122,14 +123,15 @@ class Guarantee:
         """
         if self.curious is not None:
             return (self._joint_moments(), *self._covered())
+        delta = rounded_up(self.delta)
         each = "; ".join(
-            f"{part.party}: epsilon = {part.epsilon:.6g}" if part.mu2 else f"{part.party}: nothing private"
+            f"{part.party}: epsilon = {epsilon_figure(part.epsilon)}" if part.mu2 else f"{part.party}: nothing private"
             for part in self.parties
         )
         return (
-            f"Joint: (epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for a patient who is in every block, "
+            f"Joint: (epsilon, delta) = ({epsilon_figure(self.joint_epsilon)}, {delta}) for a patient who is in every block, "
             "provided every hospital added its declared noise.",
-            f"Each hospital's own columns, unconditional, at delta = {self.delta:g}: {each}.",
+            f"Each hospital's own columns, unconditional, at delta = {delta}: {each}.",
             *self._covered(),
         )
 
@@ -144,7 +146,8 @@ class Guarantee:
 
     def _joint_moments(self) -> str:
         which = "private" if self.public else "released"
-        figure = f"(epsilon, delta) = ({self.joint_epsilon:.6g}, {self.delta:g}) for all {which} columns of a patient"
+        bounds = f"({epsilon_figure(self.joint_epsilon)}, {rounded_up(self.delta)})"
+        figure = f"(epsilon, delta) = {bounds} for all {which} columns of a patient"
         if not self.curious:
             return f"Joint: {figure}, provided the hospital added its declared noise."
         with_private = " with a private column" if self.public else ""

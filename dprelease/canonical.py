@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema
 
 from dprelease.errors import InvalidInput
 from dprelease.one_line import quoted
@@ -62,11 +63,35 @@ Model = TypeVar("Model", bound=BaseModel)
 MOST_ISSUES = 20
 """Offending fields that one error names."""
 
+MOST_EXPLAINED = 1000
+"""Offending fields of which some are named; each costs a kilobyte before the first one can be told, so more are counted only."""
+
+_SEQUENCES = frozenset({"list", "tuple", "set", "frozenset"})
+
+
+def _stop_at_first(schema: Any) -> None:
+    """Let the sequences in a pydantic schema stop at their first bad item."""
+    if isinstance(schema, dict):
+        if schema.get("type") in _SEQUENCES:
+            schema["fail_fast"] = True
+        for part in schema.values():
+            _stop_at_first(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            _stop_at_first(part)
+
 
 class Value(BaseModel):
-    """A frozen value that has canonical bytes. Unknown fields are errors."""
+    """A frozen value that has canonical bytes. Unknown fields are errors; of a sequence the first bad item is one, and all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """How values are read. A stranger's list of a million wrong items would else become gigabytes of complaints."""
+        schema = handler(source)
+        _stop_at_first(schema)
+        return schema
 
     def to_bytes(self) -> bytes:
         """Canonical bytes of this value."""
@@ -131,7 +156,9 @@ def readable(what: str) -> Iterator[None]:
 
 def explain(error: ValidationError) -> str:
     """One line that names each offending field and what is wrong with it; of very many, the first ones."""
-    issues = error.errors(include_url=False, include_context=False)
+    if error.error_count() > MOST_EXPLAINED:
+        return f"{error.error_count()} things are wrong with it"
+    issues = error.errors(include_url=False, include_context=False, include_input=False)
     named = [
         f"{quoted('.'.join(map(str, issue['loc']))) or 'value'}: {quoted(issue['msg'])}"
         for issue in issues[:MOST_ISSUES]

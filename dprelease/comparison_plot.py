@@ -10,6 +10,7 @@ import numpy as np
 from dprelease.assumptions import Setting
 from dprelease.comparison import Comparison
 from dprelease.errors import InvalidInput
+from dprelease.extras import require
 from dprelease.forecast import MOST_ROWS, forecast
 from dprelease.release import Floats
 
@@ -38,10 +39,9 @@ def draw(comparison: Comparison, path: Path) -> None:
     Raises:
         InvalidInput: matplotlib is missing or does not know the format, or the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InvalidInput("a plot needs matplotlib, which is not installed: pip install matplotlib") from error
+    require("matplotlib")
+    from matplotlib.figure import Figure
+
     signals, first = comparison.signals, comparison.settings[0]
     figure = Figure(figsize=(3.2 * len(signals) + 1, 6.4), layout="constrained")
     axes = figure.subplots(2, len(signals), sharey=True, squeeze=False)

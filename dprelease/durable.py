@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +19,7 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write under a temporary name, sync, rename, sync the folder. Replaces what was there.
+    """Write under a temporary name of this thread's own, sync, rename, sync the folder. Replaces what was there.
 
     Args:
         path: where the file will stand.
@@ -26,7 +27,7 @@ def write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
         mode: permissions, less the process's umask.
     """
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}{TEMPORARY}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         file.write(data)
         file.flush()

@@ -93,7 +93,8 @@ def epsilon_of(mu: float, delta: float) -> float:
         raise InvalidInput(f"delta must lie strictly between 0 and 1, not {delta}")
     if not 0 <= mu < math.inf:
         raise InvalidInput(f"mu must be non-negative and finite, not {mu}")
-    if mu == 0 or delta_of(0.0, mu) <= delta:
+    # delta(0; mu) = erf(mu / sqrt(8)), to a few units in the last place; as a difference of two Phi it vanishes for small mu.
+    if math.erf(mu / math.sqrt(8)) * (1 + MARGIN) <= delta:
         return 0.0
     target = math.log(delta)
     high = 1.0

@@ -59,4 +59,9 @@ class Invite(Value):
             data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except ValueError as error:
             raise InvalidInput("this is not an invite token; copy it whole") from error
-        return cls.from_bytes(data)
+        try:
+            return cls.from_bytes(data)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"this is not an invite token, or not all of it; copy it whole ({error.message})"
+            ) from error

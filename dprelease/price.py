@@ -10,10 +10,13 @@ import math
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
-from dprelease.gaussian import epsilon_of
+from dprelease.gaussian import MARGIN, epsilon_of
 
 DIGITS = 15
 """Significant digits of mu^2 for people."""
+
+FIGURES = 6
+"""Significant digits of epsilon and delta for people."""
 
 _CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
 
@@ -33,8 +36,28 @@ def epsilon_at(mu2: Fraction, delta: float) -> float:
 
 
 def epsilon_text(mu2: Fraction, delta: float) -> str:
-    """The same with 6 significant digits."""
-    return f"{epsilon_at(mu2, delta):.6g}"
+    """The same with 6 significant digits, rounded up."""
+    return epsilon_figure(epsilon_at(mu2, delta))
+
+
+def epsilon_figure(epsilon: float) -> str:
+    """An epsilon of `epsilon_of` with 6 significant digits, never below the true one."""
+    # Such an epsilon is above the true one by its margin already: a target of 1 that is kept is printed as 1.
+    return rounded_up(epsilon, MARGIN)
+
+
+def rounded_up(value: float, slack: float = 0.0) -> str:
+    """The least decimal of 6 significant digits that is not below a number: what is guaranteed is no less than what is printed.
+
+    Args:
+        value: >= 0.
+        slack: relative amount by which the number itself is known to be too large.
+    """
+    nearest = f"{value:.{FIGURES}g}"
+    if float(nearest) >= value * (1 - slack):
+        return nearest
+    shown = Decimal(nearest)
+    return f"{float(shown + Decimal((0, (1,), shown.adjusted() + 1 - FIGURES))):.{FIGURES}g}"
 
 
 def room_text(left: Fraction, charge: Fraction) -> str:
@@ -55,4 +78,4 @@ def price_text(mu2: Fraction, delta: float) -> str:
     Raises:
         InvalidInput: delta is not in (0, 1).
     """
-    return f"mu^2 = {mu2_text(mu2)}, epsilon = {epsilon_text(mu2, delta)} at delta = {delta:g}"
+    return f"mu^2 = {mu2_text(mu2)}, epsilon = {epsilon_text(mu2, delta)} at delta = {rounded_up(delta)}"

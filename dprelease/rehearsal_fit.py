@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from dprelease.assumptions import Setting
+from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult, fit
 from dprelease.forecast import Forecast, forecast
 from dprelease.rehearsal import Rehearsed
@@ -47,13 +48,15 @@ def trial(rehearsed: Rehearsed, outcome: str) -> Trial:
         outcome: name of a declared column; of a category, its first level is fitted.
 
     Raises:
-        InvalidInput: there is no other column.
+        InvalidInput: there is no other column, too little was released to fit on, or the made-up outcome does not vary.
     """
     spec, release = rehearsed.spec, rehearsed.release
     column = next(column for column in spec.columns if column.name == outcome)
     result = fit(release, [column.released[0]])
     values = _values(rehearsed)
     y, x = values[result.targets[0]], np.column_stack([values[name] for name in result.features])
+    if not np.ptp(y):
+        raise InvalidInput(f"{outcome} is the same in all {len(y)} made-up rows, so there is nothing to explain")
     signal = explained(y, _least_squares(x, y))
     return Trial(
         result=result,

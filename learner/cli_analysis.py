@@ -12,6 +12,7 @@ import click
 from dprelease.durable import write_durably
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, fit
+from dprelease.extras import require
 from dprelease.release import Release
 from learner import show
 from learner.cli_releases import from_option, json_option
@@ -134,6 +135,8 @@ def export_release(
     Example:
       learner export 3f9a12c4 --format parquet --output release.parquet
     """
+    if kind == "parquet":
+        require("pyarrow", "learner")
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
     exported = _exported(opened, form)
     try:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dprelease.columns import CategoricalColumn
 from dprelease.estimators.inference import plain
+from dprelease.estimators.resolution import WIDTHS, is_hidden
 from dprelease.estimators.summary import summarise
 from dprelease.release import Floats, Release
 from dprelease.trust import trust
@@ -46,18 +47,34 @@ class Description:
         declared = self.release.column(name)
         return "" if isinstance(declared, CategoricalColumn) else declared.unit
 
+    @property
+    def hidden(self) -> tuple[tuple[str, ...], ...]:
+        """(p,) which of ``mean`` and ``standard_deviation`` noise hides: it covers the range, or reaches from the spread to 0."""
+        found = []
+        for place, name in enumerate(self.names):
+            declared = self.release.column(name)
+            width = 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower
+            spread, spread_sd = self.deviation[place], self.deviation_noise_sd[place]
+            hidden = {
+                "mean": is_hidden(self.mean_noise_sd[place], width),
+                "standard_deviation": spread_sd > 0 and spread < WIDTHS / 2 * spread_sd,
+            }
+            found.append(tuple(number for number, whether in hidden.items() if whether))
+        return tuple(found)
+
     def to_json(self) -> dict[str, Any]:
         """The description as plain data; a number that is not known is None."""
         numbers = (self.mean, self.mean_noise_sd, self.deviation, self.deviation_noise_sd)
         keys = ("mean", "mean_noise_sd", "standard_deviation", "standard_deviation_noise_sd")
-        rows = zip(self.names, *numbers, strict=True)
+        rows = zip(self.names, self.hidden, *numbers, strict=True)
         return {
             "version": 1,
             "release": self.release.digest,
             "patients": self.release.spec.rows,
             "columns": [
-                {"name": name, "unit": self.unit(name)} | dict(zip(keys, map(plain, row), strict=True))
-                for name, *row in rows
+                {"name": name, "unit": self.unit(name), "hidden": list(hidden)}
+                | dict(zip(keys, map(plain, row), strict=True))
+                for name, hidden, *row in rows
             ],
             "correlated": list(self.correlated),
             "correlation": None if self.correlation is None else plain(self.correlation),

@@ -60,7 +60,11 @@ def check_origin(manifest: Manifest, consortium: Trusted) -> None:
         IntegrityError: it is one.
     """
     if manifest.spec.consortium != consortium.name:
-        raise IntegrityError(f"this is a release of {manifest.spec.consortium}, not of {consortium.name}")
+        named = manifest.spec.consortium
+        raise IntegrityError(
+            f"this is a release of {named}, not of {consortium.name}; if its root is the one that you pinned under that name, "
+            f"pin it as {named} (learner trust add {named})"
+        )
 
 
 def check_prefix(text: str) -> str:

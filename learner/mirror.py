@@ -225,6 +225,8 @@ def _understood(url: str, stall_seconds: float) -> Iterator[None]:
     except TimedOut as error:
         raise PeerUnavailable(f"{url}: nothing came for {stall_seconds:g} s") from error
     except SSLError as error:
-        raise PeerUnavailable(f"{url}: TLS failed: {error}") from error
+        raise PeerUnavailable(
+            f"{url}: TLS failed: {error}; the authority of a private web server is named in SSL_CERT_FILE"
+        ) from error
     except (HTTPError, ValueError) as error:
         raise PeerUnavailable(f"{url}: the connection broke ({type(error).__name__})") from error

@@ -19,7 +19,8 @@ None, and so are ends of intervals where the release sets no bound. Fields of ve
     outcomes               one entry for each target: target, unit, range, constant and constant_noise_sd (the constant
                            predictor), verdict, better_than_constant and coefficients_known (booleans), finding (a sentence),
                            variance_explained and variance_explained_se, quality (as in a fit's JSON), intercept, and
-                           coefficients with their feature; either has unit, value (what the model predicts with),
+                           coefficients with their feature; hidden (what noise hides, and is None here: of explained, mse,
+                           constant_mse and constant, each with the reason); either has unit, value (what the model predicts with),
                            estimate (not shrunken), standard_error, lower and upper (of the estimate)
     caveats                sentences
 
@@ -104,21 +105,26 @@ def _column(report: Report, party: str, column: Column) -> dict[str, Any]:
 
 
 def _outcome(report: Report, fitted: dict[str, Any], row: int) -> dict[str, Any]:
-    target = report.fit.targets[row]
+    target, hidden = report.fit.targets[row], report.fit.hidden[row]
     return {
         "target": target,
         "unit": report.fit.units[target],
         "range": {end: fitted["range"][end][row] for end in ("lower", "upper")},
         "intercept": _coefficient(report.intercept(row)),
-        "constant": fitted["constant"]["value"][row],
+        "constant": None if "constant" in hidden else fitted["constant"]["value"][row],
         "constant_noise_sd": fitted["constant"]["noise_sd"][row],
         "verdict": fitted["quality"]["verdict"][row],
         "better_than_constant": report.better(row),
         "coefficients_known": report.known(row),
         "finding": report.finding(row),
-        "variance_explained": plain(report.explained[row]),
-        "variance_explained_se": plain(report.explained_se[row]),
-        "quality": {name: values[row] for name, values in fitted["quality"].items() if name != "verdict"},
+        "variance_explained": None if "explained" in hidden else plain(report.explained[row]),
+        "variance_explained_se": None if "explained" in hidden else plain(report.explained_se[row]),
+        "quality": {
+            name: None if name.removesuffix("_se") in hidden else values[row]
+            for name, values in fitted["quality"].items()
+            if name != "verdict"
+        },
+        "hidden": hidden,
         "coefficients": [{"feature": each.feature} | _coefficient(each) for each in report.coefficients(row)],
     }
 

@@ -128,7 +128,15 @@ class Report:
     def finding(self, target: int) -> str:
         """What a fit says about a target, in a sentence or two."""
         name, value, se = self.fit.targets[target], self.explained[target], self.explained_se[target]
+        hidden = self.fit.hidden[target]
         constant = f"the constant {self.fit.constant[target]:.4g} {self.fit.units[name]}".strip()
+        if "constant" in hidden:
+            constant = "a constant that noise hides as well"
+        if self.better(target) and "explained" in hidden:
+            return (
+                f"The model of {name} is better than {constant}; how much of the variance it explains "
+                f"{hidden['explained']}."
+            )
         if self.better(target):
             low, high = value - 2 * se, min(value + 2 * se, 1.0)
             return (
@@ -140,6 +148,8 @@ class Report:
                 f"No prediction of {name} was learned: the model is not distinguishable from {constant}. The intervals "
                 "of its coefficients say how far they may be from zero all the same."
             )
+        if "constant" in hidden:
+            return f"Nothing was learned about {name}: noise hides even its mean."
         return f"Nothing was learned about {name}: the best guess from this release is {constant}."
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -33,7 +34,9 @@ def fits(report: Report) -> Markup:
     explained, explained_se = report.explained.tolist(), report.explained_se.tolist()
     shares = zip(fit.targets, explained, explained_se, strict=True)
     known = [
-        Interval(name, value, value - 2 * se, value + 2 * se) for name, value, se in shares if math.isfinite(value)
+        Interval(name, value, value - 2 * se, value + 2 * se)
+        for (name, value, se), hidden in zip(shares, fit.hidden, strict=True)
+        if "explained" not in hidden
     ]
     if known:
         title, plotted = "Share of variance explained, with two standard errors either side", known[:MOST_LINES]
@@ -44,10 +47,14 @@ def fits(report: Report) -> Markup:
     lines: list[list[Cell]] = [
         [
             name,
-            explained[row],
-            explained_se[row],
-            float(quality.mse[row] + quality.optimism[row]),
-            float(quality.gain[row] + quality.mse[row] + quality.optimism[row]),
+            _told(fit.hidden[row], "explained", explained[row]),
+            _told(fit.hidden[row], "explained", explained_se[row]),
+            _told(fit.hidden[row], "mse", float(quality.mse[row] + quality.optimism[row])),
+            _told(
+                fit.hidden[row],
+                "constant_mse",
+                float(quality.gain[row] + quality.mse[row] + quality.optimism[row]),
+            ),
             _square(fit.units[name]),
             "better" if report.better(row) else "no better",
         ]
@@ -86,7 +93,7 @@ def _target(report: Report, row: int) -> Markup:
     fit, name = report.fit, report.fit.targets[row]
     unit = fit.units[name]
     value, noise_sd = _with_unit(fit.constant[row], unit), short(fit.constant_noise_sd[row])
-    constant = f"Constant predictor: {value} (noise sd {noise_sd})."
+    constant = f"Constant predictor: {fit.hidden[row].get('constant', f'{value} (noise sd {noise_sd})')}."
     if not fit.fit_intercept:
         middle = _with_unit(fit.intercept[row], unit)
         constant += f" No intercept: through the midpoints of the public ranges, hence {middle} at 0."
@@ -150,6 +157,10 @@ def _others(report: Report) -> list[Markup]:
         table("Other targets in a line each", heads, lines),
         *cut_off(len(report.fit.targets), LONGEST_TABLE, "targets"),
     ]
+
+
+def _told(hidden: Mapping[str, str], name: str, value: float) -> Cell:
+    return "cannot be told" if name in hidden else value
 
 
 def _interval(slope: Coefficient) -> Interval:

@@ -11,6 +11,9 @@ from learner.report_plots import heat_map, scree
 MOST_CORRELATED = 20
 """Columns of a heat map."""
 
+HIDDEN = "hidden by noise"
+"""In place of a mean whose noise covers its range, and of a spread that cannot be told from none."""
+
 
 def noise(report: Report) -> Markup:
     """Eigenvalues of the released features against those of noise alone."""
@@ -46,9 +49,16 @@ def columns(report: Report) -> Markup:
     heads = ("column", "mean", "noise sd", *(("standard deviation", "noise sd") if spread else ()), "unit")
     lines: list[list[Cell]] = []
     for place, name in enumerate(found.names[:LONGEST_TABLE]):
-        numbers = [float(found.mean[place]), float(found.mean_noise_sd[place])]
+        hidden = found.hidden[place]
+        numbers: list[Cell] = [
+            HIDDEN if "mean" in hidden else float(found.mean[place]),
+            float(found.mean_noise_sd[place]),
+        ]
         if spread:
-            numbers += [float(found.deviation[place]), float(found.deviation_noise_sd[place])]
+            numbers += [
+                HIDDEN if "standard_deviation" in hidden else float(found.deviation[place]),
+                float(found.deviation_noise_sd[place]),
+            ]
         indicator = isinstance(found.release.column(name), CategoricalColumn)
         lines.append([name, *numbers, "share" if indicator else found.unit(name) or "1"])
     means = table("Means, and what privacy noise leaves open about them", heads, lines)

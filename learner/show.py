@@ -128,11 +128,15 @@ def described(found: Description) -> None:
     heads = ("column", "mean", "noise sd", *(("standard deviation", "noise sd") if moments else ()), "unit")
     shown = Table(*heads, title=f"{found.release.spec.rows} patients", title_justify="left")
     for place, name in enumerate(found.names):
-        cells = [f"{found.mean[place]:.6g}", f"{found.mean_noise_sd[place]:.2g}"]
+        hidden = found.hidden[place]
+        cells = [_unless_hidden("mean" in hidden, found.mean[place]), f"{found.mean_noise_sd[place]:.2g}"]
         if moments:
-            cells += [f"{found.deviation[place]:.6g}", _or_dash(found.deviation_noise_sd[place])]
+            spread = _unless_hidden("standard_deviation" in hidden, found.deviation[place])
+            cells += [spread, _or_dash(found.deviation_noise_sd[place])]
         shown.add_row(plain(name), *cells, plain(found.unit(name) or "1"))
     _print(shown)
+    if any(found.hidden):
+        _say("hidden: noise covers the whole range of a mean, or a spread cannot be told from none")
     if found.correlation is None or found.correlation_noise_sd is None:
         _say("standard deviations and correlations need a release of joint moments (mechanism moments)")
     elif len(found.correlated) > MOST_CORRELATED:
@@ -153,6 +157,10 @@ def _correlations(names: tuple[str, ...], values: Floats, noise_sd: Floats) -> N
         cells = [f"{values[row, column]:.2f} ({_or_dash(noise_sd[row, column])})" for column in range(row)]
         shown.add_row(str(row + 1), plain(name), *cells)
     _print(shown)
+
+
+def _unless_hidden(hidden: bool, number: float) -> str:
+    return "hidden" if hidden else f"{number:.6g}"
 
 
 def _or_dash(number: float) -> str:

@@ -123,11 +123,11 @@ def summary(account: Account, delta: float, epsilon: float | None) -> list[str]:
             f"remaining: nothing; a budget of epsilon = {epsilon:g} is exceeded by mu^2 = {mu2_text(-left)}",
         ]
     latest = account.releases[-1]
-    charges = guarantee(latest.manifest.spec)
+    room = room_text(left, latest.mu2)
     return [
         *found,
         f"remaining of a budget of epsilon = {epsilon:g}, over all hospitals' ledgers together, at most: {price_text(left, delta)}",
-        f"{room_text(left, charges.joint_mu2)}, {latest.manifest.spec.digest()[:12]}, at most: a hospital's own ledger may have less",
+        f"{room}, {latest.manifest.spec.digest()[:12]}, at most: a hospital's own ledger may have less",
     ]
 
 

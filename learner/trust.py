@@ -117,7 +117,7 @@ class TrustStore:
             known = self._read(name)
             if known is None:
                 raise NotFound(
-                    f"consortium {name} is not trusted yet; run: learner trust add {name} --root ... --hub ..."
+                    f"consortium {name} is not trusted yet; run: learner trust add {name} --root ... (--hub ... or --mirror ...)"
                 )
             return known
         trusted = self.all()

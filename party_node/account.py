@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from dprelease.one_line import one_line
-from dprelease.price import epsilon_at, epsilon_text, mu2_text, price_text, room_text
+from dprelease.price import epsilon_at, epsilon_figure, epsilon_text, mu2_text, price_text, room_text
 from party_node.entries import CHARGED, STAGES, Balance, Entry
 
 
@@ -120,4 +120,4 @@ def print_account(console: Console, roster: str, balance: Balance, lines: Iterab
     latest = next((line.mu2 for line in reversed(tuple(lines)) if line.entry.kind == "reserve"), None)
     if latest is not None:
         console.print(f"roster {roster}: {room_text(balance.remaining, latest)}, the latest")
-    console.print(f"spent epsilon = {balance.epsilon(delta):.6g} at delta = {delta:g}")
+    console.print(f"spent epsilon = {epsilon_figure(balance.epsilon(delta))} at delta = {delta:g}")

@@ -53,7 +53,10 @@ def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
     findings.append(_attempt("ledger", lambda: _ledger(desk)))
     findings.append(_attempt("books", lambda: _books(desk)))
     pins = desk.identity.pins()
-    findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {', '.join(sorted(pins)) or 'none yet'}"))
+    pinned = (
+        ", ".join(sorted(pins)) or "compare fingerprints by telephone, then run `party-node peers pin NAME FINGERPRINT`"
+    )
+    findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {pinned}"))
     if connectivity and findings[-4].ok:
         enrolment = desk.enrolment
         findings.append(_attempt("coordinator", lambda: _health(desk, enrolment.coordinator, "the coordinator")))
@@ -76,11 +79,9 @@ def _source(desk: Desk) -> list[Finding]:
     rows = table.alignment.rows
     findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
     for name, found in table.findings.items():
-        words = f"{found.missing} missing, {found.unreadable} unreadable, {found.outside} outside bounds or levels"
-        # Half a column replaced is nearly always a wrong declaration, not a property of the patients.
-        suspicious = found.missing + found.unreadable + found.outside > rows / 2
-        hint = "; look at its declaration" if suspicious else ""
-        findings.append(Finding(f"column {name}", not suspicious, words + hint))
+        implausible = name in table.implausible
+        hint = "; look at its declaration" if implausible else ""
+        findings.append(Finding(f"column {name}", not implausible, found.words() + hint))
     return findings
 
 

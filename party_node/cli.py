@@ -17,14 +17,14 @@ COMMANDS = {
     "alignment-key": Command(
         "party_node.cli_keys:alignment_key", "The secret by which hospitals agree on the order of patients."
     ),
-    "check": Command("party_node.cli_node:check", "Check settings, table, keys, ledger and connections."),
+    "check": Command("party_node.cli_node:check", "Check settings, table, keys, ledger and connections.", "pyarrow"),
     "enroll": Command("party_node.cli_node:enroll", "Join the consortium with an invite."),
     "fingerprint": Command("party_node.cli_keys:fingerprint", "This hospital's key, for the others to pin."),
     "ledger": Command("party_node.cli_budget:ledger", "The privacy budget: append-only, hash-chained, kept here."),
     "peers": Command("party_node.cli_keys:peers", "Keys of the other hospitals, compared between people."),
     "public": Command("party_node.cli_public:public", "Columns that are published exactly, outside the guarantee."),
     "review": Command("party_node.cli_review:review", "See what is proposed; approve or decline."),
-    "run": Command("party_node.cli_node:run", "Run the daemon."),
+    "run": Command("party_node.cli_node:run", "Run the daemon.", "pyarrow"),
 }
 
 
@@ -35,6 +35,7 @@ COMMANDS = {
     default=Path("party.toml"),
     show_default=True,
     envvar="PARTY_NODE_CONFIG",
+    show_envvar=True,
     help="Settings file.",
 )
 @click.version_option(__version__)
@@ -46,10 +47,16 @@ def main(context: click.Context, config: Path) -> None:
     """
 
     def desk() -> Desk:
+        from dprelease.errors import InvalidInput
         from dprelease.settings import read_settings
         from party_node.desk import Desk
         from party_node.settings import PartySettings
 
+        if not config.exists():
+            raise InvalidInput(
+                f"there is no {config}; name the settings before the command (party-node --config FILE ...) or in "
+                "PARTY_NODE_CONFIG, after the sample deploy/party.toml"
+            )
         return Desk(read_settings(config, PartySettings))
 
     context.obj = desk

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import click
 
-from dprelease.errors import DataRefused
+from dprelease.errors import DataRefused, Unauthenticated
 from dprelease.invite import Invite
 from dprelease.noise import SecureNoise
 from dprelease.price import mu2_text
@@ -28,7 +28,11 @@ def enroll(context: click.Context, token: str, ledger_lost: bool) -> None:
     Example: party-node enroll eyJhZGRyZXNzIjoi...
     """
     desk: Desk = context.obj()
-    enrolment = enrol(desk, Invite.from_token(token), ledger_lost=ledger_lost)
+    try:
+        enrolment = enrol(desk, Invite.from_token(token), ledger_lost=ledger_lost)
+    except Unauthenticated as error:
+        words = f"{error.message} An invite serves once and lapses: ask the consortium's office for a new one"
+        raise Unauthenticated(words) from error
     click.echo(f"enrolled in {enrolment.consortium} as {enrolment.party}")
     click.echo(f"budget of roster {desk.settings.roster}: mu^2 = {mu2_text(Fraction(enrolment.cap_mu2))}, for good")
     click.echo(f"key fingerprint, for the other hospitals: {desk.identity.fingerprint()}")

@@ -7,6 +7,7 @@ import json
 import click
 
 from dprelease.errors import InvalidInput
+from dprelease.extras import require
 from dprelease.one_line import one_line
 from party_node.desk import Desk
 from party_node.public_columns import acts, covered, declare, latest
@@ -90,6 +91,7 @@ def norm_of_columns(context: click.Context, columns: tuple[str, ...], as_json: b
 
     Example: party-node public norm phenotype1 phenotype2
     """
+    require("pyarrow", "party")
     desk: Desk = context.obj()
     columns = tuple(dict.fromkeys(columns))
     norm2 = public_norm2(desk.read().bounded, columns)

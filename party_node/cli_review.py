@@ -49,7 +49,7 @@ def show(context: click.Context, release: str, as_json: bool) -> None:
     """
     desk: Desk = context.obj()
     record = desk.journal.find(release)
-    shown = card(desk.assess(record.spec), record)
+    shown = card(desk.assess(record.spec), record, desk.findings(record.spec))
     if as_json:
         click.echo(json.dumps(shown, indent=2, default=str))  # an exact mu^2 is "p/q"
     else:
@@ -67,7 +67,7 @@ def approve(context: click.Context, release: str, yes: bool) -> None:
     """
     desk: Desk = context.obj()
     record = desk.journal.find(release)
-    print_card(screen(), card(desk.assess(record.spec), record))
+    print_card(screen(), card(desk.assess(record.spec), record, desk.findings(record.spec)))
     if not yes:
         click.confirm("Approve?", abort=True)
     desk.accept(record)

@@ -87,7 +87,7 @@ class Daemon:
             self._desk.make_catalogue()
             self._joint.sweep(datetime.now(UTC))
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
-            pause = waits.waits()
+            pause, away = waits.waits(), False
             log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
             lost: IntegrityError | None = None
             while lost is None and not stop.is_set():
@@ -102,11 +102,14 @@ class Daemon:
                         lost = hear_witness(self._desk, coordinator)
                         while lost is None and not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
-                            pause = waits.waits()
+                            if away:
+                                log.info("the coordinator answers again")
+                            pause, away = waits.waits(), False
                             self._ears.wait(stop, computing=self._computing, unreached=self._unreached)
                 except DpReleaseError as error:
                     seconds = next(pause)
                     log.warning("%s; next attempt in %.0f s", error.message, seconds)
+                    away = True
                     stop.wait(seconds)
             if lost is not None:
                 raise lost

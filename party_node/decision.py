@@ -13,7 +13,7 @@ from fractions import Fraction
 from dprelease.accounting import Guarantee, check_spec
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
-from dprelease.price import mu2_text
+from dprelease.price import epsilon_figure, mu2_text
 from dprelease.spec import ReleaseSpec, moment
 from party_node.entries import Balance
 from party_node.settings import Limits, Policy
@@ -60,6 +60,7 @@ def assess(
     now: datetime,
     repeats: tuple[str, ...] = (),
     linked: tuple[str, ...] = (),
+    implausible: tuple[str, ...] = (),
 ) -> Assessment:
     """Check a proposal.
 
@@ -74,6 +75,7 @@ def assess(
         now: the time.
         repeats: from `repetition.repetitions`.
         linked: from `linkage.linkages`.
+        implausible: from `findings.problems`, of our columns of the proposal.
 
     Raises:
         SpecRefused: the proposal disagrees with our own recomputation or our own table's public facts.
@@ -94,12 +96,13 @@ def assess(
             needed=float(cost),
             remaining=float(balance.remaining),
         )
-    blockers = _unpinned(spec, own.party, pins)
+    blockers = [*implausible, *_unpinned(spec, own.party, pins)]
     auto = ["approval by a person is this hospital's policy"]
     if policy.auto_approve is not None:
         auto = [
             *_outside(policy.auto_approve, spec, own.party, result, balance),
             *_more_trust(policy.auto_approve, spec, own.party),
+            *_unlimited_delta(policy.auto_approve, policy.limits),
         ]
     return Assessment(spec, own.party, result, cost, balance, tuple(blockers), (*auto, *linked), repeats)
 
@@ -148,11 +151,11 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     if limits.guarantees is not None and spec.guarantee not in limits.guarantees:
         found.append(f"a guarantee of {spec.guarantee} is not among those allowed")
     if limits.max_epsilon is not None and result.joint_epsilon > limits.max_epsilon * (1 + 1e-9):
-        found.append(f"joint epsilon = {result.joint_epsilon:.6g} exceeds {limits.max_epsilon:g}")
+        found.append(f"joint epsilon = {epsilon_figure(result.joint_epsilon)} exceeds {limits.max_epsilon:g}")
     if limits.max_delta is not None and spec.target.delta > limits.max_delta:
         found.append(f"delta = {spec.target.delta:g} exceeds {limits.max_delta:g}")
     if limits.max_total_epsilon is not None and total > limits.max_total_epsilon * (1 + 1e-9):
-        found.append(f"total epsilon = {total:.6g} would exceed {limits.max_total_epsilon:g}")
+        found.append(f"total epsilon = {epsilon_figure(total)} would exceed {limits.max_total_epsilon:g}")
     if limits.min_rows is not None and spec.rows < limits.min_rows:
         found.append(f"{spec.rows} patients are fewer than {limits.min_rows}")
     return found
@@ -178,6 +181,13 @@ def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
     return found
 
 
+def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:
+    """Why a policy that limits epsilon alone approves nothing: the proposal would choose the delta that makes it small."""
+    if (auto.max_epsilon, auto.max_total_epsilon) == (None, None) or (auto.max_delta or limits.max_delta) is not None:
+        return []
+    return ["epsilon is limited and delta is not: name max_delta in auto_approve, or decide here"]
+
+
 def _unpinned(spec: ReleaseSpec, party: str, pins: dict[str, str]) -> list[str]:
     found = []
     for part in spec.parties:
@@ -185,7 +195,9 @@ def _unpinned(spec: ReleaseSpec, party: str, pins: dict[str, str]) -> list[str]:
             continue
         if part.party not in pins:
             found.append(
-                f"compare the key of {part.party} with its IT department, then: party-node peers pin {part.party} {part.key}"
+                # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
+                f"ask the IT department of {part.party}, by telephone, what its party-node fingerprint prints, "
+                f"then: party-node peers pin {part.party} FINGERPRINT"
             )
         elif pins[part.party] != part.key:
             found.append(f"the release names another key for {part.party} than the one pinned here; telephone them")

@@ -14,6 +14,7 @@ from dprelease.errors import Conflict, DataRefused, NotFound
 from dprelease.spec import ReleaseSpec
 from party_node.books import Books
 from party_node.decision import Assessment, assess
+from party_node.findings import Findings, problems, read_findings, write_findings
 from party_node.identity import Enrolment, Identity
 from party_node.joint.folder import SessionFolder
 from party_node.journal import Journal, Record, Status
@@ -46,6 +47,7 @@ class Desk:
         self.journal = Journal(settings.state / "journal.sqlite")
         self.vault = Vault(settings.state / "sealed")
         self._catalogue = settings.state / "catalogue.json"
+        self._findings = settings.state / "findings.json"
 
     @property
     def enrolment(self) -> Enrolment:
@@ -76,8 +78,16 @@ class Desk:
         return with_public(self.settings, acts(self.ledger, self.settings.roster), names)
 
     def make_catalogue(self) -> Catalogue:
-        """The catalogue of the table as it is now; kept for `catalogue`."""
-        alignment = self.read().alignment
+        """The catalogue of the table as it is now; kept for `catalogue`, and its counts for `findings`.
+
+        Raises:
+            DataRefused: the table cannot be used, or has a column that must not be released.
+        """
+        table = self.read()
+        write_findings(self._findings, table.findings, table.implausible)
+        if table.implausible:
+            raise DataRefused("not declared: " + "; ".join(problems(table.findings, table.implausible)))
+        alignment = table.alignment
         catalogue = Catalogue(
             party=self.settings.name,
             roster=self.settings.roster,
@@ -104,6 +114,11 @@ class Desk:
         columns = tuple(column.model_copy(update={"public": column.name in covered}) for column in made.columns)
         return made.model_copy(update={"columns": columns})
 
+    def findings(self, spec: ReleaseSpec) -> dict[str, Findings]:
+        """What the cells of our columns of a spec were like when the table was last read. Local screen only."""
+        part, (found, _) = spec.party(self.settings.name), read_findings(self._findings)
+        return {column.name: found[column.name] for column in (part.columns if part else ()) if column.name in found}
+
     def session(self, release: str) -> SessionFolder:
         """Where the session of a joint computation is kept."""
         return SessionFolder(self.settings.state / "joint" / release)
@@ -116,6 +131,7 @@ class Desk:
         """Check a proposal; see `decision.assess`."""
         roster = self.settings.roster
         records, stages = self.journal.records(), self.ledger.stages(roster)
+        implausible = read_findings(self._findings)[1]
         return assess(
             spec,
             self.catalogue(),
@@ -127,6 +143,7 @@ class Desk:
             datetime.now(UTC),
             repetitions(spec, self.settings.name, records, stages),
             linkages(spec, bool(self.public()), records, stages),
+            problems(self.findings(spec), implausible),
         )
 
     def accept(self, record: Record) -> Assessment:
@@ -177,7 +194,11 @@ class Desk:
         return part.columns
 
     def bounded(self, spec: ReleaseSpec) -> BoundedRows:
-        """Our columns of a spec, on its grid, in canonical order.
+        """Our columns of a spec, on its grid, in canonical order; see `_table`."""
+        return self._table(spec).bounded
+
+    def _table(self, spec: ReleaseSpec) -> Table:
+        """Our columns of a spec as the source has them now.
 
         Raises:
             DataRefused: the table is no longer the one that the spec describes, or see `check_acts`.
@@ -188,7 +209,7 @@ class Desk:
         table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits)
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")
-        return table.bounded
+        return table
 
     def sign(self, record: Record) -> bytes:
         """Reserve, record the digest of our columns, and sign consent; the same approval again if it exists.
@@ -196,16 +217,19 @@ class Desk:
         Raises:
             BudgetExceeded: the ledger has no room.
             DataRefused: the table is not the one that the spec describes, or see `public_side.check_public_features`.
-            Conflict: the release was given up or declined in the meantime; nothing may be sent.
+            Conflict: the release was given up or declined in the meantime, or a column is not fit to be released now;
+                nothing may be sent.
         """
         if record.approval is not None:
             return record.approval
         spec = record.spec
         codes, salt = record.codes, record.salt
         if codes is None or salt is None:
-            bounded = self.bounded(spec)
-            check_public_features(bounded, spec, self.settings.name)
-            codes, salt = bounded.digest(), new_salt()
+            table = self._table(spec)
+            if table.implausible:
+                raise Conflict("first: " + "; ".join(problems(table.findings, table.implausible)))
+            check_public_features(table.bounded, spec, self.settings.name)
+            codes, salt = table.bounded.digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
         if self.ledger.stage(self.settings.roster, record.release) != "reserve":
             own = self.assess(spec).guarantee.party(self.settings.name)

@@ -1,6 +1,6 @@
 """Would a proposal have us pay again for what another release of ours holds already?
 
-A second title, seed or target makes another spec digest, and the ledger charges every digest once: the budget is kept,
+A second title, seed, target, k or grid makes another spec digest, and the ledger charges every digest once: the budget is kept,
 but spent twice on the same private columns. Whether that is wanted (less noise by averaging) is for a person to say.
 """
 
@@ -47,6 +47,5 @@ def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ..
     """What of ours a release shows with noise, less columns that are public by now, whatever else and whoever else takes part."""
     part = spec.party(party)
     columns = {column.name: column for column in private(part.columns) if column.name not in exact} if part else {}
-    outputs = spec.mixing.outputs if spec.mixing else None
     outcomes = frozenset(spec.moments.outcomes) & set(columns) if spec.moments else None
-    return columns, spec.mechanism, outputs, outcomes, spec.grid_bits, spec.alignment
+    return columns, spec.mechanism, outcomes, spec.alignment

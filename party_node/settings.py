@@ -66,7 +66,8 @@ class Policy(Settings):
 
     Attributes:
         limits: proposals outside are declined, whoever is in favour.
-        auto_approve: proposals inside are approved without a person; left out, a person approves every release.
+        auto_approve: proposals inside are approved without a person; left out, a person approves every release. Where it limits
+            epsilon, delta has to be limited too, here or there, or it approves nothing.
         allow_large_delta: accept delta >= 1/n, which permits publishing a patient's row outright.
     """
 
@@ -98,7 +99,8 @@ class PartySettings(Settings):
         rows_per_subject: q, most rows of one patient; mu is multiplied by it.
         state: folder of keys, ledger, journal and sealed blocks.
         source: where the rows are.
-        columns: declarations by released name; ``from`` names the source's column when it differs.
+        columns: declarations by released name; ``from`` names the source's column when it differs, ``mostly_replaced``
+            says that more than half of its cells are missing, unreadable or outside, and that this is in order.
         policy: what the hospital agrees to.
         daemon: manners of the daemon.
     """
@@ -137,9 +139,15 @@ class PartySettings(Settings):
         """The source's name for a declared column."""
         return str(self.columns[column].get("from", column))
 
+    def mostly_replaced(self, column: str) -> bool:
+        """Whether the owner knows that more than half of a column's cells are replaced."""
+        return bool(self.columns[column].get("mostly_replaced", False))
+
 
 def _declare(name: str, declaration: dict[str, Any]) -> Column:
-    fields = {key: value for key, value in declaration.items() if key != "from"}
+    fields = {key: value for key, value in declaration.items() if key not in {"from", "mostly_replaced"}}
+    if not isinstance(declaration.get("mostly_replaced", False), bool):
+        raise ValueError(f"column {name}: mostly_replaced is true or false")  # noqa: TRY004 - what pydantic reports
     if "public" in fields:
         raise ValueError(
             f"column {name}: a column becomes public by an act of its own: party-node public declare {name}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -13,10 +15,11 @@ from dprelease.moments.layout import Kind
 from dprelease.moments.scales import released_sd
 from dprelease.moments.terms import Association
 from dprelease.one_line import one_line
-from dprelease.price import mu2_text, price_text
+from dprelease.price import epsilon_figure, mu2_text, price_text
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
 from party_node.decision import Assessment
+from party_node.findings import Findings
 from party_node.journal import Record
 
 WIDTH = 200
@@ -40,10 +43,17 @@ def describe(column: Column) -> str:
     return f"{column.name}: {column.lower:g} to {column.upper:g}{unit}; missing = {column.fill:g}{public}"
 
 
-def card(assessment: Assessment, record: Record) -> dict[str, object]:
-    """The review card: what would be published and what it costs, from metadata alone.
+def card(
+    assessment: Assessment, record: Record, findings: Mapping[str, Findings] = MappingProxyType({})
+) -> dict[str, object]:
+    """The review card: what would be published and what it costs, from metadata alone, beside local counts.
 
     JSON-ready, but for exact mu^2, each a `Fraction`, whose text is its JSON form.
+
+    Args:
+        assessment: what taking part would mean.
+        record: the release in the journal.
+        findings: from `Desk.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
     delta = spec.target.delta
@@ -58,6 +68,7 @@ def card(assessment: Assessment, record: Record) -> dict[str, object]:
         "patients": spec.rows,
         "would_publish": _published(spec),
         "own_columns": [describe(column) for column in (own.columns if own else ())],
+        "own_cells_seen_here_only": [f"{name}: {found.words()}" for name, found in findings.items()],
         "public_columns": [column.name for column in spec.public],
         "weighted_columns": [
             f"{name}: noise {weight} times smaller, at the cost of the other columns"
@@ -166,7 +177,8 @@ def _words(value: object) -> str:
         return "\n".join(one_line(str(item)) for item in value) or "-"
     if isinstance(value, Fraction):
         return mu2_text(value)
-    return f"{value:.6g}" if isinstance(value, float) else one_line(str(value))
+    # Every number of the card that is no mu^2 is an epsilon or a delta.
+    return epsilon_figure(value) if isinstance(value, float) else one_line(str(value))
 
 
 def print_releases(console: Console, records: list[Record]) -> None:

@@ -22,25 +22,11 @@ from dprelease.alignment import Alignment, align, pseudonym
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.columns import Column, NumericColumn
 from dprelease.errors import DataRefused
+from party_node.findings import Findings
 from party_node.settings import PartySettings, SourceSettings
 
 _READ_BYTES = 1 << 20
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-
-
-@dataclass
-class Findings:
-    """What a column's cells were like. Local screen only.
-
-    Attributes:
-        missing: empty cells, replaced by the fill value.
-        unreadable: cells that are no number, or not finite, replaced by the fill value.
-        outside: numbers beyond the bounds, clipped; or values that are no declared level, coded as ``other``.
-    """
-
-    missing: int = 0
-    unreadable: int = 0
-    outside: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,11 +37,13 @@ class Table:
         bounded: codes on the grid.
         alignment: canonical order and its digest.
         findings: column name to what its cells were like.
+        implausible: columns that must not be released; see `Findings.implausible`.
     """
 
     bounded: BoundedRows
     alignment: Alignment
     findings: dict[str, Findings] = field(repr=False)
+    implausible: frozenset[str] = field(repr=False)
 
 
 def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int) -> Table:
@@ -85,7 +73,14 @@ def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...],
         raise DataRefused(f"{settings.source.path} has no rows")
     alignment = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
     bounded = BoundedRows(np.vstack(codes)[alignment.order], columns, grid_bits)
-    return Table(bounded, alignment, findings)
+    implausible = frozenset(
+        column.name
+        for column in columns
+        if findings[column.name].implausible(
+            column, alignment.rows, mostly_replaced=settings.mostly_replaced(column.name)
+        )
+    )
+    return Table(bounded, alignment, findings, implausible)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -56,3 +57,49 @@ def test_names_that_are_not_there_are_said_to_be_missing() -> None:
     for module in (dprelease, learner):
         with pytest.raises(AttributeError, match="has no attribute 'other'"):
             module.other  # noqa: B018
+
+
+BLOCKED = """
+import sys
+sys.modules[sys.argv[1]] = None
+from importlib import import_module
+import_module(sys.argv[2]).main(sys.argv[3:])
+"""
+
+FIRST_WORDS = {  # of a line, to what it must not begin without
+    ("coordinator", "init", "--home", "."): ("sqlalchemy", "coordinator"),
+    ("coordinator", "serve"): ("sqlalchemy", "coordinator"),
+    ("coordinator", "plan", "--rows", "9"): ("sqlalchemy", "coordinator"),
+    ("party_node", "run"): ("pyarrow", "party"),
+    ("party_node", "check"): ("pyarrow", "party"),
+    ("party_node", "public", "norm", "age"): ("pyarrow", "party"),
+    ("learner", "fetch", "https://mirror.example.org/0"): ("urllib3", "learner"),
+    ("learner", "export", "x", "--format", "parquet", "--output", "x"): ("pyarrow", "learner"),
+    ("learner", "plan", "--plot", "plan.png"): ("matplotlib", "plot"),
+}
+
+
+@pytest.mark.parametrize(("line", "needed"), FIRST_WORDS.items(), ids=[" ".join(line[:2]) for line in FIRST_WORDS])
+def test_a_command_without_its_extra_names_it_before_it_begins(
+    tmp_path: Path, line: tuple[str, ...], needed: tuple[str, str]
+) -> None:
+    package, extra = needed
+    code = [sys.executable, "-c", BLOCKED, package, f"{line[0]}.cli", *line[1:]]
+    done = subprocess.run(code, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"error: this needs {package}, which is not installed; it comes with the extra {extra}: "
+        f"pip install 'dprelease[{extra}]'\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("role", "packages"), [("coordinator", "sqlalchemy"), ("party_node", "pyarrow")])
+def test_help_needs_no_extra(role: str, packages: str) -> None:
+    done = subprocess.run([sys.executable, "-c", BLOCKED, packages, f"{role}.cli", "--help"], check=False)
+    assert done.returncode == 0
+
+
+def test_an_import_that_no_extra_mends_is_not_explained_away() -> None:
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        Command("learner.nowhere:main", "Nothing.").load()

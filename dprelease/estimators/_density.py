@@ -20,10 +20,16 @@ to "no correlation" where noise hides it, and the noise of one entry is reduced 
 1 % of its range at an end of it has z^2 = 1 - 2|z - l| nearly, so its square and its products tell its mean.
 
 Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of
-(m - l)/(1 - l) and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t. Rows of T
-scaled to length 1 are a root of R. Of a one-hot group all levels but the last have coordinates. The last is the constant
-minus their sum, and its noisy entries are observations of that; the zeros within a group, and the entries between public
-columns, are observations with little noise.
+(m - l)/(1 - l) and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t, and below it as
+f_ij = T_ij sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what the data hold
+still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls: f_ij is the
+former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter below it. For
+the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations alone chains
+fall to small spreads on their way from the start and need thousands of turns to leave them.)
+
+Of a one-hot group all levels but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
+entries are observations of that; were it a rare level, the others would nearly determine each other. The zeros within a group,
+and the entries between public columns, are observations with little noise.
 """
 
 from __future__ import annotations
@@ -31,10 +37,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, log_expit
 
 from dprelease.estimators._dependence import bend, dependence
+from dprelease.estimators._observations import commonest, precisions
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
 
@@ -45,8 +51,6 @@ ROOM = 2.0
 
 _ROUNDING = 1e-9
 """Part by which a mass on the diagonal is raised."""
-_EXACT = 0.25
-"""Standard deviation, in that of the least noisy entry, at which an exact entry counts as observed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,9 @@ class _Parts:
         part: (J, q) g.
         x: (J, q + 1) the constant and the means.
         d: (J, q).
+        unit: (J, q, q) sqrt(d_i^2 + h_ij^2).
+        share: (J, q, q) part of d_i^2 in its square, below the diagonal.
+        free: (J, q, q) of T below the diagonal.
         diagonal: (J, q) of T.
         length: (J, q) of the rows of T.
         u: (J, q, q) rows of T at length 1.
@@ -70,6 +77,9 @@ class _Parts:
     part: Floats
     x: Floats
     d: Floats
+    unit: Floats
+    share: Floats
+    free: Floats
     diagonal: Floats
     length: Floats
     u: Floats
@@ -93,8 +103,12 @@ class Density:
         kinds = np.array([variable.kind for variable in moments.layout.variables])
         owner = np.array([variable.column for variable in moments.layout.variables])
         level = kinds == "level"
-        last = level & np.append(owner[1:] != owner[:-1], True)
-        self._kept = kept = np.flatnonzero(~last) + 1
+        self._observed = moments.gram / moments.rows
+        mean = self._observed[0, 1:]
+        variance = np.diag(self._observed)[1:] - mean**2
+        last = commonest(mean, level, owner)
+        order = np.argsort(-variance, kind="stable")
+        self._kept = kept = order[~last[order]] + 1
         q = len(kept)
         self._expand = np.zeros((len(kinds) + 1, q + 1))  # rows of x from rows of the coordinates' x
         self._expand[0, 0] = 1.0
@@ -102,15 +116,16 @@ class Density:
         for index in np.flatnonzero(last):
             self._expand[index + 1, 0] = 1.0
             self._expand[index + 1, 1:] = -(level & (owner == owner[index]))[kept - 1].astype(float)
-        self._derives = bool(last.any())
-        self._observed = moments.gram / moments.rows
-        self._weight = _weights(moments.noise_sd / moments.rows, level, last, owner, moments.layout.public)
+        self._weight = precisions(moments.noise_sd / moments.rows, level, last, owner, moments.layout.public)
         self._halved = (self._weight + np.diag(np.diag(self._weight))) / 2
         self._lower = np.where(level, 0.0, -1.0)[kept - 1]
         self._width = 1.0 - self._lower
         self._numeric = (kinds == "numeric")[kept - 1]
         self._scale2 = TIGHTNESS * (q + 1)
         self._below = np.tril(np.ones((q, q)), -1)
+        typical = np.maximum(variance[kept - 1], 1 / np.sqrt(self._weight.max()))
+        clear = typical * self._together()[1:, 1:] / self._scale2
+        self._hazy = np.divide(1.0, clear, out=np.ones_like(clear), where=clear > 0)
         self.used = np.column_stack([np.ones(q, bool), self._numeric, np.tril(np.ones((q, q), bool))])
 
     def matrices(self, theta: Floats) -> Floats:
@@ -120,12 +135,11 @@ class Density:
     def potential(self, theta: Floats) -> tuple[Floats, Floats]:
         """Minus the log-density, (J,), up to a constant, and its gradient, of theta's shape."""
         parts = self._parts(theta)
-        place, b, free = theta[:, :, 0], theta[:, :, 1], theta[:, :, 2:] * self._below
+        place, b, free = theta[:, :, 0], theta[:, :, 1], parts.free
         difference = self._full(self._moments(parts)) - self._observed
         error = self._halved * difference
         value = 0.5 * np.einsum("jab,jab->j", error, difference)
-        if self._derives:
-            error = self._expand.T @ error @ self._expand
+        error = self._expand.T @ error @ self._expand
         to_mean = 2 * (error @ parts.x[:, :, None])[:, 1:, 0] * self._width * parts.inner * parts.outer
         to_root = 2 * error[:, 1:, 1:] @ parts.root
         to_log_d = np.einsum("jab,jab->ja", to_root, parts.root)
@@ -133,16 +147,18 @@ class Density:
         to_u = parts.d[:, :, None] * to_root + by_u
         along = np.einsum("jab,jab->ja", to_u, parts.u)
         to_t = (to_u - parts.u * along[:, :, None]) / parts.length[:, :, None]
+        to_free = to_t * self._below + by_free
+        to_log_d += (parts.share * (1 - to_free * free)).sum(axis=2)
         square = parts.diagonal**2 / self._scale2
         gradient = np.empty_like(theta)
         gradient[:, :, 0] = to_mean + (to_log_d / 2 - EDGE) * (parts.outer - parts.inner)
         gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * (1 - parts.part) + parts.part)
-        gradient[:, :, 2:] = to_t * self._below + by_free
+        gradient[:, :, 2:] = to_free / parts.unit
         np.einsum("jaa->ja", gradient[:, :, 2:])[:] = np.einsum("jaa->ja", to_t) * parts.diagonal + ROOM * square - ROOM
         value -= EDGE * (log_expit(place) + log_expit(-place)).sum(axis=1)
         value -= (SPREAD * log_expit(b) + log_expit(-b)) @ self._numeric
         value += ROOM * (0.5 * square - np.log(parts.diagonal)).sum(axis=1)
-        return value + related, gradient
+        return value + related + (self._below * np.log(parts.unit)).sum(axis=(1, 2)), gradient
 
     def metric(self, theta: Floats) -> Floats:
         """How sharply the density bends along the coordinates of each variable, on average: (q, q + 2, q + 2).
@@ -151,8 +167,7 @@ class Density:
         entry is the product X_i X_k^T of rows X_i = (m_i, d_i u_i), so that matrix is J_i^T (sum_k w_ik X_k X_k^T) J_i.
         """
         parts = self._parts(theta)
-        expand = np.abs(self._expand)
-        weight = expand.T @ self._weight @ expand if self._derives else self._weight
+        weight = self._together()
         weight = weight + 3 * np.diag(np.diag(weight))  # a square changes twice as fast as a product
         rows = np.zeros((len(theta), len(self._kept) + 1, len(self._kept) + 1))
         rows[:, 0, 0] = 1.0
@@ -162,15 +177,19 @@ class Density:
         size = len(self._kept)
         jacobian = np.zeros((*rows.shape[:1], size, size + 1, size + 2))  # of X_i by the coordinates of row i
         jacobian[:, :, 0, 0] = self._width * parts.inner * parts.outer
-        jacobian[:, :, 1:, 0] = parts.root * ((parts.outer - parts.inner) / 2)[:, :, None]
-        jacobian[:, :, 1:, 1] = parts.root * ((1 - parts.part) / 2 * self._numeric)[:, :, None]
         across = np.eye(size) - parts.u[:, :, :, None] * parts.u[:, :, None, :]
-        jacobian[:, :, 1:, 2:] = across * (parts.d / parts.length)[:, :, None, None]
+        across /= parts.length[:, :, None, None]
+        by_log_d = parts.root - (across @ (parts.share * parts.free)[..., None])[..., 0] * parts.d[:, :, None]
+        jacobian[:, :, 1:, 0] = by_log_d * ((parts.outer - parts.inner) / 2)[:, :, None]
+        jacobian[:, :, 1:, 1] = by_log_d * ((1 - parts.part) / 2 * self._numeric)[:, :, None]
         each = np.arange(size)
-        jacobian[:, each, :, 2 + each] *= parts.diagonal.T[:, :, None]
+        lengths = 1 / parts.unit
+        lengths[:, each, each] = parts.diagonal
+        jacobian[:, :, 1:, 2:] = across * (parts.d[:, :, None] * lengths)[:, :, None, :]
         jacobian *= self.used[:, None, :]
         blocks: Floats = np.einsum("jica,jicd,jidb->iab", jacobian, bends, jacobian, optimize=True) / len(theta)
-        blocks[:, 2:, 2:] += bend(theta[:, :, 2:] * self._below, parts.u)
+        inverse = (1 / parts.unit).mean(axis=0)
+        blocks[:, 2:, 2:] += bend(parts.free, parts.u) * (inverse[:, :, None] * inverse[:, None, :])
         prior = np.zeros((size, size + 2))
         prior[:, 0] = 2 * EDGE * (parts.inner * parts.outer).mean(axis=0)
         prior[:, 1] = (1 + SPREAD) * (parts.part * (1 - parts.part)).mean(axis=0) + 0.02
@@ -180,6 +199,12 @@ class Density:
         np.einsum("iaa->ia", blocks)[:] *= 1 + _ROUNDING
         np.einsum("iaa->ia", blocks)[:] += prior
         return blocks
+
+    def _together(self) -> Floats:
+        """1/variance of all that is seen of each entry of the coordinates' x, (q+1, q+1)."""
+        expand = np.abs(self._expand)
+        found: Floats = expand.T @ self._weight @ expand
+        return found
 
     def start(self, chains: int) -> Floats:
         """The point whose moments are nearest to the released ones, (J, q, q + 2)."""
@@ -197,8 +222,8 @@ class Density:
         scale = np.sqrt(np.diag(correlation))
         root = np.linalg.cholesky(correlation / np.outer(scale, scale)) * np.sqrt(self._scale2)
         part = np.where(self._numeric, variance / most, 0.5)
+        root = np.tril(root, -1) * np.sqrt(d[:, None] ** 2 + self._hazy) + np.diag(np.log(np.diag(root)))
         point = np.column_stack([np.log((mean - self._lower) / (1 - mean)), np.log(part / (1 - part)), root])
-        np.einsum("aa->a", point[:, 2:])[:] = np.log(np.diag(root))
         return np.tile(point, (chains, 1, 1))
 
     def _parts(self, theta: Floats) -> _Parts:
@@ -207,12 +232,15 @@ class Density:
         log_g = log_expit(b) * self._numeric
         d = self._width * np.exp((log_expit(place) + log_expit(-place) + log_g) / 2)
         diagonal = np.exp(np.einsum("jaa->ja", theta[:, :, 2:]))
-        triangle = theta[:, :, 2:] * self._below
+        unit = np.sqrt(d[:, :, None] ** 2 + self._hazy)
+        share = self._below * (d[:, :, None] / unit) ** 2
+        free = theta[:, :, 2:] * self._below / unit
+        triangle = free.copy()
         np.einsum("jaa->ja", triangle)[:] = diagonal
         length = np.sqrt(np.einsum("jab,jab->ja", triangle, triangle))
         u = triangle / length[:, :, None]
         x = np.concatenate([np.ones((len(theta), 1)), self._lower + self._width * inner], axis=1)
-        return _Parts(inner, outer, np.exp(log_g), x, d, diagonal, length, u, d[:, :, None] * u)
+        return _Parts(inner, outer, np.exp(log_g), x, d, unit, share, free, diagonal, length, u, d[:, :, None] * u)
 
     def _moments(self, parts: _Parts) -> Floats:
         matrices: Floats = parts.x[:, :, None] * parts.x[:, None, :]
@@ -220,23 +248,5 @@ class Density:
         return matrices
 
     def _full(self, matrices: Floats) -> Floats:
-        return self._expand @ matrices @ self._expand.T if self._derives else matrices
-
-
-def _weights(
-    noise_sd: Floats,
-    level: npt.NDArray[np.bool_],
-    last: npt.NDArray[np.bool_],
-    owner: npt.NDArray[np.int64],
-    public: npt.NDArray[np.bool_],
-) -> Floats:
-    """1/variance of every entry that is an observation of its own, (p+1, p+1); 0 for the others."""
-    positive = noise_sd > 0
-    weight = np.divide(1.0, noise_sd**2, out=np.zeros_like(noise_sd), where=positive)
-    exact = 1 / (_EXACT * noise_sd[positive].min()) ** 2
-    weight[np.ix_(public, public)] = exact
-    weight[0, 0] = 0.0  # the constant's square is no observation
-    inside = level[:, None] & (owner[:, None] == owner) & ~last[:, None] & ~last
-    weight[1:, 1:][inside] = exact
-    weight[1:, 1:][np.diag(level)] = 0.0  # a level's own entry repeats its entry with the constant
-    return weight
+        full: Floats = self._expand @ matrices @ self._expand.T
+        return full

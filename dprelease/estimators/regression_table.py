@@ -2,7 +2,8 @@
 
 Two columns of coefficients stand side by side. ``coef`` is the model that predicts: it is shrunken as far as noise asks, so it
 is biased and has no standard error. ``unshrunken`` estimates the population's coefficient, and what is to the right of it is
-about that: `dprelease.estimators.inference`.
+about that: `dprelease.estimators.inference`. Where nothing is known about the population's, the model's have two digits: no more of
+them means anything to a reader. What noise hides altogether is said in words: `dprelease.estimators.resolution`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dprelease.estimators.inference import LEVEL, Inference
+from dprelease.estimators.resolution import rounded
 
 if TYPE_CHECKING:
     from dprelease.estimators.result import FitResult
@@ -91,16 +93,16 @@ def _head(result: FitResult) -> list[str]:
 def _of_target(result: FitResult, row: int) -> list[str]:
     found, target = result.inference, result.targets[row]
     unit = result.units[target]
-    ratio = _ratio(found)
+    ratio, form = _ratio(found), ".6g" if found.known[row] else ".2g"
     lines: list[tuple[str, ...]] = [("", "coef", "unshrunken", "std err", ratio, f"P>|{ratio}|", *_INTERVAL, "unit")]
     if result.fit_intercept:
         ends = found.intercept_interval(LEVEL)
         numbers = (found.intercept, found.intercept_se, found.intercept_z, found.intercept_p_value, *ends)
-        lines.append(_line("intercept", result.intercept[row], [each[row] for each in numbers], unit or "1"))
+        lines.append(_line("intercept", result.intercept[row], form, [each[row] for each in numbers], unit or "1"))
     numbers = (found.estimate, found.standard_error, found.z, found.p_value, *found.interval(LEVEL))
     for column, feature in enumerate(result.features):
         values = [each[row, column] for each in numbers]
-        lines.append(_line(feature, result.coef[row, column], values, _per(unit, result.units[feature])))
+        lines.append(_line(feature, result.coef[row, column], form, values, _per(unit, result.units[feature])))
     table = _aligned(lines)
     rule = "-" * len(max(table, key=len))
     title = f"{target} ({unit})" if unit else target
@@ -109,10 +111,10 @@ def _of_target(result: FitResult, row: int) -> list[str]:
     return [title, rule, table[0], rule, *table[1:], rule, *_fit_of(result, row)]
 
 
-def _line(term: str, coef: float, values: Sequence[float], unit: str) -> tuple[str, ...]:
+def _line(term: str, coef: float, form: str, values: Sequence[float], unit: str) -> tuple[str, ...]:
     estimate, standard_error, z, p, lower, upper = values
     shown = (
-        f"{coef:.6g}",
+        format(coef, form),
         _number(estimate, ".6g"),
         _number(standard_error, ".3g"),
         _number(z, ".2f"),
@@ -122,27 +124,46 @@ def _line(term: str, coef: float, values: Sequence[float], unit: str) -> tuple[s
 
 
 def _fit_of(result: FitResult, row: int) -> list[str]:
-    quality = result.quality
+    quality, hidden = result.quality, result.hidden[row]
     unit = f"({result.units[result.targets[row]]})²" if result.units[result.targets[row]] else "1"
-    constant = f"constant {result.constant[row]:.6g} (noise sd {result.constant_noise_sd[row]:.3g})"
-    lines = [
-        ("share of variance explained", *_pair(quality.explained[row], quality.explained_se[row], ".3f"), "", ""),
-        (
+    constant = f"constant {_constant(result, row)} (noise sd {result.constant_noise_sd[row]:.3g})"
+    told = {
+        "explained": (
+            "share of variance explained",
+            *_pair(quality.explained[row], quality.explained_se[row], ".3f"),
+            "",
+            "",
+        ),
+        "mse": (
             "mean squared error, model",
             *_pair(quality.mse[row], quality.mse_se[row], ".6g"),
             f"+ {_number(quality.optimism[row], '.3g')} for having been fitted" if quality.optimism[row] else "",
             unit,
         ),
-        (
+        "constant_mse": (
             f"mean squared error, {constant}",
             *_pair(quality.constant_mse[row], quality.constant_mse_se[row], ".6g"),
             "",
             unit,
         ),
+    }
+    label = max(len(line[0]) for line in told.values())
+    lines = [line for name, line in told.items() if name not in hidden]
+    widths = [label, *(max((len(line[place]) for line in lines), default=0) for place in range(1, 5))]
+    table = [
+        f"{line[0]:<{label}}  {hidden[name]}"
+        if name in hidden
+        else "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for name, line in told.items()
     ]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     return [*table, f"the model is {result.verdicts[row]}"]
+
+
+def _constant(result: FitResult, row: int) -> str:
+    """The constant predictor as far as noise lets it be known."""
+    return (
+        "hidden" if "constant" in result.hidden[row] else rounded(result.constant[row], result.constant_noise_sd[row])
+    )
 
 
 def _compact(result: FitResult) -> list[str]:
@@ -169,8 +190,9 @@ def _compact(result: FitResult) -> list[str]:
             numbers = (found.estimate[row, best], found.standard_error[row, best], z[row, best])
             cells = (_number(each, form) for each, form in zip(numbers, (".6g", ".3g", ".2f"), strict=True))
             strongest = (result.features[best], *cells)
-        explained = (_number(share[row], ".3f"), _number(share_se[row], ".3f"))
-        constant = (f"{result.constant[row]:.6g}", f"{result.constant_noise_sd[row]:.3g}")
+        shown = (share[row], share_se[row]) if "explained" not in result.hidden[row] else (np.nan, np.nan)
+        explained = (_number(shown[0], ".3f"), _number(shown[1], ".3f"))
+        constant = (_constant(result, row), f"{result.constant_noise_sd[row]:.3g}")
         lines.append((target, *explained, *constant, *strongest, verdict))
     table = _aligned(lines, left=(0, 5, 9))
     rule = "-" * len(max(table, key=len))

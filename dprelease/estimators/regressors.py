@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators._table import Rows, in_order
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.result import FitResult
 from dprelease.release import Floats, Release
@@ -43,39 +43,38 @@ class _Regressor:
         self.n_features_in_: int = len(self.result_.features)
         return self
 
-    def predict(self, X: npt.ArrayLike, *, clip: bool = False) -> Floats:
+    def predict(self, X: Rows, *, clip: bool = False) -> Floats:
         """Predictions, (rows, l); see `FitResult.predict`.
 
         Raises:
-            InvalidInput: not fitted yet, or X does not have one column for each feature.
+            InvalidInput: not fitted yet, or X does not have just one column for each feature, all of finite numbers.
         """
         if not hasattr(self, "result_"):
             raise InvalidInput(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self.result_.predict(X, clip=clip)
 
     @overload
-    def score(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, *, multioutput: Literal["uniform_average"] = "uniform_average"
-    ) -> float: ...
+    def score(self, X: Rows, y: Rows, *, multioutput: Literal["uniform_average"] = "uniform_average") -> float: ...
 
     @overload
-    def score(self, X: npt.ArrayLike, y: npt.ArrayLike, *, multioutput: Literal["raw_values"]) -> Floats: ...
+    def score(self, X: Rows, y: Rows, *, multioutput: Literal["raw_values"]) -> Floats: ...
 
-    def score(self, X: npt.ArrayLike, y: npt.ArrayLike, *, multioutput: str = "uniform_average") -> float | Floats:
+    def score(self, X: Rows, y: Rows, *, multioutput: str = "uniform_average") -> float | Floats:
         """R^2 of the predictions on rows that the caller holds: not on the private rows, which nobody may see.
 
         What the release says of the private rows is `result_.quality`. A target that does not vary in `y` scores 1 where
         every prediction is right and 0 elsewhere, as in scikit-learn.
 
         Args:
-            X: (rows, d) features in original units, in the order of `feature_names_in_`.
-            y: (rows, l) targets in original units, or (rows,) of a single one.
+            X: (rows, d) features in original units, as `predict` takes them.
+            y: (rows, l) targets in original units, by name or in the order of the targets; or (rows,) of a single one.
             multioutput: ``uniform_average`` for the mean over targets, ``raw_values`` for (l,) one by one.
 
         Raises:
             InvalidInput: not fitted yet, or X and y are not at least two rows of finite numbers of these shapes.
         """
-        predicted, true = self.predict(X), np.asarray(y, dtype=np.float64)
+        predicted = self.predict(X)
+        true = in_order(y, self.result_.targets, "y")
         if true.ndim == 1 and predicted.shape[1] == 1:
             true = true[:, None]
         if true.shape != predicted.shape:

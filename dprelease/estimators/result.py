@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dprelease.errors import InvalidInput
+from dprelease.estimators._table import Rows, design_matrix
 from dprelease.estimators.inference import Inference, plain
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.regression_table import regression_table
+from dprelease.estimators.resolution import hidden
 from dprelease.release import Floats
 
 VERSION = 1
@@ -95,25 +95,31 @@ class FitResult:
         """The fit as text, in the manner of statistical packages: `print(result.summary())`."""
         return regression_table(self)
 
+    @cached_property
+    def hidden(self) -> tuple[dict[str, str], ...]:
+        """For each target, what of `quality` and `constant` noise hides, and why; see `dprelease.estimators.resolution`."""
+        return tuple(
+            hidden(self.quality, row, float(self.constant_noise_sd[row]), float(self.upper[row] - self.lower[row]))
+            for row in range(len(self.targets))
+        )
+
     @property
     def verdicts(self) -> tuple[str, ...]:
         """For each target, whether the model can be told from the constant predictor."""
         return self.quality.verdicts()
 
-    def predict(self, X: npt.ArrayLike, *, clip: bool = False) -> Floats:
+    def predict(self, X: Rows, *, clip: bool = False) -> Floats:
         """Predictions, (rows, l), in the targets' units.
 
         Args:
-            X: (rows, d) in the features' original units, in the order of `features`.
+            X: (rows, d) in the features' original units: a data frame or mapping whose columns are named as `features`, in
+                any order, or an array in their order.
             clip: bring predictions into the targets' public ranges.
 
         Raises:
-            InvalidInput: X does not have one column for each feature.
+            InvalidInput: X does not have just one column for each feature, or has cells that are no finite numbers.
         """
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != len(self.features):
-            raise InvalidInput(f"X must have {len(self.features)} columns, in this order: {', '.join(self.features)}")
-        predicted: Floats = rows @ self.coef.T + self.intercept
+        predicted: Floats = design_matrix(X, self.features) @ self.coef.T + self.intercept
         return np.clip(predicted, self.lower, self.upper) if clip else predicted
 
     def to_json(self) -> dict[str, Any]:
@@ -138,6 +144,7 @@ class FitResult:
                 "explained_se": plain(self.quality.explained_se),
                 "verdict": list(self.verdicts),
             },
+            "hidden": list(self.hidden),
             "inference": self.inference.to_json(),
             "diagnostics": {
                 "smallest_eigenvalue": self.diagnostics.smallest_eigenvalue,

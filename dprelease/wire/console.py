@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from dprelease.errors import DpReleaseError
+from dprelease.extras import missing, require
 from dprelease.one_line import one_line
 from dprelease.wire.status import exit_code
 
@@ -29,15 +30,30 @@ class Command:
     Attributes:
         place: ``module:name`` of it.
         summary: what ``--help`` says of it.
+        needs: an optional package that it loads only in the middle of its work.
     """
 
     place: str
     summary: str
+    needs: str | None = None
 
     def load(self) -> click.Command:
-        """The command itself."""
+        """The command itself.
+
+        Raises:
+            InvalidInput: an optional package that it needs is not installed.
+        """
         module, name = self.place.split(":")
-        found: click.Command = getattr(import_module(module), name)
+        role = module.partition(".")[0].removesuffix("_node")
+        if self.needs is not None:
+            require(self.needs, role)
+        try:
+            found: click.Command = getattr(import_module(module), name)
+        except ImportError as error:
+            refusal = missing(error, role)
+            if refusal is None:
+                raise
+            raise refusal from error
         return found
 
 

@@ -13,6 +13,7 @@ from dprelease.columns import Column
 from dprelease.comparison import MECHANISMS, SIGNALS, Comparison, compare
 from dprelease.comparison_plot import draw
 from dprelease.expected_error import EVEN_SPREAD
+from dprelease.extras import require
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -20,6 +21,14 @@ outcomes_option = click.option(
     "--outcomes", type=click.IntRange(min=1), metavar="L", help="The last L columns are outcomes only; for moments."
 )
 """Gives a command `outcomes`, a number, or None."""
+
+
+def _drawable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """The file to draw to, once it is certain that there is something to draw with."""
+    if path is not None:
+        require("matplotlib")
+    return path
+
 
 _GUESSES = (
     click.option(
@@ -34,7 +43,10 @@ _GUESSES = (
         help="Variance that you expect of a number scaled to [-1, 1].",
     ),
     click.option(
-        "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw R^2 to this file, e.g. plan.png."
+        "--plot",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_drawable,
+        help="Draw R^2 to this file, e.g. plan.png; needs matplotlib, the extra plot.",
     ),
 )
 

@@ -85,7 +85,8 @@ class Publisher:
                 break
             try:
                 if advance(self._storage, self._coordination, self._signer(), digest, self._now()):
-                    log.info("release %s is finished with", digest[:12])
+                    over = "published" if self._storage.published(digest) else "over, and not published"
+                    log.info("release %s is %s", digest[:12], over)
             except (PeerUnavailable, InternalError) as error:
                 log.warning("release %s waits: %s", digest[:12], error.message)
                 reached = False

@@ -43,7 +43,7 @@ class Upkeep:
         return self._thread.is_alive()
 
     def round(self) -> None:
-        """Do everything once. Trouble is told when it begins or changes, not every few seconds."""
+        """Do everything once. Trouble is told when it begins, changes or ends, not every few seconds."""
         for number, duty in enumerate(self._duties):
             try:
                 duty()
@@ -54,7 +54,8 @@ class Upkeep:
             except Exception:
                 log.exception("a duty failed in an unforeseen way")
             else:
-                self._told.pop(number, None)
+                if number in self._told:
+                    log.info("in order again: %s", self._told.pop(number))
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -193,6 +193,15 @@ def test_one_column_is_not_fitted(office: Office, study: Path) -> None:
     assert "no fit: there is one column only" in shown.stdout
 
 
+def test_what_cannot_be_fitted_withholds_nothing_else(office: Office, study: Path) -> None:
+    study.write_text(STUDY.replace("epsilon", "k = 1\nepsilon", 1))
+    shown = run(str(study), "--dry-run")
+    assert shown.exit_code == 0, shown.output
+    assert "no fit: 3 features are too many for 2 released rows" in shown.stdout
+    assert "IS CHARGED" in shown.stdout
+    assert json.loads(run(str(study), "--dry-run", "--json").stdout)["fit"] is None
+
+
 @pytest.mark.parametrize(
     ("changed", "arguments", "exit_code", "message"),
     [

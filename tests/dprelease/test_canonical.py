@@ -127,3 +127,19 @@ def test_plain_data_that_do_not_fit_are_refused_with_every_field() -> None:
     with pytest.raises(InvalidInput, match=r"settings\.toml: names\.0: .*; limit: ") as refused:
         read_data(Settings, {"names": [1]}, "settings.toml")
     assert "Field required" in refused.value.message
+
+
+def test_a_strangers_list_is_left_at_its_first_bad_item() -> None:
+    items = ",".join(["1"] * 100_000)
+    with pytest.raises(InvalidInput, match=r"^not a valid Inner: words\.0: Input should be a valid string$"):
+        Inner.from_bytes(f'{{"words":[{items}]}}'.encode())
+    with pytest.raises(InvalidInput, match=r"inner\.words\.0: [^;]*$"):
+        Example.from_bytes(
+            f'{{"count":3,"inner":{{"words":[{items}]}},"name":"n","number":0.1,"rational":"1"}}'.encode()
+        )
+
+
+def test_very_many_wrong_fields_are_counted_and_not_told() -> None:
+    unknown = "".join(f'"{number:04}":1,' for number in range(2000))
+    with pytest.raises(InvalidInput, match=r"^not a valid Inner: 2000 things are wrong with it$"):
+        Inner.from_bytes(f'{{{unknown}"words":[]}}'.encode())

@@ -46,6 +46,6 @@ def test_a_picture_that_cannot_be_written(tmp_path: Path, name: str) -> None:
 
 
 def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InvalidInput, match="pip install matplotlib"):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InvalidInput, match=r"matplotlib, which is not installed.*pip install 'dprelease\[plot\]'"):
         draw(compare(WHERE, ("moments",), (0.5,)), tmp_path / "plan.png")

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,22 @@ def test_a_file_is_written_whole_and_replaced(tmp_path: Path) -> None:
     write_durably(path, b"second, and longer")
     assert path.read_bytes() == b"second, and longer"
     assert [found.name for found in path.parent.iterdir()] == ["file"]
+
+
+def test_two_threads_that_write_one_file_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, original = tmp_path / "file", os.fsync
+    other = threading.Thread(target=write_durably, args=(path, b"of the other, and longer"))
+
+    def overtaken(handle: int) -> None:
+        if other.ident is None:
+            other.start()
+            other.join()
+        original(handle)
+
+    monkeypatch.setattr(durable.os, "fsync", overtaken)
+    write_durably(path, b"ours")
+    assert path.read_bytes() == b"ours"
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
 
 def test_permissions_are_as_asked_for(tmp_path: Path) -> None:

@@ -165,6 +165,17 @@ def test_nothing_released_costs_nothing() -> None:
     assert epsilon_of(1e-6, 1e-5) == 0  # the whole distance between neighbours is below delta
 
 
+@pytest.mark.parametrize(
+    ("mu", "delta"),
+    [(1e-16, 1e-20), (1e-16, 3.9e-17), (1e-40, 1e-50), (1e-15, 1e-17), (1e-8, 3.9e-9), (1e-6, 3.9e-7)],
+)
+def test_no_loss_above_delta_is_free_however_small(mu: float, delta: float) -> None:
+    epsilon = epsilon_of(mu, delta)
+    assert _exact_delta(0.0, mu) > delta
+    assert epsilon > 0
+    assert _exact_delta(epsilon, mu) <= delta
+
+
 def test_impossible_loss_has_no_finite_logarithm() -> None:
     assert log_delta(1e6, 1e-3) == -math.inf
     assert delta_of(1e6, 1e-3) == 0

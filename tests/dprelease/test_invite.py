@@ -42,7 +42,7 @@ def test_a_token_broken_over_lines_is_mended() -> None:
 def test_a_token_that_lost_an_end_is_refused(lost: int) -> None:
     token = invite().token()
     for rest in (token[lost:], token[:-lost]):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInput, match="copy it whole"):
             Invite.from_token(rest)
 
 

@@ -7,10 +7,12 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import epsilon_of
-from dprelease.price import DIGITS, epsilon_text, mu2_text, price_text
+from dprelease.gaussian import MARGIN, epsilon_of, mu_of
+from dprelease.price import DIGITS, epsilon_figure, epsilon_text, mu2_text, price_text, rounded_up
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_prices_that_differ_in_the_last_digit_are_told_apart() -> None:
 
 def test_epsilon_comes_from_the_same_number() -> None:
     mu2 = Fraction(1, 25)
-    assert epsilon_text(mu2, 1e-6) == f"{epsilon_of(math.sqrt(0.04), 1e-6):.6g}"
+    assert epsilon_text(mu2, 1e-6) == epsilon_figure(epsilon_of(math.sqrt(0.04), 1e-6))
     assert price_text(mu2, 1e-6) == f"mu^2 = 0.04, epsilon = {epsilon_text(mu2, 1e-6)} at delta = 1e-06"
 
 
@@ -46,3 +48,39 @@ def test_epsilon_comes_from_the_same_number() -> None:
 def test_epsilon_needs_a_delta(delta: float) -> None:
     with pytest.raises(InvalidInput):
         price_text(Fraction(1), delta)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2.4420843, "2.44209"),
+        (2.9530910, "2.9531"),
+        (3.6185914, "3.6186"),
+        (1.0000004e-5, "1.00001e-05"),
+        (1e-5, "1e-05"),
+        (1.0, "1"),
+        (1.0 + 2**-52, "1.00001"),
+        (0.0, "0"),
+        (999999.5, "1e+06"),
+        (9.9999991, "10"),
+        (math.inf, "inf"),
+    ],
+)
+def test_a_figure_is_rounded_up(value: float, text: str) -> None:
+    assert rounded_up(value) == text
+    assert float(text) >= value
+
+
+def test_an_epsilon_that_was_rounded_up_already_is_printed_as_agreed() -> None:
+    for epsilon in (0.1, 0.3, 1.0, 2.7):
+        spent = epsilon_of(mu_of(epsilon, 1e-6), 1e-6)
+        assert epsilon_figure(spent) == f"{epsilon:g}"
+        assert epsilon_figure(spent * (1 + 1e-10)) != f"{epsilon:g}"
+
+
+@given(value=st.floats(1e-12, 1e6), slack=st.sampled_from([0.0, MARGIN]))
+def test_a_figure_is_the_least_that_is_not_below(value: float, slack: float) -> None:
+    least = Decimal(value) * (1 - Decimal(slack))
+    text = Decimal(rounded_up(value, slack))
+    unit = Decimal((0, (1,), least.adjusted() - 5))
+    assert least * (1 - Decimal(2) ** -50) <= text < least * (1 + Decimal(2) ** -50) + unit

@@ -27,6 +27,12 @@ def test_the_share_explained() -> None:
     assert explained(y, 4 - y) == -3
 
 
+def test_an_outcome_that_never_varies_is_refused(tmp_path: Path) -> None:
+    spec = build_spec(THREE, mechanism="moments", rows=1, epsilon=200.0)
+    with pytest.raises(InvalidInput, match="y is the same in all 1 made-up rows"):
+        trial(rehearsed(spec, "y", tmp_path, ZeroNoise()), "y")
+
+
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("outcome", ["y", "smokes", "colour"])
 def test_with_little_noise_the_fit_is_that_of_least_squares(outcome: str, apart: bool, tmp_path: Path) -> None:

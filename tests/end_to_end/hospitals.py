@@ -106,6 +106,15 @@ def propose(
     return str(json.loads(printed)["digest"])
 
 
+def other_columns(hospitals: list[Hospital], number: int) -> dict[str, list[str]]:
+    """Of each hospital the number-th non-empty choice of columns, from 1: no policy approves the same content twice."""
+    found = {
+        each.name: [column for place, column in enumerate(each.columns) if number >> place & 1] for each in hospitals
+    }
+    assert all(0 < number < 2 ** len(each.columns) for each in hospitals), number
+    return found
+
+
 def final_state(consortium: Consortium, release: str) -> str:
     """Wait until the release is over; its state."""
     watch = ("release", "watch", release, "--timeout", "120")

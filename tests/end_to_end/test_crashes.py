@@ -19,15 +19,16 @@ from audit import audit
 from demo.consortium import Consortium, wait_for
 from dprelease.accounting import guarantee
 from dprelease.manifest import Manifest
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
 
 pytestmark = pytest.mark.end_to_end
 
 ROWS = 300
-OUTPUTS = count(30)
-"""k of each release in turn: no policy approves the same content twice."""
+NUMBERS = count(1)
+"""Of each release in turn, for columns of its own."""
+COLUMNS = 6
 
 SMALL_CHUNKS = "set@dprelease.wire.chunks:CHUNK_BYTES=100"
 
@@ -104,11 +105,18 @@ USUAL_DISKS = {"ledger", "block", "hub's publication"}
 
 def _hospitals() -> list[Hospital]:
     random = np.random.default_rng(5)
-    dose = random.uniform(0, 10, ROWS)
+    ages, doses = random.uniform(20, 90, (COLUMNS, ROWS)), random.uniform(0, 10, (COLUMNS, ROWS))
+    age = {f"age_{place}": [*map(float, cells)] for place, cells in enumerate(ages)}
+    dose = {f"dose_{place}": [*map(float, cells)] for place, cells in enumerate(doses)}
     return [
-        Hospital("clinic", {"age": numeric(18, 100)}, {"age": [*map(float, random.uniform(20, 90, ROWS))]}),
-        Hospital("ward", {"dose": numeric(0, 10)}, {"dose": [*map(float, dose)]}, parquet=True),
+        Hospital("clinic", dict.fromkeys(age, numeric(18, 100)), age),
+        Hospital("ward", dict.fromkeys(dose, numeric(0, 10)), dose, parquet=True),
     ]
+
+
+def _propose(consortium: Consortium, title: str) -> str:
+    hospitals = _hospitals()
+    return propose(consortium, hospitals, other_columns(hospitals, next(NUMBERS)), title=title)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +131,7 @@ def _crash(consortium: Consortium, name: str, *faults: str) -> str:
     """Run a role with faults until it dies of them in the middle of a release; start it again; the release's digest."""
     consortium.halt(name)
     consortium.restart(name, launcher=("-m", "tests.support.faulty", *faults, "--"))
-    release = propose(consortium, _hospitals(), title=f"{name}: {faults[-1]}", k=next(OUTPUTS))
+    release = _propose(consortium, f"{name}: {faults[-1]}")
     assert consortium.died(name) == -signal.SIGKILL
     consortium.restart(name)
     return release
@@ -171,7 +179,7 @@ def test_a_full_disk_delays_and_loses_nothing(consortium: Consortium, place: tup
     consortium.halt(name)
     since = consortium.log(name).stat().st_size
     consortium.restart(name, launcher=("-m", "tests.support.faulty", f"full@{fault}", "--"))
-    release = propose(consortium, _hospitals(), title=f"full disk at {fault}", k=next(OUTPUTS))
+    release = _propose(consortium, f"full disk at {fault}")
     log = consortium.log(name)
     wait_for(lambda: FULL in log.read_bytes()[since:].decode(), 60, f"{name} to meet the full disk")
     consortium.halt(name)

@@ -17,17 +17,15 @@ import pytest
 from audit import audit
 from demo.consortium import Consortium, wait_for
 from dprelease.manifest import Manifest
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
 
 pytestmark = pytest.mark.end_to_end
 
 ROWS = 200
-NUMBERS = count()
-GRIDS = range(10, 25)
-CHOICES = (["a"], ["b"], ["a", "b"])
-"""Columns of each hospital and grid of each release in turn: no policy approves the same content twice."""
+NUMBERS = count(1)
+"""Of each release in turn, for columns of its own."""
 
 PARTY = {
     "before it joins": "kill-before@party_node.joint.folder:SessionFolder.begin",
@@ -83,7 +81,7 @@ FULL_DISKS = ["party_node.joint.folder:write_durably", "party_node.joint.exchang
 
 def _hospitals(number: int) -> list[Hospital]:
     random = np.random.default_rng(6)
-    cells = {name: [*map(float, random.uniform(-1, 1, ROWS))] for name in "ab"}
+    cells = {name: [*map(float, random.uniform(-1, 1, ROWS))] for name in "abcdef"}
     return [
         Hospital(
             name,
@@ -113,17 +111,9 @@ def _crash(consortium: Consortium, name: str, fault: str, parties: int = 3) -> s
 
 
 def _propose(consortium: Consortium, title: str, parties: int = 3) -> str:
-    number = next(NUMBERS)
-    choice = CHOICES[number // len(GRIDS)]
-    return propose(
-        consortium,
-        _hospitals(parties),
-        columns={name: [f"{name}_{column}" for column in choice] for name in ("clinic", "ward", "lab")[:parties]},
-        title=title,
-        mechanism="moments",
-        grid_bits=GRIDS[number % len(GRIDS)],
-        epsilon=2.0,
-    )
+    hospitals = _hospitals(parties)
+    columns = other_columns(hospitals, next(NUMBERS))
+    return propose(consortium, hospitals, columns, title=title, mechanism="moments", epsilon=2.0)
 
 
 def _exactly_one_release(consortium: Consortium, release: str) -> None:

@@ -12,23 +12,32 @@ import pytest
 
 from audit import audit
 from demo.consortium import HOST, CommandFailed, Consortium, wait_for
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.end_to_end
 
 ROWS = 300
-OUTPUTS = count(21)
-"""k of the next release: a proposal of the same content as an earlier one would wait for a person."""
+NUMBERS = count(1)
+"""Of each release in turn, for columns of its own: one of the same content as an earlier one would wait for a person."""
 QUICK_CALLS = ("-m", "tests.support.faulty", "set@party_node.outbound:CALL_SECONDS=2", "--")
 
 
 def _hospitals() -> list[Hospital]:
     random = np.random.default_rng(6)
     return [
-        Hospital(name, {column: numeric(0, 10)}, {column: [*map(float, random.uniform(0, 10, ROWS))]})
+        Hospital(
+            name,
+            {f"{column}_{place}": numeric(0, 10) for place in range(4)},
+            {f"{column}_{place}": [*map(float, random.uniform(0, 10, ROWS))] for place in range(4)},
+        )
         for name, column in (("clinic", "dose"), ("ward", "pain"))
     ]
+
+
+def _propose(consortium: Consortium, title: str, **request: object) -> str:
+    hospitals = _hospitals()
+    return propose(consortium, hospitals, other_columns(hospitals, next(NUMBERS)), title=title, **request)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +84,7 @@ def test_half_open_connections_are_noticed_and_left(
 ) -> None:
     since = _size(consortium.log("clinic"))
     proxies[whom].silence()
-    release = propose(consortium, _hospitals(), k=next(OUTPUTS), title=f"silence towards the {whom}")
+    release = _propose(consortium, title=f"silence towards the {whom}")
     assert proxies[whom].silenced.wait(60), "the clinic never spoke into the silence"
     _logged(consortium, "clinic", "next attempt" if whom == "coordinator" else "waits", since)
     proxies[whom].heal()
@@ -84,14 +93,14 @@ def test_half_open_connections_are_noticed_and_left(
 
 @pytest.mark.parametrize("whom", [pytest.param("coordinator", marks=pytest.mark.slow), "hub"])
 def test_cut_connections_are_made_again(consortium: Consortium, proxies: dict[str, Proxy], whom: str) -> None:
-    release = propose(consortium, _hospitals(), k=next(OUTPUTS), title=f"cut from the {whom}")
+    release = _propose(consortium, title=f"cut from the {whom}")
     proxies[whom].cut()
     assert final_state(consortium, release) == "PUBLISHED"
 
 
 def test_both_servers_may_be_away_for_any_time(consortium: Consortium) -> None:
     consortium.kill("hub")
-    release = propose(consortium, _hospitals(), k=next(OUTPUTS), title="the servers are away")
+    release = _propose(consortium, title="the servers are away")
     since = _size(consortium.log("clinic"))
     consortium.kill("coordinator")
     _logged(consortium, "clinic", "next attempt", since)
@@ -107,8 +116,8 @@ def test_one_stuck_release_never_blocks_another(consortium: Consortium) -> None:
     consortium.halt("ward")
     settings.write_text(before.replace("[policy.auto_approve]", "[policy.auto_approve]\nmax_epsilon = 5.0"))
     consortium.restart("ward")
-    stuck = propose(consortium, _hospitals(), k=next(OUTPUTS), title="waits for a person at the ward", epsilon=10.0)
-    free = propose(consortium, _hospitals(), k=next(OUTPUTS), title="needs nobody", epsilon=4.0)
+    stuck = _propose(consortium, title="waits for a person at the ward", epsilon=10.0)
+    free = _propose(consortium, title="needs nobody", epsilon=4.0)
     assert final_state(consortium, free) == "PUBLISHED"
     shown = json.loads(consortium.run("coordinator", "release", "show", stuck, "--json", home=consortium.office))
     assert shown["state"] == "PROPOSED"

@@ -133,6 +133,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "constant",
         "constant_noise_sd",
         "finding",
+        "hidden",
         "intercept",
         "quality",
         "range",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -241,3 +242,19 @@ def test_one_duty_in_trouble_keeps_no_other_from_being_done(caplog: pytest.LogCa
         upkeep.round()
     assert done == ["troubled", "other"] * 3
     assert caplog.text.count("the coordinator is away") == 1  # told once, not every few seconds
+
+
+def test_the_end_of_trouble_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="learner")
+    away = [True]
+
+    def asked() -> None:
+        if away[0]:
+            raise PeerUnavailable("the coordinator is away")
+
+    upkeep = Upkeep([asked], 3600.0)
+    upkeep.round()
+    away[0] = False
+    upkeep.round()
+    upkeep.round()
+    assert caplog.messages == ["the coordinator is away", "in order again: the coordinator is away"]

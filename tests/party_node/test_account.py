@@ -49,7 +49,7 @@ def test_every_entry_says_where_the_account_stands(ledger: Ledger) -> None:
 
 
 def test_the_command_shows_spent_left_and_history(world: World) -> None:
-    first, second = world.propose(), world.propose("more", outputs=9)
+    first, second = world.propose(), world.propose("more", columns=("age",))
     world.north.cycle()
     desk = world.north.desk()
     lines, balance = history(desk.ledger.entries("cohort")), desk.ledger.balance("cohort")

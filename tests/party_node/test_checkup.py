@@ -108,7 +108,7 @@ def hub_cannot_serve(world: World) -> None:
         (certificate_for(5.5), "enrolment", "the certificate expires in 5 days"),
         (broken_ledger, "ledger", "chain is broken at entry 1"),
         (no_ledger, "ledger", "no roster cohort"),
-        (no_peers, "peers", "none yet"),
+        (no_peers, "peers", "0 keys pinned: compare fingerprints by telephone, then run `party-node peers pin"),
         (wrong_unit, "column age", "40 outside bounds or levels; look at its declaration"),
         (half_missing, "column sex", "21 missing, 0 unreadable, 0 outside bounds or levels; look at its declaration"),
         (no_coordinator, "coordinator", "nothing listens there"),
@@ -126,6 +126,18 @@ def test_each_trouble_is_found_and_says_how_to_mend_it(
     assert result.exit_code == exit_code(DataRefused(""))
     assert json.loads(result.stdout) == [finding.to_json() for finding in found(world, connectivity=True).values()]
     assert f"not in order: {what}" in result.stderr or f", {what}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("level", "cells", "ok"), [("female", 40, True), ("nobody's", 40, False), ("female", 19, False)]
+)
+def test_what_is_not_a_single_declared_level_is_no_trouble(world: World, level: str, cells: int, ok: bool) -> None:
+    header, *lines = world.north.source.read_text().splitlines()
+    row = ["female", *["male"] * (len(lines) - 1)]
+    cut = [",".join([*line.split(",")[:2], row[i] if i < cells else ""]) for i, line in enumerate(lines)]
+    world.north.source.write_text("\n".join([header, *cut]))
+    world.north.edit(r'levels = \["female", "male"\]', f'levels = ["{level}"]')
+    assert found(world)["column sex"].ok == ok
 
 
 def test_a_certificate_that_is_good_for_a_fortnight_is_in_order(world: World) -> None:

@@ -72,7 +72,7 @@ def test_a_running_daemon_takes_a_release_all_the_way(world: World) -> None:
 
 
 def test_a_coordinator_that_is_away_is_dialled_until_it_is_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, logger="party_node")
+    caplog.set_level(logging.INFO, logger="party_node")
     release = world.propose()
     world.office.stop()
     with running(world.north):
@@ -86,6 +86,7 @@ def test_a_coordinator_that_is_away_is_dialled_until_it_is_back(world: World, ca
         world.office.start()
         world.south_approves(release)
         until(lambda: world.north.status(release) == "delivered")
+    assert caplog.messages.count("the coordinator answers again") == 2
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ STUCK = [
 @pytest.mark.parametrize("stick", STUCK, ids=lambda stick: stick.__name__)
 def test_a_release_that_is_stuck_is_in_nobodys_way(world: World, stick: Callable[[World], None]) -> None:
     stick(world)
-    release = world.propose("the one behind it", outputs=9)
+    release = world.propose("the one behind it", columns=("age",))
     world.north.cycle()
     assert world.north.status(release) == "approved"
     world.south_approves(release)

@@ -242,7 +242,10 @@ def test_an_office_that_does_not_know_the_invite(folder: Path, invite: Invite, o
     office.raises = Unauthenticated("used already")
     result = enrol(folder, invite)
     assert result.exit_code == exit_code(Unauthenticated(""))
-    assert result.stderr == "error: the coordinator: The certificate or invite is not valid.\n"
+    assert result.stderr == (
+        "error: the coordinator: The certificate or invite is not valid. "
+        "An invite serves once and lapses: ask the consortium's office for a new one\n"
+    )
 
 
 def test_an_office_that_is_away_leaves_the_invite_unused(

@@ -64,6 +64,8 @@ def test_the_hub_hears_the_sealed_block_alone(world: World) -> None:
 def test_two_approvals_of_the_same_table_commit_to_it_unlike(world: World) -> None:
     first, second = world.propose("one"), world.propose("two", outputs=9)
     world.north.cycle()
+    world.north.desk().accept(world.north.record(second))  # the same columns again: a person has to say so
+    world.north.cycle()
     commitments = {
         SignedApproval.from_bytes(world.coordinator.records[release].approvals[0]).approval.commitment
         for release in (first, second)

@@ -36,10 +36,23 @@ def test_each_limit_of_the_policy(outside: dict[str, Any], inside: dict[str, Any
     with pytest.raises(PolicyRefused, match=words):
         limited(**outside).assess(SPEC)
     assert limited(**inside).assess(SPEC).automatic
-    person = replace(KNOWN, policy=Policy(auto_approve=Limits(**outside))).assess(SPEC)
+    bounded = {"max_delta": 1e-5}
+    person = replace(KNOWN, policy=Policy(auto_approve=Limits(**bounded | outside))).assess(SPEC)
     assert not person.automatic
     assert [words in reason for reason in person.beyond_auto] == [True]
-    assert replace(KNOWN, policy=Policy(auto_approve=Limits(**inside))).assess(SPEC).automatic
+    assert replace(KNOWN, policy=Policy(auto_approve=Limits(**bounded | inside))).assess(SPEC).automatic
+
+
+@pytest.mark.parametrize("limit", ["max_epsilon", "max_total_epsilon"])
+def test_a_policy_that_limits_epsilon_at_any_delta_approves_nothing(limit: str) -> None:
+    limits: dict[str, Any] = {limit: 2.0}
+    (reason,) = replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(SPEC).beyond_auto
+    assert "name max_delta in auto_approve" in reason
+    for policy in (
+        Policy(auto_approve=Limits(**limits, max_delta=1e-5)),
+        Policy(auto_approve=Limits(**limits), limits=Limits(max_delta=1e-5)),
+    ):
+        assert replace(KNOWN, policy=policy).assess(SPEC).automatic
 
 
 def test_every_limit_has_its_test() -> None:
@@ -83,8 +96,8 @@ def test_a_delta_that_permits_publishing_a_row_needs_an_explicit_policy(delta: f
 @pytest.mark.parametrize(
     ("pins", "words"),
     [
-        ({}, f"party-node peers pin south {KEYS['south']}"),
-        ({"east": KEYS["south"]}, "compare the key of south"),
+        ({}, "then: party-node peers pin south FINGERPRINT"),
+        ({"east": KEYS["south"]}, "ask the IT department of south, by telephone"),
         ({"south": "dd" * 32}, "another key for south than the one pinned here; telephone them"),
     ],
 )
@@ -92,6 +105,7 @@ def test_an_unpinned_or_differently_pinned_peer_needs_a_person_first(pins: dict[
     assessment = replace(KNOWN, pins=pins).assess(SPEC)
     assert not assessment.automatic
     assert words in assessment.blockers[0]
+    assert KEYS["south"] not in assessment.blockers[0]  # the coordinator named it; it has to come from the south itself
     assert assessment.beyond_auto == ()
 
 

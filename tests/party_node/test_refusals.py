@@ -184,7 +184,7 @@ def test_a_person_who_declines_while_the_daemon_reads_the_table_is_obeyed(
     release, north = careful.propose(), careful.north
     north.cycle()
     north.desk().accept(north.record(release))
-    interleave(monkeypatch, Desk, "bounded", lambda: north.desk().decline(north.record(release), "no"))
+    interleave(monkeypatch, Desk, "_table", lambda: north.desk().decline(north.record(release), "no"))
     north.cycle()
     assert careful.coordinator.heard("Approve") == []
     north.cycle()

@@ -11,6 +11,7 @@ import pytest
 from dprelease.accounting import guarantee
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.price import epsilon_figure
 from party_node.journal import Record, Status
 from party_node.show import _published, card, screen
 from tests.party_node.known import KEYS, KNOWN
@@ -200,7 +201,7 @@ def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
     shown = " ".join(world.north.run("ledger", "show", "--delta", "1e-5").stdout.split())
     assert release[:12] in shown
     assert "age and glucose" in shown
-    assert f"spent epsilon = {guarantee(spec).party('north').epsilon:.6g} at delta = 1e-05" in shown
+    assert f"spent epsilon = {epsilon_figure(guarantee(spec).party('north').epsilon)} at delta = 1e-05" in shown
 
 
 def test_peers_and_checks_for_people(world: World) -> None:

@@ -207,16 +207,21 @@ class World:
                 desk.identity.pin(name, self.members[name].fingerprint)
         return hospital
 
-    def spec(self, title: str = "age and glucose", outputs: int = 8, **changes: object) -> ReleaseSpec:
+    def spec(
+        self, title: str = "age and glucose", outputs: int = 8, columns: tuple[str, ...] = (), **changes: object
+    ) -> ReleaseSpec:
         """An honest proposal over both hospitals' tables; `changes` replace fields afterwards.
 
-        Two proposals of the same content need a person; another k = `outputs` is other content.
+        Two proposals of the same content need a person; other `columns` of the north, all if none are named, are other content.
         """
         own = {hospital.member.name: hospital.desk().catalogue() for hospital in (self.north, self.south)}
         now = datetime.now(UTC)
         keys = {name: self.members[name].fingerprint for name in own}
         honest = build_spec(
-            {name: catalogue.columns for name, catalogue in own.items()},
+            {
+                name: tuple(c for c in catalogue.columns if name == "south" or not columns or c.name in columns)
+                for name, catalogue in own.items()
+            },
             rows=ROWS,
             outputs=outputs,
             keys=keys,
@@ -230,9 +235,11 @@ class World:
         }
         return honest.model_copy(update=facts | changes)
 
-    def propose(self, title: str = "age and glucose", outputs: int = 8, **changes: object) -> str:
+    def propose(
+        self, title: str = "age and glucose", outputs: int = 8, columns: tuple[str, ...] = (), **changes: object
+    ) -> str:
         """Offer `spec` to the hospitals; its digest."""
-        return self.coordinator.propose(self.spec(title, outputs, **changes))
+        return self.coordinator.propose(self.spec(title, outputs, columns, **changes))
 
     def approval_of(self, party: str, spec: ReleaseSpec) -> SignedApproval:
         """A hospital's honest approval, without a daemon."""

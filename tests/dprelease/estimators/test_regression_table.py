@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.regression_table import MOST_TABLES
+from dprelease.estimators.resolution import rounded
 from dprelease.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, UNIT, exact_codes, released
 from tests.support.noise import SeededNoise
@@ -61,8 +62,15 @@ def test_every_term_has_its_model_and_its_inference(clear: Release):
         assert line == line.rstrip()
     for sentence in (*result.guarantee, *result.trust, f"the model is {result.verdicts[0]}"):
         assert sentence in text
-    explained = f"{result.quality.explained[0]:.3f} (standard error {result.quality.explained_se[0]:.3g})"
-    assert f"share of variance explained {explained}" in " ".join(text.split())
+    assert f"share of variance explained {result.hidden[0]['explained']}" in " ".join(
+        text.split()
+    )  # it comes out as 1.01
+    told = replace(
+        result, quality=replace(result.quality, mse=0.3 * result.quality.constant_mse, gain=np.array([170.0]))
+    )
+    explained = f"{told.quality.explained[0]:.3f} (standard error {told.quality.explained_se[0]:.3g})"
+    assert f"share of variance explained {explained}" in " ".join(told.summary().split())
+    assert f"mean squared error, model {told.quality.mse[0]:.6g} " in " ".join(told.summary().split())
 
 
 def test_rows_have_a_t_and_its_degrees_and_moments_a_z(clear: Release):
@@ -151,7 +159,7 @@ def test_many_targets_share_a_table(noise_sd: float):
     assert not any(line.startswith("intercept") for line in text.splitlines())
     for row, target in enumerate(targets):
         line = cells(result, target)
-        assert line[2] == f"{result.constant[row]:.6g}"
+        assert line[2] == rounded(result.constant[row], result.constant_noise_sd[row])
         assert " ".join(line).endswith(result.verdicts[row])
         if noise_sd < 1:
             best = int(np.abs(result.inference.z[row]).argmax())

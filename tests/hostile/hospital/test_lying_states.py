@@ -91,6 +91,9 @@ def test_no_noise_without_everybodys_approval(world: World, fault: Fault) -> Non
     approvals = fault.act(world, spec)
     release = world.coordinator.propose(spec)
     north.cycle()
+    if north.status(release) == "waiting":  # it repeats what the earlier release holds
+        north.desk().accept(north.record(release))
+        north.cycle()
     record, draws = world.coordinator.records[release], len(north.noise.draws)
     record.approvals.extend(approvals)
     world.coordinator.move(release, "APPROVED")

@@ -31,6 +31,8 @@ AGAIN: dict[str, Callable[[], ReleaseSpec]] = {
     "another seed": lambda: build_spec(seed=bytes(32)),
     "another target": lambda: build_spec(epsilon=0.5),
     "another weight": lambda: build_spec(anchor_weight="1/5"),
+    "another k": lambda: build_spec(outputs=9),
+    "another grid": lambda: build_spec(grid_bits=11),
     "other companions": lambda: build_spec({"north": (AGE, SEX), "east": (numeric("height"),)}),
     "columns in another order": lambda: build_spec({"north": (SEX, AGE), "south": TWO_PARTIES["south"]}),
 }
@@ -38,8 +40,6 @@ ANOTHER: dict[str, Callable[[], ReleaseSpec]] = {
     "fewer columns": lambda: build_spec({"north": (AGE,), "south": TWO_PARTIES["south"]}),
     "other bounds": lambda: build_spec({"north": (numeric("age", 0, 99), SEX), "south": TWO_PARTIES["south"]}),
     "another mechanism": lambda: build_spec(mechanism="rows"),
-    "another k": lambda: build_spec(outputs=9),
-    "another grid": lambda: build_spec(grid_bits=11),
     "other patients": lambda: SPEC.model_copy(update={"alignment": "00" * 32}),
 }
 
