@@ -49,7 +49,7 @@ def test_share_of_equal_parties_in_a_joint_target(parties: int, mu: float) -> No
 
 def three_parties() -> Guarantee:
     shares = {"a": Fraction(1, 100), "b": Fraction(9, 400), "c": Fraction(4, 100)}
-    parts = tuple(PartyGuarantee(name, mu2, 0.5) for name, mu2 in shares.items())
+    parts = tuple(PartyGuarantee(name, mu2, mu2, 0.5) for name, mu2 in shares.items())
     return Guarantee(1e-5, sum(shares.values(), Fraction(0)), 1.0049465, parts)
 
 

@@ -25,7 +25,7 @@ class Known:
     pins: dict[str, str] = field(default_factory=lambda: {"south": KEYS["south"]})
     consortium: str = "trial"
     policy: Policy = Policy(auto_approve=Limits())  # noqa: RUF009 - settings are frozen
-    balance: Balance = Balance(Fraction(10), Fraction(0), Fraction(0))  # noqa: RUF009 - a balance is frozen
+    balance: Balance = Balance(Fraction(10), Fraction(0), Fraction(0), Fraction(0))  # noqa: RUF009 - a balance is frozen
 
     def assess(self, spec: ReleaseSpec, now: Any = NOW) -> Assessment:
         known = (self.own, self.fingerprint, self.pins, self.consortium, self.policy, self.balance)

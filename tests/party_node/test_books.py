@@ -218,8 +218,9 @@ def test_a_release_that_only_the_ledger_knows_is_closed_at_what_was_reserved(wor
 
 def test_a_closed_release_may_exceed_the_cap_and_then_nothing_is_left(world: World) -> None:
     ledger = north(world).ledger
-    ledger.close("cohort", "ab" * 32, 2 * CAP, "found at the office")
+    ledger.close("cohort", "ab" * 32, 2 * CAP, 3 * CAP, "found at the office")
     assert ledger.balance("cohort").remaining == -CAP
+    assert ledger.balance("cohort").exposed == 3 * CAP
 
 
 def test_a_block_that_was_altered_stops_the_node(world: World) -> None:

@@ -45,9 +45,9 @@ def kinds(ledger: Ledger) -> list[str]:
 def test_a_release_lives_from_reservation_to_sending(ledger: Ledger) -> None:
     cost = Fraction(3, 100)
     steps = [
-        (lambda: reserve(ledger, A, cost), "reserve", Balance(CAP, Fraction(0), cost)),
-        (lambda: ledger.charge("cohort", A), "charge", Balance(CAP, cost, Fraction(0))),
-        (lambda: ledger.send("cohort", A), "send", Balance(CAP, cost, Fraction(0))),
+        (lambda: reserve(ledger, A, cost), "reserve", Balance(CAP, Fraction(0), cost, cost)),
+        (lambda: ledger.charge("cohort", A), "charge", Balance(CAP, cost, Fraction(0), cost)),
+        (lambda: ledger.send("cohort", A), "send", Balance(CAP, cost, Fraction(0), cost)),
     ]
     for step, stage, balance in steps:
         for _ in range(2):  # doing it again changes nothing
@@ -65,7 +65,7 @@ def test_what_is_freed_before_sending_comes_back_whole(ledger: Ledger, charged: 
         ledger.charge("cohort", A)
     for _ in range(2):
         ledger.free("cohort", A)
-    assert ledger.balance("cohort") == Balance(CAP, Fraction(0), Fraction(0))
+    assert ledger.balance("cohort") == Balance(CAP, Fraction(0), Fraction(0), Fraction(0))
     with pytest.raises(Conflict, match="needs a new proposal"):
         reserve(ledger, A, CAP)
     reserve(ledger, B, CAP)
@@ -154,8 +154,8 @@ def test_rosters_do_not_share(ledger: Ledger) -> None:
     reserve(ledger, A, CAP * 2, "others")  # the same release id in another roster is another account
     ledger.charge("others", A)
     assert (ledger.stage("cohort", A), ledger.stage("others", A)) == ("reserve", "charge")
-    assert ledger.balance("cohort") == Balance(CAP, Fraction(0), CAP)
-    assert ledger.balance("others") == Balance(CAP * 2, CAP * 2, Fraction(0))
+    assert ledger.balance("cohort") == Balance(CAP, Fraction(0), CAP, CAP)
+    assert ledger.balance("others") == Balance(CAP * 2, CAP * 2, Fraction(0), CAP * 2)
     assert {entry.roster for entry in ledger.entries("others")} == {"others"}
 
 
@@ -263,9 +263,9 @@ def test_spent_epsilon_is_that_of_the_composed_gaussians(folder: Path, targets: 
 
 
 def test_twelve_equal_releases_cost_the_square_root_of_twelve_times_mu(ledger: Ledger) -> None:
-    balance = Balance(Fraction(10), 12 * Fraction(mu_of(1.0, 1e-5)) ** 2, Fraction(0))
+    balance = Balance(Fraction(10), 12 * Fraction(mu_of(1.0, 1e-5)) ** 2, Fraction(0), Fraction(0))
     assert balance.epsilon(1e-5) == pytest.approx(4.01807, rel=1e-5)
-    once = Balance(Fraction(10), Fraction(0), Fraction(0))
+    once = Balance(Fraction(10), Fraction(0), Fraction(0), Fraction(0))
     assert once.epsilon(1e-5, Fraction(mu_of(1.0, 1e-5)) ** 2) == pytest.approx(1.0, rel=1e-9)
     assert once.epsilon(1e-5) == 0
     assert math.isfinite(balance.epsilon(1e-12))

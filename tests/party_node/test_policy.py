@@ -67,7 +67,12 @@ def test_every_limit_that_is_exceeded_is_named() -> None:
 def test_what_was_spent_before_counts_in_the_total() -> None:
     spent = replace(
         KNOWN,
-        balance=Balance(Fraction(1), charged=KNOWN.assess(SPEC).cost, reserved=KNOWN.assess(SPEC).cost),
+        balance=Balance(
+            Fraction(1),
+            charged=KNOWN.assess(SPEC).cost,
+            reserved=KNOWN.assess(SPEC).cost,
+            exposed=2 * KNOWN.assess(SPEC).cost,
+        ),
         policy=Policy(limits=Limits(max_total_epsilon=1.0), auto_approve=Limits()),
     )
     with pytest.raises(PolicyRefused, match=r"total epsilon = 1\.\d+ would exceed 1"):
@@ -119,7 +124,7 @@ def test_each_peer_is_looked_at() -> None:
 @pytest.mark.parametrize("short", [Fraction(1, 10**15), Fraction(1, 100)])
 def test_more_than_is_left_is_refused(short: Fraction) -> None:
     cost = KNOWN.assess(SPEC).cost
-    enough = Balance(cost * 3, cost, cost)
+    enough = Balance(cost * 3, cost, cost, cost * 2)
     assert replace(KNOWN, balance=enough).assess(SPEC).automatic
     with pytest.raises(BudgetExceeded) as caught:
         replace(KNOWN, balance=replace(enough, reserved=cost + short)).assess(SPEC)
@@ -127,7 +132,7 @@ def test_more_than_is_left_is_refused(short: Fraction) -> None:
 
 
 def test_a_lie_weighs_more_than_a_limit_and_a_limit_more_than_the_budget() -> None:
-    empty = replace(limited(max_epsilon=0.1), balance=Balance(Fraction(0), Fraction(0), Fraction(0)))
+    empty = replace(limited(max_epsilon=0.1), balance=Balance(Fraction(0), Fraction(0), Fraction(0), Fraction(0)))
     with pytest.raises(SpecRefused):
         empty.assess(SPEC.model_copy(update={"rows": 41}))
     with pytest.raises(PolicyRefused):
