@@ -252,9 +252,9 @@ def _blocks(request: Request, agreed: Catalogue, columns: _Columns, draw: Callab
             "parts of the charge belong to mechanism 'moments'; each block of rows is charged its own price"
         )
     check_weights(tuple(column for declared in columns.values() for column in declared), request.weights)
-    q, bits = agreed.rows_per_subject, request.grid_bits
+    q, bits, mixed = agreed.rows_per_subject, request.grid_bits, request.mechanism == "mixed"
     sensitivity2 = {
-        name: integer_sensitivity(declared, q, bits, weights_of(declared, request.weights))
+        name: integer_sensitivity(declared, q, bits, weights_of(declared, request.weights), mixed=mixed)
         for name, declared in columns.items()
     }
     charges = shares(request.target(), sensitivity2)

@@ -212,10 +212,25 @@ def squared_sensitivity(columns: tuple[Column, ...], weights: Sequence[int] = ()
 
 
 def integer_sensitivity(
-    columns: tuple[Column, ...], rows_per_subject: int, grid_bits: int, weights: Sequence[int] = ()
+    columns: tuple[Column, ...],
+    rows_per_subject: int,
+    grid_bits: int,
+    weights: Sequence[int] = (),
+    *,
+    mixed: bool = True,
 ) -> int:
-    """(q Delta_int,j)^2 in squared grid units: what noise is calibrated to.
+    """Squared sensitivity of a patient's integer rows, in squared grid units: what noise is calibrated to.
 
-    Replacing a patient changes up to q = `rows_per_subject` rows, each by at most Delta_j, hence q Delta_j.
+    Replacing a patient changes up to q = `rows_per_subject` rows, each by at most Delta_j. Rows released one by one change
+    apart from each other, so squares add: q Delta_j^2. Mixing adds rows up, and all signs may agree: q^2 Delta_j^2.
+    Source: docs/guarantees.md 1 and 2.
+
+    Args:
+        columns: of one party.
+        rows_per_subject: q.
+        grid_bits: b of the grid.
+        weights: as of `squared_sensitivity`.
+        mixed: whether rows are added up before noise is.
     """
-    return squared_sensitivity(columns, weights) * rows_per_subject**2 << (2 * grid_bits)
+    moved = rows_per_subject**2 if mixed else rows_per_subject
+    return squared_sensitivity(columns, weights) * moved << (2 * grid_bits)

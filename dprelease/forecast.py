@@ -90,7 +90,9 @@ def proposed(setting: Setting) -> Release:
     if setting.mechanism == "moments":
         return _proposed_moments(setting)
     sensitivity2 = {
-        name: integer_sensitivity(columns, q, bits, weights_of(columns, setting.weights))
+        name: integer_sensitivity(
+            columns, q, bits, weights_of(columns, setting.weights), mixed=setting.mechanism == "mixed"
+        )
         for name, columns in setting.parties.items()
     }
     shares = calibration.shares(setting.target, sensitivity2)

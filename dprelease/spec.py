@@ -288,10 +288,11 @@ class ReleaseSpec(Value):
         return 1 if self.mixing is None else self.mixing.outputs
 
     def squared_sensitivity(self, party: str) -> int:
-        """(q Delta_int,j)^2, recomputed from the declared bounds: never taken from a number in the spec."""
+        """D2_j, recomputed from the declared bounds: never taken from a number in the spec."""
         part = self.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-        return integer_sensitivity(part.columns, self.rows_per_subject, self.grid_bits, part.weights)
+        shared = self.rows_per_subject, self.grid_bits, part.weights
+        return integer_sensitivity(part.columns, *shared, mixed=self.mixing is not None)
 
 
 @lru_cache(maxsize=32)

@@ -248,8 +248,5 @@ def test_a_pair_of_vertices_costs_the_whole_share(
     old, new = (vertex(declared, subject_rows, high=high) for high in (False, True))
     worst = cost_of_replacing(spec, table, equal_columns()[:subject_rows], old, new)
     noise = spec.noise[0]
-    declared_cost = spent(noise, spec.squared_sensitivity("a"), spec.squared_norm())
-    # Unmixed rows of one patient change separately: q rows move by sqrt(q) Delta, where the bound says q Delta.
-    attained = declared_cost / subject_rows if mechanism == "rows" else declared_cost
-    assert worst == attained
-    assert Fraction(noise.mu2) * (1 - Fraction(1, 1000)) <= declared_cost <= Fraction(noise.mu2)
+    assert worst == spent(noise, spec.squared_sensitivity("a"), spec.squared_norm())
+    assert Fraction(noise.mu2) * (1 - Fraction(1, 1000)) <= worst <= Fraction(noise.mu2)

@@ -148,3 +148,41 @@ def test_rows_of_another_declaration_are_refused() -> None:
 def test_another_number_of_rows_is_refused(spec: ReleaseSpec, rows: int) -> None:
     other = random_rows(build_spec(rows=rows), "north")
     refused_without_noise(other, spec, "north", f"{rows} rows where the spec says 40")
+
+
+def moved(spec: ReleaseSpec, party: str, before: BoundedRows, after: BoundedRows) -> int:
+    """Squared distance of two releases without noise: what the noise has to hide."""
+    blocks = (privatize(rows, spec, party, ZeroNoise()).values for rows in (before, after))
+    return int(np.square(np.subtract(*blocks).astype(object)).sum())
+
+
+@pytest.mark.parametrize("mechanism", ["rows", "mixed"])
+@pytest.mark.parametrize("q", [1, 2, 5])
+def test_no_patient_of_several_rows_moves_a_block_by_more_than_its_noise_is_for(mechanism: str, q: int) -> None:
+    spec = build_spec(mechanism=mechanism, rows_per_subject=q, anchor_weight="0", weights={"age": 2})
+    bound, unit = spec.squared_sensitivity("north") * spec.squared_norm(), 1 << spec.grid_bits
+    generator, before, part = np.random.default_rng(q), random_rows(spec, "north", q), spec.party("north")
+    assert part is not None
+    largest = 0
+
+    def replaced(codes: np.ndarray, rows: np.ndarray, age: np.ndarray, level: np.ndarray) -> BoundedRows:
+        changed = codes.copy()
+        changed[rows, 0] = age
+        changed[rows, 1:] = unit * np.eye(codes.shape[1] - 1, dtype=int)[level]
+        return BoundedRows(changed, part.columns, spec.grid_bits)
+
+    levels = before.codes.shape[1] - 1
+    for _ in range(200):
+        rows = generator.choice(spec.rows, q, replace=False)
+        one, other = generator.integers(-unit, unit + 1, (2, q))
+        level = generator.integers(levels, size=q)
+        if generator.random() < 0.5:
+            one, other = np.full(q, unit), np.full(q, -unit)
+        step = generator.integers(levels, size=q) if generator.random() < 0.5 else 1
+        pair = replaced(before.codes, rows, one, level), replaced(before.codes, rows, other, (level + step) % levels)
+        largest = max(largest, moved(spec, "north", *pair))
+    assert largest <= bound
+    if mechanism == "rows" or q == 1:
+        assert largest == bound  # attained: no smaller noise would do
+    else:
+        assert largest > bound / q**2

@@ -80,6 +80,8 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
     spec = build_spec(rows_per_subject=subject_rows, grid_bits=10)
     assert spec.squared_sensitivity("north") == (4 + 2) * subject_rows**2 * 1024**2
     assert spec.squared_sensitivity("south") == 4 * subject_rows**2 * 1024**2
+    apart = build_spec(rows_per_subject=subject_rows, grid_bits=10, mechanism="rows")
+    assert apart.squared_sensitivity("north") == (4 + 2) * subject_rows * 1024**2
 
 
 @pytest.mark.parametrize(

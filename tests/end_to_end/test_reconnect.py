@@ -114,7 +114,9 @@ def test_one_stuck_release_never_blocks_another(consortium: Consortium) -> None:
     settings = ward / "party.toml"
     before = settings.read_text()
     consortium.halt("ward")
-    settings.write_text(before.replace("[policy.auto_approve]", "[policy.auto_approve]\nmax_epsilon = 5.0"))
+    settings.write_text(
+        before.replace("[policy.auto_approve]", "[policy.auto_approve]\nmax_epsilon = 5.0\nmax_delta = 1e-3")
+    )
     consortium.restart("ward")
     stuck = _propose(consortium, title="waits for a person at the ward", epsilon=10.0)
     free = _propose(consortium, title="needs nobody", epsilon=4.0)

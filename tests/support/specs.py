@@ -108,8 +108,9 @@ def build_spec(
             parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, basis, public_norm2
         )
     else:
+        moved = rows_per_subject ** (2 if mixing else 1)
         sensitivity2 = {
-            party: squared_sensitivity(columns, weighed[party]) * rows_per_subject**2 << (2 * grid_bits)
+            party: squared_sensitivity(columns, weighed[party]) * moved << (2 * grid_bits)
             for party, columns in parties.items()
         }
         noise = tuple(
