@@ -12,6 +12,7 @@ import click
 from coordinator.clock import utc_now
 from coordinator.console import opened, print_json, with_json, with_settings
 from coordinator.members import Members
+from coordinator.moments_proposal import parts_of
 from coordinator.proposal_checks import (
     agree,
     check_clashes,
@@ -92,7 +93,8 @@ def plan(
     if as_json:
         print_json(found.to_json() | {"left_mu2": {party: str(mu2) for party, mu2 in room.items()}})
         return
-    for line in found.lines():
+    *lines, advice = found.lines()
+    for line in lines:
         click.echo(line)
     for party, mu2 in room.items():
         prices = {each.mechanism: proposed(each).prices[party] for each in found.settings}
@@ -100,6 +102,7 @@ def plan(
             f"{max(0, mu2 // price) if price else 'any number'} by {name}" for name, price in prices.items()
         )
         click.echo(f"{party} has mu^2 = {mu2_text(mu2)} left: releases like this one that fit: {fits}")
+    click.echo(advice)
 
 
 def _by_hand(given: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +145,7 @@ def _requested(request: Request, members: Members, now: datetime) -> dict[str, A
         "outcomes": check_outcomes(parties, request.mechanism, request.outcomes),
         "basis": request.basis,
         "public_norm2": request.public_norm2(),
+        "parts": parts_of(parties, request.charge),
     }
 
 

@@ -6,9 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,21 +15,18 @@ from coordinator.clock import utc_now
 from coordinator.console import opened, print_json, print_table, with_json, with_settings
 from coordinator.dry_run import dry_run
 from coordinator.dry_run_report import print_report, report_json
-from coordinator.history import Happening
 from coordinator.lifecycle import Cancelled
 from coordinator.proposal_checks import LABELS, PublicSide
 from coordinator.record import State
+from coordinator.release_report import describe, print_release, standing
 from coordinator.releases import Release
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
 from coordinator.witness import left_after, left_text
-from dprelease.accounting import guarantee
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.one_line import one_line
-from dprelease.price import price_text
 from dprelease.settings import read_settings
 from dprelease.spec import instant
-from dprelease.trust import trust
 
 SHORT = 12
 
@@ -101,16 +96,16 @@ def create(
         with store.reading() as tx:
             left = left_after(tx, made.proposal.spec)
     _warn_of(made.similar)
-    plan = made.proposal.plan
+    plan = made.proposal.plan and made.proposal.plan.explain()
     if as_json:
-        after = {"left_after_mu2": {party: str(mu2) for party, mu2 in left.items()}}
-        print_json(_describe(made.release) | {"plan": None if plan is None else plan.explain()} | after)
+        after = {party: str(mu2) for party, mu2 in left.items()}
+        print_json(describe(made.release) | {"plan": plan, "left_after_mu2": after})
         return
-    _print_release(made.release)
+    print_release(made.release)
+    if plan:
+        click.echo(f"plan: {plan}")
     for party, mu2 in left.items():
         click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2))
-    if plan is not None:
-        click.echo(f"plan: {plan.explain()}")
 
 
 def _warn_of(similar: Release | None) -> None:
@@ -135,7 +130,7 @@ def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool)
     with opened(settings) as store, store.reading() as tx:
         found = tx.releases.open() if only_open else tx.releases.all()
     if as_json:
-        print_json([_describe(one) for one in found])
+        print_json([describe(one) for one in found])
         return
     rows = [(one.digest[:SHORT], one.record.state.value, one.title, one.record.explain()) for one in found]
     print_table(("RELEASE", "STATE", "TITLE", "EXPLANATION"), rows)
@@ -156,9 +151,9 @@ def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
         found = tx.releases.find(prefix)
         lines = tx.history.of_release(found.digest)
     if as_json:
-        print_json(_describe(found, lines))
+        print_json(describe(found, lines))
         return
-    _print_release(found)
+    print_release(found)
     for line in lines:
         click.echo(f"{instant(line.at)}  {line.what}")
 
@@ -188,7 +183,7 @@ def watch(
     """
     with opened(settings) as store:
         for seen in _changes(store, prefix, timeout, poll_seconds):
-            described = {"digest": seen.digest, **_standing(seen)}
+            described = {"digest": seen.digest, **standing(seen)}
             line = (
                 json.dumps(described)
                 if as_json
@@ -216,7 +211,7 @@ def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: boo
             tx.releases.find(prefix).digest, Cancelled(one_line(reason, settings.limits.longest_reason)), utc_now()
         )
     if as_json:
-        print_json(_describe(found))
+        print_json(describe(found))
         return
     click.echo(f"{found.digest[:SHORT]} is {found.record.state}")
 
@@ -234,71 +229,3 @@ def _changes(store: Store, prefix: str, timeout: float | None, poll_seconds: flo
         if now.record.final or (end is not None and time.monotonic() >= end):
             return
         time.sleep(poll_seconds)
-
-
-def _standing(found: Release) -> dict[str, Any]:
-    record = found.record
-    return {
-        "state": record.state.value,
-        "explanation": record.explain(),
-        "waits_for": list(record.waits_for),
-        "since": instant(record.since),
-        "deadline": None if record.deadline is None else instant(record.deadline),
-        "approved": [party for party in record.parties if party in record.approved],
-        "declined": [party for party in record.parties if party in record.declined],
-        "received": [party for party in record.parties if party in record.received],
-        "manifest": record.manifest,
-    }
-
-
-def _describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict[str, Any]:
-    spec = found.read_spec()
-    given = guarantee(spec)
-    described: dict[str, Any] = {
-        "digest": found.digest,
-        "title": found.title,
-        **_standing(found),
-        "created": instant(found.created),
-        "rows": spec.rows,
-        "label": spec.guarantee,
-        "public_columns": [column.name for column in spec.public],
-        "weights": spec.weights,
-        "mechanism": spec.mechanism,
-        "k": None if spec.mixing is None else spec.mixing.outputs,
-        "rho": spec.anchor_weight,
-        "curious": None if spec.moments is None else spec.moments.curious,
-        "dealer": None if spec.moments is None else spec.moments.dealer,
-        "outcomes": list(spec.outcomes),
-        "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
-        "delta": given.delta,
-        "joint_epsilon": given.joint_epsilon,
-        "epsilon": {part.party: part.epsilon for part in given.parties},
-        "charged_mu2": {part.party: str(part.mu2) for part in given.parties},
-        "guarantee": list(given.words()),
-        "trust": list(trust(spec)),
-    }
-    if lines is not None:
-        described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
-    return described
-
-
-def _print_release(found: Release) -> None:
-    described = _describe(found)
-    click.echo(f"release {found.digest}")
-    click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
-    for party, columns in described["parties"].items():
-        click.echo(f"{party}: {', '.join(columns)}")
-    for party, mu2 in described["charged_mu2"].items():
-        click.echo(f"{party} is charged {price_text(Fraction(mu2), described['delta'])}")
-    for sentence in (*described["guarantee"], *described["trust"]):
-        click.echo(sentence)
-    shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
-    if described["k"] is not None:
-        shape += f", k = {described['k']}, rho = {described['rho']}"
-    if described["weights"]:
-        shape += ", weights " + ", ".join(f"{name} = {weight}" for name, weight in described["weights"].items())
-    if described["dealer"] is not None:
-        shape += f", curious = {described['curious']}, dealer {described['dealer']}"
-    if described["outcomes"]:
-        shape += f", outcomes only: {', '.join(described['outcomes'])}"
-    click.echo(shape)

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from coordinator.proposal_checks import read_positive
 from dprelease.calibration import budget
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column
+from dprelease.columns import Column, private
 from dprelease.errors import InvalidInput
 from dprelease.moments.association import Moves
 from dprelease.moments.layout import Kind, Layout
@@ -119,6 +120,27 @@ def plan_moments(
     shape = parties, curious, dealer, grid_bits, agreed.rows_per_subject
     moments = least_noise(layout, mu2, *shape, basis=basis, public_norm2=public_norm2)
     return mu2, moments, MomentsPlan.of(layout, moments, parties, agreed.rows, grid_bits)
+
+
+def parts_of(columns: Mapping[str, tuple[Column, ...]], charge: Mapping[str, float | str]) -> tuple[Fraction, ...]:
+    """Parts of the charge as exact rationals, for each party with a private column in order; none where they are equal.
+
+    Args:
+        columns: party to its declared columns.
+        charge: party to its part, as asked for; empty for equal parts.
+
+    Raises:
+        InvalidInput: the names are not those parties, or the parts do not add up to 1.
+    """
+    if not charge:
+        return ()
+    charged = [party for party, declared in columns.items() if private(declared)]
+    if set(charge) != set(charged):
+        raise InvalidInput(f"charge names the hospitals with a private column, each once: {', '.join(charged)}")
+    parts = tuple(read_positive(f"charge.{party}", charge[party]) for party in charged)
+    if sum(parts) != 1:
+        raise InvalidInput(f"parts of the charge add up to 1, not to {sum(parts)}; write them as 1/3")
+    return () if len(set(parts)) == 1 else parts
 
 
 def choose_dealer(parties: int, curious: int | None, dealer: Dealer | None) -> tuple[int, Dealer]:

@@ -279,27 +279,6 @@ def _rational(name: str, value: float | str) -> Fraction:
         raise InvalidInput(f"{name} = {value!r} is not a number such as '1/10' or 0.1") from error
 
 
-def parts_of(columns: Mapping[str, tuple[Column, ...]], charge: Mapping[str, float | str]) -> tuple[Fraction, ...]:
-    """Parts of the charge as exact rationals, for each party with a private column in order; none where they are equal.
-
-    Args:
-        columns: party to its declared columns.
-        charge: party to its part, as asked for; empty for equal parts.
-
-    Raises:
-        InvalidInput: the names are not those parties, or the parts do not add up to 1.
-    """
-    if not charge:
-        return ()
-    charged = [party for party, declared in columns.items() if private(declared)]
-    if set(charge) != set(charged):
-        raise InvalidInput(f"charge names the hospitals with a private column, each once: {', '.join(charged)}")
-    parts = tuple(read_positive(f"charge.{party}", charge[party]) for party in charged)
-    if sum(parts) != 1:
-        raise InvalidInput(f"parts of the charge add up to 1, not to {sum(parts)}; write them as 1/3")
-    return () if len(set(parts)) == 1 else parts
-
-
 def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], advice: str) -> None:
     """Refuse what some party could not pay even if it had never spent anything.
 

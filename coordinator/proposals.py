@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from coordinator.members import Members
-from coordinator.moments_proposal import MomentsPlan, check_deal_sizes, plan_moments
+from coordinator.moments_proposal import MomentsPlan, check_deal_sizes, parts_of, plan_moments
 from coordinator.proposal_checks import (
     PublicSide,
     agree,
@@ -28,7 +28,6 @@ from coordinator.proposal_checks import (
     choose,
     enrolled,
     label_of,
-    parts_of,
     read_positive,
     read_weight,
     reported,
@@ -77,8 +76,7 @@ class Request(Settings):
             states it (`party-node public norm`); less of it is less noise.
         public_side: what columns that their owners declared public are: features, outcomes, or some of both (``mixed``); asked
             for if there are any, unless `outcomes` tell.
-        charge: hospital to what part of the price of joint moments it is charged, e.g. 1/2, for every hospital with a private
-            column; equal parts when absent.
+        charge: hospital to its part of the price of joint moments, for all with a private column; equal parts when absent.
         grid_bits: b; cells are rounded to the grid 2^-b.
         expires_hours: until when every party must have decided.
     """
@@ -248,9 +246,7 @@ def _blocks(request: Request, agreed: Catalogue, columns: _Columns, draw: Callab
     if request.curious is not None or request.dealer is not None:
         raise InvalidInput(f"curious and dealer belong to mechanism 'moments'; '{request.mechanism}' has neither")
     if request.charge:
-        raise InvalidInput(
-            "parts of the charge belong to mechanism 'moments'; each block of rows is charged its own price"
-        )
+        raise InvalidInput("parts of the charge belong to mechanism 'moments'; a block of rows has a price of its own")
     check_weights(tuple(column for declared in columns.values() for column in declared), request.weights)
     q, bits, mixed = agreed.rows_per_subject, request.grid_bits, request.mechanism == "mixed"
     sensitivity2 = {
@@ -276,7 +272,7 @@ def _moments(request: Request, agreed: Catalogue, columns: _Columns) -> _Numbers
     shape = request.target(), request.grid_bits, request.curious, request.dealer, request.outcomes or ()
     mu2, moments, plan = plan_moments(columns, agreed, *shape, basis=request.basis, public_norm2=request.public_norm2())
     parts = parts_of(columns, request.charge)
-    terms = _data(moments) | ({"parts": [str(part) for part in parts]} if parts else {})
+    terms = _data(moments.model_copy(update={"parts": tuple(map(str, parts))}))
     fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": terms}
     return _Numbers(split_charge(mu2, columns, parts), fields, plan)
 

@@ -86,6 +86,7 @@ class Setting:
         basis: what their association is with. It decides the price; of the noise, which an orthonormal basis makes less only
             where features are alike, a plan knows nothing.
         public_norm2: T2 as it is stated, of public outcomes.
+        parts: of the price of ``moments``, one for each party with a private column; none where they are equal.
 
     Raises:
         InvalidInput: a name or a number that makes no sense.
@@ -107,6 +108,7 @@ class Setting:
     outcomes: tuple[str, ...] = ()
     basis: Basis = "columns"
     public_norm2: Fraction | None = None
+    parts: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

@@ -123,7 +123,7 @@ def _proposed_moments(setting: Setting) -> Release:
         kind: (scales.released_sd(scale, parties) / 4**setting.grid_bits / setting.rows) ** 2
         for kind, scale in moments.scales.items()
     }
-    prices = split_charge(price, setting.parties)
+    prices = split_charge(price, setting.parties, setting.parts)
     within = dict.fromkeys(setting.parties, variance[Kind.PRODUCT])
     return Release(None, None, within, prices, variance[Kind.ASSOCIATION])
 

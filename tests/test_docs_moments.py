@@ -40,6 +40,8 @@ UNIT = 1024
 
 Matrix = list[list[int]]
 
+EQUAL = "to the hospitals in equal parts"
+
 
 def read(text: str) -> Matrix:
     return [[int(cell) for cell in line.split()] for line in text.splitlines()]
@@ -155,7 +157,7 @@ def test_noise_scales() -> None:
     assert said.joint_mu2 == spent
     epsilon = f"{epsilon_at(spent, SPEC.target.delta):.6g}"
     filled = [
-        text.format(E=epsilon, D=f"{SPEC.target.delta:g}", WHO="any single hospital")
+        text.format(E=epsilon, D=f"{SPEC.target.delta:g}", WHO="any single hospital", SPLIT=EQUAL)
         for text in sentences("words-together")
     ]
     assert said.words() == (*filled, sentences("words")[2]) == sentences("moments-guarantee")
@@ -179,7 +181,7 @@ def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -
     )
     who = "any single hospital" if curious == 1 else f"any {curious} hospitals that pool what they saw"
     said = sentences("words-alone") if parties == 1 else sentences("words-together")
-    assert check_spec(spec).words()[:-1] == tuple(text.format(E="1", D="1e-05", WHO=who) for text in said)
+    assert check_spec(spec).words()[:-1] == tuple(text.format(E="1", D="1e-05", WHO=who, SPLIT=EQUAL) for text in said)
     if parties == 1:
         expected = sentences("trust-alone")
     else:

@@ -132,17 +132,48 @@ def test_a_grid_too_coarse_or_sums_that_could_wrap_are_refused(office: Office) -
         propose(office, grid_bits=22, delta=1e-7, epsilon=1.0)
 
 
-def test_every_party_is_charged_all_of_it(office: Office) -> None:
+def test_the_parties_are_charged_parts_that_add_up(office: Office) -> None:
     charged = propose(office).guarantee
-    assert {part.mu2 for part in charged.parties} == {charged.joint_mu2}
-    # Split between the two, this would be within both caps of a third.
-    assert propose(office, mechanism="mixed", epsilon=1.9, k=10).spec.mechanism == "mixed"
+    assert {part.mu2 for part in charged.parties} == {charged.joint_mu2 / 2}
+    assert {part.exposure for part in charged.parties} == {charged.joint_mu2}
+    assert {part.epsilon for part in charged.parties} == {charged.joint_epsilon}
+    assert propose(office, epsilon=1.9).spec.mechanism == "moments"  # half of it is within both caps of a third
     with pytest.raises(InvalidInput) as refused:
-        propose(office, epsilon=1.9)
-    total = mu2_text(budget(request(epsilon=1.9).target()))
-    assert f"north: {total} > " in refused.value.message
-    assert f"south: {total} > " in refused.value.message
-    assert "every party is charged all of it" in refused.value.message
+        propose(office, epsilon=2.9)
+    half = mu2_text(budget(request(epsilon=2.9).target()) / 2)
+    assert f"north: {half} > " in refused.value.message
+    assert f"south: {half} > " in refused.value.message
+    assert "name other parts of the charge" in refused.value.message
+
+
+def test_the_request_may_name_other_parts(office: Office) -> None:
+    made = propose(office, charge={"north": "1/4", "south": 0.75})
+    assert made.spec.moments is not None
+    assert made.spec.moments.parts == ("1/4", "3/4")
+    total = made.guarantee.joint_mu2
+    assert [part.mu2 for part in made.guarantee.parties] == [total / 4, total * 3 / 4]
+    assert {part.exposure for part in made.guarantee.parties} == {total}
+    assert "Its price is charged in parts: north 1/4, south 3/4." in made.guarantee.words()[0]
+    equal = propose(office, charge={"north": "1/2", "south": "1/2"})
+    assert equal.spec.moments is not None
+    assert equal.spec.moments.parts == ()
+
+
+@pytest.mark.parametrize(
+    ("charge", "words"),
+    [
+        ({"north": "1/2"}, "charge names the hospitals with a private column, each once: north, south"),
+        ({"north": "1/2", "south": "1/3"}, "parts of the charge add up to 1, not to 5/6"),
+        ({"north": "0", "south": "1"}, "charge.north"),
+        ({"north": "1/2", "south": "1/2", "west": "0"}, "each once: north, south"),
+    ],
+)
+def test_parts_that_do_not_add_up_are_refused(office: Office, charge: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        propose(office, charge=charge)
+    assert words in refused.value.message
+    with pytest.raises(InvalidInput, match="belong to mechanism 'moments'"):
+        propose(office, mechanism="mixed", k=10, charge={"north": "1/2", "south": "1/2"})
 
 
 def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> None:

@@ -41,7 +41,8 @@ def test_outcomes_get_noise_of_their_own_out_of_one_budget(office: Office) -> No
     assert Fraction(moments.association.squares) == SQUARES
     assert made.spec.guarantee == "DP"
     assert made.guarantee == check_spec(made.spec)
-    assert {part.mu2 for part in made.guarantee.parties} == {made.guarantee.joint_mu2}
+    assert {part.exposure for part in made.guarantee.parties} == {made.guarantee.joint_mu2}
+    assert sum(part.mu2 for part in made.guarantee.parties) == made.guarantee.joint_mu2
     assert budget(made.spec.target) * (1 - Fraction(1, 10**6)) < made.guarantee.joint_mu2 <= budget(made.spec.target)
 
 

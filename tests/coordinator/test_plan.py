@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -108,6 +109,7 @@ def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office
     assert shown.stdout.startswith("No data were read and nothing is spent")
     assert "n = 1000, 3 columns at 2 parties, glucose on 3 features" in shown.stdout
     assert "Choose" in shown.stdout.splitlines()[-1]
+    assert re.search(r"north has mu\^2 = [0-9.]+ left: releases like this one that fit: \d+ by mixed, ", shown.stdout)
     other = json.loads(run("plan", str(study), "--target", "sex", "--features", "age,glucose", "--json").stdout)
     assert (other["outcome"], other["features"]) == ("sex", ["age", "glucose"])
     with office.store.reading() as tx:

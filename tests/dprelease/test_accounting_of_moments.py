@@ -47,14 +47,16 @@ def changed(spec: ReleaseSpec, **fields: Any) -> ReleaseSpec:
         (FOUR, 3, "coordinator"),
     ],
 )
-def test_a_sound_spec_reaches_its_target_and_every_party_is_charged_all_of_it(
+def test_a_sound_spec_reaches_its_target_and_every_party_is_charged_its_part(
     parties: Mapping[str, tuple[Column, ...]], curious: int, dealer: str, epsilon: float
 ) -> None:
     spec = moments(parties, curious=curious, dealer=dealer, epsilon=epsilon, grid_bits=14)
     given = check_spec(spec)
     assert epsilon * (1 - 1e-3) <= given.joint_epsilon <= epsilon
     assert [part.party for part in given.parties] == list(parties)
-    assert {(part.mu2, part.epsilon) for part in given.parties} == {(given.joint_mu2, given.joint_epsilon)}
+    assert {(part.exposure, part.epsilon) for part in given.parties} == {(given.joint_mu2, given.joint_epsilon)}
+    assert {part.mu2 for part in given.parties} == {given.joint_mu2 / len(parties)}
+    assert sum(part.mu2 for part in given.parties) == given.joint_mu2
     assert given.curious == curious
     assert given == guarantee(spec)
 
@@ -99,7 +101,7 @@ def test_the_guarantee_in_words(parties: Mapping[str, tuple[Column, ...]], curio
     assert neighbours == NEIGHBOURS_IN_WORDS
     assert f"({given.joint_epsilon:.6g}, 1e-05) for all released columns of a patient" in joint
     assert words in joint
-    assert ("Every hospital is charged all of it." in joint) is (curious > 0)
+    assert ("Its price is charged to the hospitals in equal parts." in joint) is (curious > 0)
 
 
 @pytest.mark.parametrize("towards", [0.0, math.inf])

@@ -145,7 +145,8 @@ def test_a_private_column_without_noise_is_refused() -> None:
 
 def test_joint_moments_charge_whoever_has_a_private_column() -> None:
     given = check_spec(JOINT)
-    assert [given.party(party).mu2 == given.joint_mu2 for party in PARTIES] == [True, False, True]
+    assert [given.party(party).mu2 for party in PARTIES] == [given.joint_mu2 / 2, 0, given.joint_mu2 / 2]
+    assert [given.party(party).exposure for party in PARTIES] == [given.joint_mu2, 0, given.joint_mu2]
     assert given.party("south").mu2 == 0
     assert given.joint_mu2 <= Fraction(mu_of(1.0, 1e-5)) ** 2
 
@@ -308,7 +309,7 @@ def test_the_guarantee_is_not_called_plain_differential_privacy() -> None:
 def test_the_words_for_moments_say_who_is_charged() -> None:
     joint, neighbours, public = guarantee(JOINT).words()
     assert "for all private columns of a patient" in joint
-    assert joint.endswith("Every hospital with a private column is charged all of it.")
+    assert joint.endswith("Its price is charged to the hospitals with a private column in equal parts.")
     assert PRIVATE in neighbours
     assert OPEN in public
 

@@ -127,7 +127,7 @@ def _exactly_one_release(consortium: Consortium, release: str) -> None:
         assert (folder / "blocks" / f"{party}.block").read_bytes() == sealed
         shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
         kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
-        assert kinds == ["reserve", "charge", "send"]
+        assert kinds == ["reserve", "charge", "send", "made"]
 
 
 @pytest.mark.parametrize("fault", crash_points(PARTY, USUAL["party"]))
@@ -203,6 +203,6 @@ def test_a_party_that_is_lost_after_a_block_exists_ends_the_release_and_the_char
     wait_for(over, 60, "the clinic to hear of it")
     ledger = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
     kinds = [line["kind"] for line in ledger["entries"] if line["release"] == release]
-    assert kinds == ["reserve", "charge", "send"]
+    assert kinds == ["reserve", "charge", "send", "made"]
     assert not (home / "state" / "joint" / release).exists()
     consortium.restart("lab")

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from demo.consortium import Consortium, wait_for
+from dprelease.accounting import guarantee
 from dprelease.moments.apart import ApartMoments
 from dprelease.release import Release
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
@@ -68,13 +69,13 @@ def test_outcomes_from_end_to_end(consortium: Consortium) -> None:
     assert opened.spec.moments is not None
     assert (opened.spec.guarantee, opened.spec.moments.dealer) == ("DP", "rotating")
     check_noise(opened, parties)
-    for party in parties:  # charged once, all of it
+    for party in parties:  # charged once, its part
         ledger = json.loads(
             consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital(party.name))
         )
         lines = [line for line in ledger["entries"] if line["release"] == release]
-        assert [line["kind"] for line in lines] == ["reserve", "charge", "send"]
-        assert len({Fraction(line["mu2"]) for line in lines}) == 1
+        assert [line["kind"] for line in lines] == ["reserve", "charge", "send", "made"]
+        assert {Fraction(line["mu2"]) for line in lines} == {0, guarantee(opened.spec).party(party.name).mu2}
 
     folder, home = trust(consortium)
     consortium.run("learner", *home, "fetch", release[:10])

@@ -94,7 +94,7 @@ def _charged_what_it_states(consortium: Consortium, manifest: Manifest, release:
         party = entry.sealed.party
         shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital(party)))
         kinds = [line["kind"] for line in shown["entries"]]
-        assert kinds == ["open", "reserve", "charge", "send"]
+        assert kinds == ["open", "reserve", "made", "charge", "send"]
         assert Fraction(shown["entries"][-1]["mu2"]) == charged.party(party).mu2
         total += Fraction(shown["entries"][-1]["mu2"])
         assert "whole" in consortium.run("party-node", "ledger", "verify", home=consortium.hospital(party))

@@ -69,14 +69,17 @@ def test_spending_adds_up_by_date(account: Account, releases: tuple[Sealed, ...]
     assert account.hospitals == {
         party: sum((one.party(party).mu2 for one in given), Fraction(0)) for party in ("north", "south")
     }
-    # Joint moments are charged in full to both, so the ledgers hold more than a patient loses.
-    assert sum(account.hospitals.values()) == account.total + given[2].joint_mu2
+    assert sum(account.hospitals.values()) == account.total  # joint moments are charged once, in parts
 
 
 def test_what_is_left_follows_from_a_budget_that_somebody_announced(account: Account) -> None:
     left = budget(Target(scope="joint", epsilon=3.0, delta=DELTA)) - account.total
     assert account.remaining(3.0, DELTA) == left
-    assert summary(account, DELTA, 3.0)[-1] == f"remaining of a budget of epsilon = 3: {price_text(left, DELTA)}"
+    together, room = summary(account, DELTA, 3.0)[-2:]
+    assert together == (
+        f"remaining of a budget of epsilon = 3, over all hospitals' ledgers together, at most: {price_text(left, DELTA)}"
+    )
+    assert room.startswith(f"room for {left // account.releases[-1].mu2} more like this one, ")
     assert "do not state the consortium's budget" in summary(account, DELTA, None)[-1]
     over = summary(account, DELTA, 0.1)[-1]
     assert over.startswith("remaining: nothing")

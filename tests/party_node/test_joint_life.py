@@ -40,7 +40,8 @@ def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, stat
         assert world.north.ledger_kinds(release) == before == ["reserve", "charge", "send"]
         spec = world.north.record(release).spec
         assert spec.moments is not None
-        assert float(balance.charged) == pytest.approx(float(Fraction(spec.moments.mu2)))
+        assert float(balance.charged) == pytest.approx(float(Fraction(spec.moments.mu2)) / 2)
+        assert float(balance.exposed) == pytest.approx(float(Fraction(spec.moments.mu2)))
     else:
         assert world.north.ledger_kinds(release) == ["reserve", "free"]
         assert (balance.charged, balance.reserved) == (0, 0)

@@ -80,7 +80,9 @@ def test_one_price_from_the_plan_to_the_ledger(
     shown = careful.north.run("review", "show", spec.digest()[:12]).stdout
     careful.north.run("review", "approve", spec.digest()[:12], "--yes")
     careful.north.cycle()
-    charged = Fraction(careful.north.desk().ledger.entries("cohort")[-1].mu2)
+    entry = careful.north.desk().ledger.entries("cohort")[-1]
+    charged = Fraction(entry.mu2)
+    exposed = epsilon_text(entry.exposure, 1e-5)
     price = price_text(charged, 1e-5)
     mu2, epsilon = re.fullmatch(PRICE, price).groups()  # type: ignore[union-attr]
     for text in stated.values():
@@ -89,8 +91,8 @@ def test_one_price_from_the_plan_to_the_ledger(
         assert set(re.findall(PRICE, text)) == {(mu2, epsilon)}
     assert card["costs_mu2"] == str(charged)
     assert re.search(rf"costs mu2 +{re.escape(mu2)}\s", shown)
-    assert re.search(rf"own epsilon +{re.escape(epsilon)}\s", shown)
-    assert card["own_epsilon"] == pytest.approx(float(epsilon_text(charged, 1e-5)), rel=1e-5)
+    assert re.search(rf"own epsilon +{re.escape(exposed)}\s", shown)
+    assert card["own_epsilon"] == pytest.approx(float(exposed), rel=1e-5)
     account = careful.north.run("ledger", "show", "--delta", "1e-5").stdout
     row = next(line for line in account.splitlines() if " reserve " in line)
     assert mu2 in row.split()

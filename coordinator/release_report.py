@@ -1,0 +1,86 @@
+"""A release at the office, for people and as plain data."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from coordinator.history import Happening
+from coordinator.releases import Release
+from dprelease.accounting import guarantee
+from dprelease.price import price_text
+from dprelease.spec import instant
+from dprelease.trust import trust
+
+
+def standing(found: Release) -> dict[str, Any]:
+    """Where a release stands, as plain data."""
+    record = found.record
+    return {
+        "state": record.state.value,
+        "explanation": record.explain(),
+        "waits_for": list(record.waits_for),
+        "since": instant(record.since),
+        "deadline": None if record.deadline is None else instant(record.deadline),
+        "approved": [party for party in record.parties if party in record.approved],
+        "declined": [party for party in record.parties if party in record.declined],
+        "received": [party for party in record.parties if party in record.received],
+        "manifest": record.manifest,
+    }
+
+
+def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict[str, Any]:
+    """A release as plain data, with its history if given; every mu^2 is an exact rational, ``"p/q"``."""
+    spec = found.read_spec()
+    given = guarantee(spec)
+    described: dict[str, Any] = {
+        "digest": found.digest,
+        "title": found.title,
+        **standing(found),
+        "created": instant(found.created),
+        "rows": spec.rows,
+        "label": spec.guarantee,
+        "public_columns": [column.name for column in spec.public],
+        "weights": spec.weights,
+        "mechanism": spec.mechanism,
+        "k": None if spec.mixing is None else spec.mixing.outputs,
+        "rho": spec.anchor_weight,
+        "curious": None if spec.moments is None else spec.moments.curious,
+        "dealer": None if spec.moments is None else spec.moments.dealer,
+        "outcomes": list(spec.outcomes),
+        "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
+        "delta": given.delta,
+        "joint_epsilon": given.joint_epsilon,
+        "epsilon": {part.party: part.epsilon for part in given.parties},
+        "charged_mu2": {part.party: str(part.mu2) for part in given.parties},
+        "guarantee": list(given.words()),
+        "trust": list(trust(spec)),
+    }
+    if lines is not None:
+        described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
+    return described
+
+
+def print_release(found: Release) -> None:
+    """A release for people."""
+    described = describe(found)
+    click.echo(f"release {found.digest}")
+    click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
+    for party, columns in described["parties"].items():
+        click.echo(f"{party}: {', '.join(columns)}")
+    for party, mu2 in described["charged_mu2"].items():
+        click.echo(f"{party} is charged {price_text(Fraction(mu2), described['delta'])}")
+    for sentence in (*described["guarantee"], *described["trust"]):
+        click.echo(sentence)
+    shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
+    if described["k"] is not None:
+        shape += f", k = {described['k']}, rho = {described['rho']}"
+    if described["weights"]:
+        shape += ", weights " + ", ".join(f"{name} = {weight}" for name, weight in described["weights"].items())
+    if described["dealer"] is not None:
+        shape += f", curious = {described['curious']}, dealer {described['dealer']}"
+    if described["outcomes"]:
+        shape += f", outcomes only: {', '.join(described['outcomes'])}"
+    click.echo(shape)
