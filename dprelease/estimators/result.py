@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators.inference import Inference, plain
-from dprelease.estimators.quality import Quality
+from dprelease.estimators.quality import INDISTINCT, Quality
 from dprelease.estimators.regression_table import regression_table
 from dprelease.release import Floats
 
+FAR = 1.0
+"""Widths of a target's public range by which predictions may leave it."""
 VERSION = 1
 """Version of the dictionary that `FitResult.to_json` makes."""
 
@@ -97,11 +99,18 @@ class FitResult:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """For each target, whether the model can be told from the constant predictor."""
-        return self.quality.verdicts()
+        """For each target, whether the model can be told from the constant predictor.
+
+        None can that uses features of which the release does not show how they vary.
+        """
+        found = self.quality.verdicts()
+        if self.mechanism != "moments" or np.isfinite(self.inference.doubt):
+            return found
+        used = (self.coef[:, np.isin(self.features, self.inference.hidden)] != 0).any(axis=1)
+        return tuple(INDISTINCT if blind else verdict for blind, verdict in zip(used, found, strict=True))
 
     def predict(self, X: npt.ArrayLike, *, clip: bool = False) -> Floats:
-        """Predictions, (rows, l), in the targets' units.
+        """Predictions, (rows, l), in the targets' units; none further outside the public range than `FAR` of its width.
 
         Args:
             X: (rows, d) in the features' original units, in the order of `features`.
@@ -113,8 +122,9 @@ class FitResult:
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.features):
             raise InvalidInput(f"X must have {len(self.features)} columns, in this order: {', '.join(self.features)}")
-        predicted: Floats = rows @ self.coef.T + self.intercept
-        return np.clip(predicted, self.lower, self.upper) if clip else predicted
+        beyond = 0.0 if clip else FAR * (self.upper - self.lower)
+        predicted: Floats = np.clip(rows @ self.coef.T + self.intercept, self.lower - beyond, self.upper + beyond)
+        return predicted
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain data, the same for the same fit; a number that is not finite is None."""

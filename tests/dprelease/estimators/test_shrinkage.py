@@ -12,6 +12,7 @@ from dprelease.estimators._posterior import posterior
 from dprelease.estimators._shared_block import shared_block
 from dprelease.estimators._shrinkage import shrunken
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+from tests.support.specs import numeric
 
 ROWS = mixed_rows(3000)
 X = [1, 2, 3, 5, 6, 7]  # all but the first level of the ward
@@ -170,3 +171,45 @@ def test_features_that_determine_each_other_are_refused():
     with pytest.raises(InvalidInput, match="determine each other"):
         shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=True)
     assert np.isfinite(shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=False).weights).all()
+
+
+LONG_TAILED = (*MIXED[:-1], numeric("visits"), numeric("outcome"))
+
+
+@pytest.fixture(scope="module")
+def long_tailed() -> np.ndarray:
+    """Rows of `LONG_TAILED` of 20,000: `visits` fill little of their range, two of the levels are rare, one nobody has."""
+    generator = np.random.default_rng(3)
+    score = generator.normal(size=20_000)
+    visits = -1 + np.minimum(generator.gamma(0.3, 1, 20_000) * np.exp(0.3 * score) * 0.05, 2)
+    ward = np.eye(4)[generator.choice(4, 20_000, p=[0.03, 0.95, 0.02, 0])]
+    smoker = np.where(generator.uniform(size=20_000) < 0.3, 1.0, -1.0)
+    wide, tight = np.clip(0.3 * score - 0.3, -1, 1), np.clip(0.2 * generator.normal(size=20_000) - 0.5, -1, 1)
+    outcome = np.clip(0.2 * score - 0.4 + 0.5 * generator.normal(size=20_000), -1, 1)
+    return np.column_stack([wide, tight, smoker, ward, visits, outcome])
+
+
+def test_a_spread_that_noise_nearly_hides_is_not_believed_to_be_smaller(long_tailed: np.ndarray):
+    """Of 4 draws the truth lies within 4 standard deviations of the believed variance, and predictions harm nowhere.
+
+    A normal posterior leaves 4 of them to one draw in 16,000.
+    """
+    truth = np.cov(long_tailed.T, ddof=0)
+    x, y = [1, 2, 3, 5, 6, 8], 9
+    for seed in range(4):
+        moments = noisy_moments(LONG_TAILED, long_tailed, 1.5e-3, np.random.default_rng(seed))
+        draws = posterior(moments)
+        variance = draws[:, 8, 8] - draws[:, 0, 8] ** 2
+        assert abs(variance.mean() - truth[7, 7]) < 4 * variance.std()
+        found = shrunken(moments, x, [y], intercept=True)
+        model = np.zeros(9)
+        model[[place - 1 for place in x]], model[8] = -found.weights[:, 0], 1
+        assert model @ truth @ model < 1.02 * truth[8, 8]
+
+
+def test_what_noise_hides_is_left_out_and_named(long_tailed: np.ndarray):
+    moments = noisy_moments(LONG_TAILED, long_tailed, 1.5e-2, np.random.default_rng(0))
+    found = shrunken(moments, [1, 2, 3, 8], [9], intercept=True)
+    assert found.weights[3, 0] == 0
+    assert found.weights[0, 0] > 0
+    assert any("visits" in text for text in found.diagnostics.warnings)
