@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from benchmarks import moments_utility as utility
+from benchmarks._long_tails import TABLES
 from dprelease.errors import InvalidInput
 from dprelease.estimators import _shrinkage
 from dprelease.estimators._posterior import posterior
 from dprelease.estimators._shared_block import shared_block
 from dprelease.estimators._shrinkage import shrunken
+from dprelease.moments.layout import Layout
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 
@@ -189,22 +191,21 @@ def long_tailed() -> np.ndarray:
     return np.column_stack([wide, tight, smoker, ward, visits, outcome])
 
 
-def test_a_spread_that_noise_nearly_hides_is_not_believed_to_be_smaller(long_tailed: np.ndarray):
-    """Of 4 draws the truth lies within 4 standard deviations of the believed variance, and predictions harm nowhere.
+def test_a_spread_that_noise_nearly_hides_is_not_believed_to_be_smaller():
+    """The truth lies within 4 standard deviations of what is believed of a count that fills little of its bounds.
 
-    A normal posterior leaves 4 of them to one draw in 16,000.
+    Chains that had not left the small spreads that they met on their way from the start had it 97 away, and predictions of
+    `insulin` of R^2 -1 and worse.
     """
-    truth = np.cov(long_tailed.T, ddof=0)
-    x, y = [1, 2, 3, 5, 6, 8], 9
-    for seed in range(4):
-        moments = noisy_moments(LONG_TAILED, long_tailed, 1.5e-3, np.random.default_rng(seed))
-        draws = posterior(moments)
-        variance = draws[:, 8, 8] - draws[:, 0, 8] ** 2
-        assert abs(variance.mean() - truth[7, 7]) < 4 * variance.std()
-        found = shrunken(moments, x, [y], intercept=True)
-        model = np.zeros(9)
-        model[[place - 1 for place in x]], model[8] = -found.weights[:, 0], 1
-        assert model @ truth @ model < 1.02 * truth[8, 8]
+    table = TABLES["stays"]
+    names = [variable.name for variable in Layout(table.columns).variables]
+    generator = np.random.default_rng(3)
+    gram = table.gram(generator)
+    truth, place = gram / table.patients, names.index("inpatient") + 1
+    moments = utility.noisy_moments(gram, table.patients, 1.0, 3, generator, table.columns)
+    draws = posterior(moments)
+    variance = draws[:, place, place] - draws[:, 0, place] ** 2
+    assert abs(variance.mean() - (truth[place, place] - truth[0, place] ** 2)) < 4 * variance.std()
 
 
 def test_what_noise_hides_is_left_out_and_named(long_tailed: np.ndarray):
