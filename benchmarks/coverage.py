@@ -28,6 +28,8 @@ from benchmarks._coverage_populations import (
     population,
     weak_population,
 )
+from benchmarks._long_tails import TABLES
+from benchmarks._long_tails_fits import LEAST_COVERED, LEAST_EXPLAINED, explained
 from benchmarks.moments_utility import noisy_moments
 from benchmarks.report import RESULTS, Results, main
 from dprelease.estimators._calibrated import calibrated
@@ -87,10 +89,15 @@ def run(quick: bool) -> Results:
     settings = [each for each in (*SETTINGS, *WEAK, UNEQUAL) if each.patients <= 100_000 or not quick]
     with ProcessPoolExecutor() as pool:
         measured = pool.map(measure, settings, [_draws(each, quick) for each in settings])
+        tails = pool.map(explained, TABLES, [1 if quick else 200] * len(TABLES))
         for setting, found in zip(settings, measured, strict=True):
             _note(results, setting, found, quick)
             if found.above and setting != UNEQUAL:
                 intercepts.append((found.intercepts, found.claimed))
+        for name, (worst, covered) in zip(TABLES, tails, strict=True):
+            title = f"moments, {name}, {TABLES[name].patients:,} patients, epsilon = 1"
+            results.add(f"{title}: 5 % quantile of R^2, worst outcome", worst, None if quick else LEAST_EXPLAINED, ">=")
+            results.add(f"{title}: R^2 within 2.5 of its s.e.", covered, None if quick else LEAST_COVERED, ">=")
     values, weights = np.array(intercepts).T
     pooled = float(np.average(values, weights=weights))
     results.add("coverage of intercepts, all settings above", pooled, LEAST, ">=")

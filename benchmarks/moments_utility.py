@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
-from dprelease.columns import NumericColumn
+from dprelease.columns import Column, NumericColumn
 from dprelease.estimators._noisy_matrix import inverted
 from dprelease.estimators._shrinkage import shrunken
 from dprelease.gaussian import mu_of
@@ -160,9 +160,14 @@ def _synthetic_gram(data: str, rows: int, generator: np.random.Generator) -> Flo
 
 
 def noisy_moments(
-    exact: Floats, rows: int, epsilon: float, parties: int, generator: np.random.Generator
+    exact: Floats,
+    rows: int,
+    epsilon: float,
+    parties: int,
+    generator: np.random.Generator,
+    columns: tuple[Column, ...] | None = None,
 ) -> NoisyMoments:
-    """A release of a table of numbers, its noise continuous.
+    """A release of a table, its noise continuous.
 
     Args:
         exact: (p+1, p+1) Gram matrix of (1, z).
@@ -170,9 +175,11 @@ def noisy_moments(
         epsilon: of the whole row, at `DELTA`.
         parties: m, of which `CURIOUS` may pool what they saw.
         generator: of the noise.
+        columns: declarations; numbers unless given.
     """
     names = [f"column{index}" for index in range(1, len(exact))]
-    layout = Layout(tuple(NumericColumn(name=name, lower=-1.0, upper=1.0, fill=0.0) for name in names))
+    numbers = (NumericColumn(name=name, lower=-1.0, upper=1.0, fill=0.0) for name in names)
+    layout = Layout(columns or tuple(numbers))
     mu2 = Fraction(mu_of(epsilon, DELTA)) ** 2
     scales = share_scales(sensitivity(layout.variables), mu2, parties, CURIOUS, GRID_BITS, 1)
     scale, diagonal_scale = (released_sd(each, parties) * 4.0**-GRID_BITS for each in scales)

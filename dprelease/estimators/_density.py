@@ -28,7 +28,7 @@ the same reason variables come in the order of their spread, those that are seen
 fall to small spreads on their way from the start and need thousands of turns to leave them.)
 
 Of a one-hot group all levels but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
-entries are observations of that; were it a rare level, the others would nearly determine each other. The zeros within a group,
+entries are observations of that; were it rare, the others would nearly determine each other. The zeros within a group,
 and the entries between public columns, are observations with little noise.
 """
 

@@ -63,13 +63,8 @@ def learned_from_moments(
     """
     y, d, rows = list(targets), len(features), moments.rows
     first = [0] if intercept else []
-
-    def solvable(kept: list[int]) -> _Solvable:
-        z = [*first, *(features[place] for place in kept)]
-        return _Solvable.of(moments.between(z, z) / rows, _Noise.of(moments, z), len(kept))
-
-    found = solvable(list(range(d)))
-    hidden = hidden_features(d, found.doubted, lambda kept: solvable(kept).doubted)
+    found = _solvable(moments, features, intercept=intercept)
+    hidden = hidden_places(moments, features, intercept=intercept, seen=found.doubted)
     if not np.isfinite(found.doubted[0]):
         return nothing(d, len(y), hidden)
     z, noise, inverse = [*first, *features], found.noise, found.inverse
@@ -91,6 +86,30 @@ def learned_from_moments(
     common = Covariance(sums, inverse @ lifts, spread, [Shared(inverse @ each.vectors, each.amounts) for each in parts])
     estimates = profiled(values, fixed, fit, forms, common).scaled_by(1 / stretch)
     return Learned(estimates[len(first) : len(z)], estimates[-1], np.inf, found.doubted[0], hidden)
+
+
+def hidden_places(
+    moments: Moments, features: Sequence[int], *, intercept: bool, seen: tuple[float, int] | None = None
+) -> tuple[int, ...]:
+    """Places of the features to leave out, for doubt about the others to be below its limit.
+
+    Args:
+        moments: as released.
+        features: d indices in the matrix.
+        intercept: whether one is fitted.
+        seen: `_Solvable.doubted` of all features, where it is known.
+    """
+
+    def doubted(kept: list[int]) -> tuple[float, int]:
+        return _solvable(moments, [features[place] for place in kept], intercept=intercept).doubted
+
+    everything = list(range(len(features)))
+    return hidden_features(len(features), seen or doubted(everything), doubted)
+
+
+def _solvable(moments: Moments, features: Sequence[int], *, intercept: bool) -> _Solvable:
+    z = [*([0] if intercept else []), *features]
+    return _Solvable.of(moments.between(z, z) / moments.rows, _Noise.of(moments, z), len(features))
 
 
 def _residual_variance(

@@ -10,18 +10,23 @@ minds a bad fit relative to how much the outcome varies, var_t, and minds the ba
     slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by
                          a low quantile over t of (error of c - error of the model) / var_t.
 
-`_caution` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero. Where there are
-too many variables for draws, `_shared_block` takes their place.
+`_caution` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
+
+Features of which noise hides how they vary beside the others (`_learned`) have the weight 0: a slope is too steep where the
+variance of its feature is taken too low, and nothing in the release would show it. They stay where most of what can be
+predicted would go with them. Where there are too many variables for draws, `_shared_block` takes their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest, warnings
 from dprelease.estimators._found import Found
+from dprelease.estimators._moment_inference import hidden_places
 from dprelease.estimators._posterior import WIDEST, posterior
 from dprelease.estimators._rows import NormalEquations
 from dprelease.estimators._shared_block import determined, shared_block
@@ -31,6 +36,8 @@ from dprelease.estimators.result import Diagnostics
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats
 
+NEEDED = 2.0
+"""How much more must be gained with features that noise hides than without them."""
 _LEAST = 1e-3
 """Least variance, in that of the mean draw, that a draw's relative loss is measured by."""
 
@@ -49,7 +56,43 @@ def shrunken(moments: NoisyMoments, features: Sequence[int], targets: Sequence[i
     """
     if len(moments.names) > WIDEST and moments.noise_sd.any():
         return shared_block(moments, features, targets, intercept=intercept)
-    return _fit(posterior(moments), list(features), list(targets), intercept=intercept)
+    draws, y = posterior(moments), list(targets)
+    everything = NormalEquations.of_moments(draws.mean(axis=0), list(features), y, intercept=intercept)[0]
+    if least_squares(everything).singular:
+        raise determined(len(features))
+    hidden = hidden_places(moments, features, intercept=intercept)
+    whole = _fit(draws, list(features), y, intercept=intercept)
+    if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
+        return whole
+    seen = [place for place in range(len(features)) if place not in hidden]
+    part = _fit(draws, [features[place] for place in seen], y, intercept=intercept)
+    weights = np.zeros_like(whole.weights)
+    weights[seen] = part.weights
+    named = ", ".join(moments.names[features[place] - 1] for place in hidden)
+    return _needed(whole, replace(part, weights=weights), named)
+
+
+def _needed(whole: Found, part: Found, named: str) -> Found:
+    """For each target the model without what is hidden, unless with it a cautious guess of the gain is `NEEDED` times as large.
+
+    Args:
+        whole: with all features.
+        part: without the hidden ones.
+        named: their names.
+    """
+    most, least = (each.quality.gain - each.quality.gain_se for each in (whole, part))
+    needed = most > NEEDED * np.maximum(least, 0.0)
+    if needed.all():
+        return whole
+    told = f"For {int((~needed).sum())} of {len(needed)} targets left out of the model, as noise hides how they vary: {named}."
+    pairs = zip(vars(whole.quality).items(), vars(part.quality).values(), strict=True)
+    return replace(
+        part,
+        weights=np.where(needed, whole.weights, part.weights),
+        offsets=np.where(needed, whole.offsets, part.offsets),
+        quality=Quality(**{name: np.where(needed, each, other) for (name, each), other in pairs}),
+        diagnostics=replace(part.diagnostics, warnings=(*part.diagnostics.warnings, told)),
+    )
 
 
 def _fit(draws: Floats, features: list[int], targets: list[int], *, intercept: bool) -> Found:

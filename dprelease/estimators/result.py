@@ -11,11 +11,13 @@ import numpy as np
 
 from dprelease.estimators._table import Rows, design_matrix
 from dprelease.estimators.inference import Inference, plain
-from dprelease.estimators.quality import Quality
+from dprelease.estimators.quality import INDISTINCT, Quality
 from dprelease.estimators.regression_table import regression_table
 from dprelease.estimators.resolution import hidden
 from dprelease.release import Floats
 
+FAR = 1.0
+"""Widths of a target's public range by which predictions may leave it."""
 VERSION = 1
 """Version of the dictionary that `FitResult.to_json` makes."""
 
@@ -105,11 +107,18 @@ class FitResult:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """For each target, whether the model can be told from the constant predictor."""
-        return self.quality.verdicts()
+        """For each target, whether the model can be told from the constant predictor.
+
+        None can that uses features of which the release does not show how they vary.
+        """
+        found = self.quality.verdicts()
+        if self.mechanism != "moments" or np.isfinite(self.inference.doubt):
+            return found
+        used = (self.coef[:, np.isin(self.features, self.inference.hidden)] != 0).any(axis=1)
+        return tuple(INDISTINCT if blind else verdict for blind, verdict in zip(used, found, strict=True))
 
     def predict(self, X: Rows, *, clip: bool = False) -> Floats:
-        """Predictions, (rows, l), in the targets' units.
+        """Predictions, (rows, l), in the targets' units; none further outside the public range than `FAR` of its width.
 
         Args:
             X: (rows, d) in the features' original units: a data frame or mapping whose columns are named as `features`, in
@@ -119,8 +128,9 @@ class FitResult:
         Raises:
             InvalidInput: X does not have just one column for each feature, or has cells that are no finite numbers.
         """
+        beyond = 0.0 if clip else FAR * (self.upper - self.lower)
         predicted: Floats = design_matrix(X, self.features) @ self.coef.T + self.intercept
-        return np.clip(predicted, self.lower, self.upper) if clip else predicted
+        return np.clip(predicted, self.lower - beyond, self.upper + beyond)
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain data, the same for the same fit; a number that is not finite is None."""

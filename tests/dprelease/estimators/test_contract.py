@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dprelease.block import Block
 from dprelease.canonical import canonical_bytes
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.methods import RIDGE
+from dprelease.estimators.quality import BETTER, INDISTINCT
 from dprelease.release import Release
 from tests.dprelease.estimators.conftest import (
     CASES,
@@ -196,3 +198,19 @@ def test_predictions_can_be_clipped_into_the_public_range(noisy: Release, method
 def test_the_default_intercept_is_the_methods_own(noisy: Release, method: str):
     result = fit(noisy, ["score"], ["age"], method)
     assert result.fit_intercept is (method in ("calibrated", "ols"))
+
+
+def test_nothing_is_better_that_uses_features_of_which_nothing_is_known(exact_mixed: Release):
+    result = fit(exact_mixed, ["score", "dose"], FEATURES, "ols")
+    assert result.verdicts == (BETTER, BETTER)
+    blind = replace(result.inference, doubt=np.inf, hidden=("sex=male",))
+    coef = np.array([[0.5, 0.0, 1.0], [0.5, 2.0, 1.0]])
+    guarded = replace(result, mechanism="moments", coef=coef, infer=lambda: blind)
+    assert guarded.verdicts == (BETTER, INDISTINCT)
+
+
+def test_predictions_stay_within_a_width_of_the_range(exact_mixed: Release):
+    result = fit(exact_mixed, ["score"], FEATURES, "ols")  # declared 0 to 100
+    far = np.array([[1e6, 0.0, 0.0], [-1e6, 0.0, 0.0]])
+    np.testing.assert_allclose(result.predict(far)[:, 0], [200.0, -100.0])
+    np.testing.assert_allclose(result.predict(far, clip=True)[:, 0], [100.0, 0.0])
