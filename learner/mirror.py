@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urljoin, urlsplit
@@ -193,14 +193,13 @@ class Mirror:
         url = f"{self._url}/{path}"
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
         self._sockets.begin()
-        with self._within(url, self._deadlines.head):
-            answer = self._ask(url, headers)
-        try:
+        with ExitStack() as opened:
+            with self._within(url, self._deadlines.head):
+                answer = self._ask(url, headers)
+                opened.callback(answer.close)
             with self._within(url, seconds) as deadline:
                 _check(answer, url, offset)
                 yield answer, deadline
-        finally:
-            answer.close()
 
     @contextmanager
     def _within(self, url: str, seconds: float) -> Iterator[ProgressDeadline]:

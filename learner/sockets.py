@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from typing import ClassVar
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -46,10 +45,10 @@ class Sockets:
                 sockets.keep(self.sock)
 
         class PlainPool(HTTPConnectionPool):
-            ConnectionCls: ClassVar = Plain
+            ConnectionCls = Plain
 
         class EncryptedPool(HTTPSConnectionPool):
-            ConnectionCls: ClassVar = Encrypted
+            ConnectionCls = Encrypted
 
         pool.pool_classes_by_scheme = {"http": PlainPool, "https": EncryptedPool}
 

@@ -80,6 +80,7 @@ class Raw:
     def close(self) -> None:
         """Let go of everything."""
         self.over.set()
+        self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listening.close()
 
     def _accept(self) -> None:
@@ -156,15 +157,13 @@ def test_an_answer_that_trickles_is_ended(raw: Raw, url: str, trickle: str, aske
     assert error.message.endswith(f"too little came within {SHORT:g} s")
 
 
-def test_the_next_mirror_is_asked(raw: Raw, url: str, folder: ReleaseFolder, sealed: Sealed, tmp_path: Path) -> None:
+def test_the_next_mirror_is_asked(raw: Raw, url: str, folder: ReleaseFolder, sealed: Sealed) -> None:
     raw.trickle(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0)
-    (tmp_path / "published").mkdir()
-    folder.path.rename(tmp_path / "published" / sealed.digest)
     told: list[str] = []
-    with serving(tmp_path / "published") as web:
+    with serving(folder.path.parent) as web:
         places = (Place("the first", partial(Mirror.dial, url, HEAD)), Place("the next", partial(Mirror.dial, web.url)))
-        data, _ = outcome(lambda: answered(places, lambda mirror: mirror.manifest(sealed.digest), told.append))
-    assert data == (tmp_path / "published" / sealed.digest / "manifest.json").read_bytes()
+        answer = outcome(lambda: answered(places, lambda mirror: mirror.manifest(sealed.digest)[0], told.append))
+    assert answer == folder.signed_manifest()[0]
     (line,) = told
     assert line.startswith("the first cannot serve this (")
     assert "too little came" in line
