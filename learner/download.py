@@ -17,6 +17,7 @@ from dprelease.manifest import Manifest
 from dprelease.release_folder import ReleaseFolder
 from dprelease.verification import check_manifest
 from dprelease.wire.chunks import check_chunk
+from dprelease.wire.progress import PROGRESS_BYTES
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import release_pb2
 from learner.library import Library, check_origin, check_prefix
@@ -40,12 +41,14 @@ class Patience:
     """How a broken download is taken up again.
 
     Attributes:
-        attempts: how often in a row without a single new byte before giving up.
+        attempts: how often in a row with fewer than `least_bytes` new ones before giving up.
+        least_bytes: what a connection has to bring, or whoever sends one byte on each would never be given up.
         backoff: waits in between.
         sleep: waits that many seconds.
     """
 
     attempts: int = 5
+    least_bytes: int = PROGRESS_BYTES
     backoff: Backoff = field(default_factory=Backoff)
     sleep: Callable[[float], None] = time.sleep
 
@@ -136,7 +139,7 @@ def _fill(source: Source, part: Path, sealed: SealedBlock, progress: Progress, p
         try:
             _append(source, part, sealed, held, progress)
         except PeerUnavailable:
-            if _size(part) > held:
+            if _size(part) - held >= patience.least_bytes:
                 failures, waits = 0, patience.backoff.waits()
             failures += 1
             if failures >= patience.attempts:

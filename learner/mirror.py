@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -26,9 +26,10 @@ from dprelease.errors import (
 )
 from dprelease.release_folder import BLOCKS, MANIFEST, SIGNATURE
 from dprelease.wire.chunks import CHUNK_BYTES
-from dprelease.wire.progress import STALL_SECONDS
+from dprelease.wire.progress import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
 from learner.listing import INDEX, Index, Listed
+from learner.sockets import Sockets
 
 MOST_MANIFEST_BYTES = 4 << 20
 """A hub's answer cannot be longer either: it is gRPC's limit of a message."""
@@ -36,8 +37,8 @@ MOST_MANIFEST_BYTES = 4 << 20
 MOST_SIGNATURE_BYTES = 4 << 10
 MOST_INDEX_BYTES = 32 << 20
 MOST_REDIRECTS = 5
-DOCUMENT_SECONDS = 120.0
-"""How long a manifest or a list may take in all; blocks may take as long as they move."""
+CONNECT_SECONDS = 10.0
+"""For one address of a host, short enough to leave time for its next one."""
 
 _RELEASE = re.compile(r"(?P<mirror>.+)/(?P<digest>[0-9a-f]{64})")
 _RANGE = re.compile(r"bytes (?P<start>\d{1,18})-\d{1,18}/(\d{1,18}|\*)")
@@ -71,29 +72,49 @@ def split_release(url: str) -> tuple[str, str]:
     return found["mirror"], found["digest"]
 
 
+@dataclass(frozen=True)
+class Deadlines:
+    """How long an answer may take, however it trickles.
+
+    Attributes:
+        head: until its headers are here, over all redirects.
+        document: until a manifest or a list is here.
+        stall: until a block has moved by `PROGRESS_BYTES` or ended, again and again.
+    """
+
+    head: float = 30.0
+    document: float = 120.0
+    stall: float = STALL_SECONDS
+
+
+USUAL = Deadlines()
+
+
 class Mirror:
     """Published releases on a web server.
 
     Args:
         url: of the folder that holds them.
         pool: connections.
-        stall_seconds: longest stand-still of an answer.
+        deadlines: of every answer.
     """
 
-    def __init__(self, url: str, pool: PoolManager, stall_seconds: float = STALL_SECONDS) -> None:
-        self._url, self._pool, self._stall_seconds = url, pool, stall_seconds
+    def __init__(self, url: str, pool: PoolManager, deadlines: Deadlines = USUAL) -> None:
+        self._url, self._pool, self._deadlines = url, pool, deadlines
+        self._sockets = Sockets()
+        self._sockets.watch(pool)
 
     @classmethod
     @contextmanager
-    def dial(cls, url: str, stall_seconds: float = STALL_SECONDS) -> Iterator[Self]:
+    def dial(cls, url: str, deadlines: Deadlines = USUAL) -> Iterator[Self]:
         """Connections to the mirror, through the proxy that the environment names for it, if any."""
         url = check_url(url)
-        parts, timeout = urlsplit(url), Timeout(connect=stall_seconds, read=stall_seconds)
+        parts, timeout = urlsplit(url), Timeout(connect=CONNECT_SECONDS, read=None)
         proxy = getproxies().get(parts.scheme)
-        with _understood(url, stall_seconds):
+        with _understood(url):
             through = ProxyManager(proxy, timeout=timeout) if proxy and not proxy_bypass(parts.netloc) else None
         with through or PoolManager(timeout=timeout) as pool:
-            yield cls(url, pool, stall_seconds)
+            yield cls(url, pool, deadlines)
 
     def releases(self) -> Iterator[Listed]:
         """The releases that the mirror lists, newest first.
@@ -132,11 +153,16 @@ class Mirror:
         Raises:
             NotFound: the mirror does not have the block.
             IntegrityError: what it has ends before the offset.
-            PeerUnavailable: the mirror is away, or nothing came for too long; go on from the last byte.
+            PeerUnavailable: the mirror is away, or too little came for too long; go on from the last byte.
         """
-        with self._answer(f"{digest}/{BLOCKS}/{party}.block", offset) as answer:
+        with self._answer(f"{digest}/{BLOCKS}/{party}.block", self._deadlines.stall, offset) as (answer, deadline):
+            moved = 0
             before = offset if answer.status == 200 else 0  # bytes that are here already and come once more
             for piece in _pieces(answer):
+                moved += len(piece)
+                if moved >= PROGRESS_BYTES:
+                    moved = 0
+                    deadline.moved()
                 data = piece[before:]
                 before -= len(piece) - len(data)
                 if data:
@@ -152,26 +178,42 @@ class Mirror:
         return found.pop()
 
     def _document(self, path: str, most: int) -> bytes:
-        end, data = time.monotonic() + DOCUMENT_SECONDS, bytearray()
-        with self._answer(path) as answer:
+        data = bytearray()
+        with self._answer(path, self._deadlines.document) as (answer, _):
             for piece in _pieces(answer):
                 data += piece
                 if len(data) > most:
                     raise IntegrityError(f"{self._url}/{path} has more than {most} bytes; it is not what it is called")
-                if time.monotonic() > end:
-                    raise PeerUnavailable(f"{self._url}/{path} is not here after {DOCUMENT_SECONDS:g} s")
         return bytes(data)
 
     @contextmanager
-    def _answer(self, path: str, offset: int = 0) -> Iterator[BaseHTTPResponse]:
+    def _answer(
+        self, path: str, seconds: float, offset: int = 0
+    ) -> Iterator[tuple[BaseHTTPResponse, ProgressDeadline]]:
         url = f"{self._url}/{path}"
-        with _understood(url, self._stall_seconds):
-            answer = self._ask(url, {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {}))
-            try:
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
+        self._sockets.begin()
+        with ExitStack() as opened:
+            with self._within(url, self._deadlines.head):
+                answer = self._ask(url, headers)
+                opened.callback(answer.close)
+            with self._within(url, seconds) as deadline:
                 _check(answer, url, offset)
-                yield answer
-            finally:
-                answer.close()
+                yield answer, deadline
+
+    @contextmanager
+    def _within(self, url: str, seconds: float) -> Iterator[ProgressDeadline]:
+        slow = PeerUnavailable(f"{url}: too little came within {seconds:g} s")
+        with ProgressDeadline(self._sockets.end, seconds) as deadline:
+            try:
+                with _understood(url):
+                    yield deadline
+            except DpReleaseError as error:
+                if not self._sockets.ended:
+                    raise
+                raise slow from error
+        if self._sockets.ended:  # whoever reads takes it for the end of what was sent
+            raise slow
 
     def _ask(self, url: str, headers: dict[str, str]) -> BaseHTTPResponse:
         # By hand, because urllib3 reads the whole body of a redirect, however long.
@@ -183,7 +225,10 @@ class Mirror:
             if not where:
                 return answer
             answer.close()
-            url = urljoin(url, where)
+            following = urljoin(url, where)
+            if urlsplit(url).scheme == "https" != urlsplit(following).scheme:
+                raise InternalError(f"{url} redirects to where everybody on the way can read and change what comes")
+            url = following
         raise InternalError(f"{url} redirects again and again")
 
 
@@ -215,7 +260,7 @@ def _refusal(status: int, url: str) -> DpReleaseError:
 
 
 @contextmanager
-def _understood(url: str, stall_seconds: float) -> Iterator[None]:
+def _understood(url: str) -> Iterator[None]:
     try:
         yield
     except NameResolutionError as error:
@@ -223,7 +268,7 @@ def _understood(url: str, stall_seconds: float) -> Iterator[None]:
     except NewConnectionError as error:
         raise PeerUnavailable(f"{url}: nothing answers there; check the address") from error
     except TimedOut as error:
-        raise PeerUnavailable(f"{url}: nothing came for {stall_seconds:g} s") from error
+        raise PeerUnavailable(f"{url}: nothing answers there within {CONNECT_SECONDS:g} s") from error
     except SSLError as error:
         raise PeerUnavailable(
             f"{url}: TLS failed: {error}; the authority of a private web server is named in SSL_CERT_FILE"

@@ -48,8 +48,13 @@ _SERVER_OPTIONS = [
     ("grpc.server_handshake_timeout_ms", 20_000),
     ("grpc.so_reuseport", 1),  # a renewed certificate's server begins before the old one ends
 ]
-# Whoever has no certificate is cut off after a while: nothing else frees what a caller that reads nothing holds.
-_PUBLIC_OPTIONS = [("grpc.max_connection_age_ms", 600_000), ("grpc.max_connection_age_grace_ms", 600_000)]
+_PUBLIC_OPTIONS = [
+    # Whoever has no certificate is cut off after a while: nothing else frees what a caller that reads nothing holds.
+    ("grpc.max_connection_age_ms", 600_000),
+    ("grpc.max_connection_age_grace_ms", 600_000),
+    # The largest honest message there is a signing request of some 2 KiB.
+    ("grpc.max_receive_message_length", 64 << 10),
+]
 
 
 class Listener:

@@ -11,6 +11,9 @@ from typing import Self
 STALL_SECONDS = 60.0
 """How long a stream may stand still."""
 
+PROGRESS_BYTES = 1 << 16
+"""What has to come before a download that trickles or breaks counts as moving."""
+
 
 class ProgressDeadline:
     """Cancels a stream that stands still. Use as a context manager and call `moved` on every chunk.

@@ -28,7 +28,7 @@ class Waits:
         self.seconds: list[float] = []
 
     def patience(self, attempts: int) -> Patience:
-        return Patience(attempts=attempts, sleep=self.seconds.append)
+        return Patience(attempts=attempts, least_bytes=100, sleep=self.seconds.append)
 
 
 def source_of(folder: ReleaseFolder, on_chunk: Callable[..., release_pb2.Chunk] = lambda piece: piece) -> FolderSource:
@@ -90,7 +90,16 @@ def test_breaks_are_survived_as_long_as_bytes_come(
     fetch(source, trusted, library, sealed.digest, patience=waits.patience(2))
     assert [offset for party, offset in source.served if party == "north"][:3] == [0, 100, 200]
     assert len(waits.seconds) >= len(sealed.blocks["north"]) // 100 - 1
-    assert max(waits.seconds) <= Patience().backoff.first_seconds  # each new byte starts the waits anew
+    assert max(waits.seconds) <= Patience().backoff.first_seconds  # each piece starts the waits anew
+
+
+def test_a_source_that_brings_less_than_a_piece_each_time_is_given_up(
+    library: Library, folder: ReleaseFolder, trusted: Trusted, sealed: Sealed
+) -> None:
+    source, patience = source_of(folder, Breaking(1)), Patience(3, least_bytes=101, sleep=lambda seconds: None)
+    with pytest.raises(PeerUnavailable):
+        fetch(source, trusted, library, sealed.digest, patience=patience)
+    assert source.served == [("north", 0), ("north", 100), ("north", 200)]
 
 
 def test_a_hub_that_stays_away_is_given_up(

@@ -71,7 +71,7 @@ GARBAGE = (
     Garbage("another protocol version", framed(b""), (("dprelease-protocol", "2"),)),
 )
 LARGE = (
-    Garbage("4 MiB of zeros", framed(bytes(4 * MIB))),
+    Garbage("4 MiB of zeros", framed(bytes(4 * MIB)), grpc=8),
     Garbage("5 MiB announced", (b"\0" + (5 * MIB).to_bytes(4, "big")), grpc=8),
     Garbage("64 kB of headers", framed(b""), (("x-filler", "x" * 65_536),), 8),
     Garbage("64 MiB of zeros as 64 kB of gzip", framed(gzip.compress(bytes(64 * MIB)), compressed=True), (GZIP,), 8),
@@ -100,7 +100,8 @@ def check(path: str, garbage: Garbage, answer: Stream) -> None:
     "random bytes, wrong wire types, cut and nested messages, 4 MiB of zeros, other versions, for every method",
     "all four",
     "a row of the status table with details; "
-    "messages over 4 MiB, gzip bombs, 64 kB of headers (RESOURCE_EXHAUSTED) and compression without its name (INTERNAL) "
+    "messages over 4 MiB (without a certificate 64 KiB), gzip bombs, "
+    "64 kB of headers (RESOURCE_EXHAUSTED) and compression without its name (INTERNAL) "
     "are refused by gRPC itself, without",
 )
 @pytest.mark.parametrize("name", [door.name for door in DOORS])
