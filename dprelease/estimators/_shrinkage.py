@@ -14,7 +14,8 @@ minds a bad fit relative to how much the outcome varies, var_t, and minds the ba
 
 Features of which noise hides how they vary beside the others (`_learned`) have the weight 0: a slope is too steep where the
 variance of its feature is taken too low, and nothing in the release would show it. They stay where most of what can be
-predicted would go with them. Where there are too many variables for draws, `_shared_block` takes their place.
+predicted would go with them. An outcome of which noise hides how it varies has no slopes. Where there are too many variables
+for draws, `_shared_block` takes their place.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest, warnings
 from dprelease.estimators._found import Found
@@ -61,11 +63,13 @@ def shrunken(moments: NoisyMoments, features: Sequence[int], targets: Sequence[i
     if least_squares(everything).singular:
         raise determined(len(features))
     hidden = hidden_places(moments, features, intercept=intercept)
-    whole = _fit(draws, list(features), y, intercept=intercept)
+    # A slope on what hardly varies is judged by that little, and noise may have all of it.
+    blind = np.array([bool(hidden_places(moments, [target], intercept=intercept)) for target in y])
+    whole = _fit(draws, list(features), y, blind, intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole
     seen = [place for place in range(len(features)) if place not in hidden]
-    part = _fit(draws, [features[place] for place in seen], y, intercept=intercept)
+    part = _fit(draws, [features[place] for place in seen], y, blind, intercept=intercept)
     weights = np.zeros_like(whole.weights)
     weights[seen] = part.weights
     named = ", ".join(moments.names[features[place] - 1] for place in hidden)
@@ -95,8 +99,10 @@ def _needed(whole: Found, part: Found, named: str) -> Found:
     )
 
 
-def _fit(draws: Floats, features: list[int], targets: list[int], *, intercept: bool) -> Found:
-    """All targets at once; arrays are (T, l) or, with the d features and the constant, (T, d + 1, l)."""
+def _fit(
+    draws: Floats, features: list[int], targets: list[int], blind: npt.NDArray[np.bool_], *, intercept: bool
+) -> Found:
+    """All targets at once, without slopes where `blind`; arrays are (T, l) or, with features and constant, (T, d + 1, l)."""
     mean, z = draws.mean(axis=0), [0, *features]
     equations, centre, _ = NormalEquations.of_moments(mean, features, targets, intercept=intercept)
     solution = least_squares(equations)
@@ -113,7 +119,7 @@ def _fit(draws: Floats, features: list[int], targets: list[int], *, intercept: b
     bent = within @ change
     linear = 2 * ((across * change).sum(axis=1) - base * bent[:, 0])
     square = (bent * change).sum(axis=1)
-    alpha = _alpha(linear / variance, square / variance)
+    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance))
     error = error - alpha * linear + alpha**2 * square
     return Found(
         weights=alpha * change[1:],
