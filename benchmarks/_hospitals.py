@@ -41,17 +41,19 @@ def consortium(folder: Path, rows: int, columns: Mapping[str, int], poll_seconds
         yield made
 
 
-def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int]) -> str:
-    """Propose a release of each hospital's first columns; its digest.
+def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int], first: int = 0) -> str:
+    """Propose a release of some columns of each hospital; its digest. No policy approves the same columns twice.
 
     Args:
         made: the consortium.
         title: of the release.
         terms: lines of the request that name the mechanism.
         columns: hospital to how many of its columns.
+        first: number of the first of them.
     """
     held = "\n".join(
-        f"{name} = {json.dumps([f'{name}_{place}' for place in range(columns[name])])}" for name in columns
+        f"{name} = {json.dumps([f'{name}_{place}' for place in range(first, first + columns[name])])}"
+        for name in columns
     )
     (made.office / "request.toml").write_text(
         f'title = "{title}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'

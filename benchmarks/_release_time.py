@@ -106,8 +106,7 @@ def _round(hospitals: Sequence[tuple[Desk, Daemon, Coordinator]]) -> list[float]
 
 
 def _propose(consortium: Consortium, number: int) -> str:
-    terms = f'mechanism = "moments"\ngrid_bits = {16 + number}'  # no policy approves the same content twice
-    return propose(consortium, f"time {number}", terms, dict.fromkeys(NAMES, EACH))
+    return propose(consortium, f"time {number}", 'mechanism = "moments"', dict.fromkeys(NAMES, EACH), first=number)
 
 
 def _publication(consortium: Consortium, release: str) -> datetime:

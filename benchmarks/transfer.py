@@ -24,7 +24,7 @@ from learner.trust import Trusted
 
 MIB = 1 << 20
 
-COLUMNS = {"north": 36, "south": 10, "west": 10}
+COLUMNS = {"north": 36, "south": 16, "west": 16}
 """Hospital to how many columns it holds."""
 
 
