@@ -114,9 +114,9 @@ def repaired(moments: NoisyMoments) -> Floats:
     """A Gram matrix that rows within their bounds can have, close to the released one, (p+1, p+1).
 
     Positive semidefinite; entry (0, 0) is n exactly, means are within their ranges and variances within what their means
-    allow; an indicator's own entry is what its mean says, which for the last level of a group, as for the zeros within it,
-    holds nearly. Least squares on it are the slopes of method `shrinkage` before its last step. Without noise it is the
-    released matrix itself. In a release that is too wide for draws: see the module's text.
+    allow; an indicator's own entry is what its mean says, which for the one level of a group that follows from the others,
+    as for the zeros within it, holds nearly. Least squares on it are the slopes of method `shrinkage` before its last step.
+    Without noise it is the released matrix itself. In a release that is too wide for draws: see the module's text.
 
     Args:
         moments: as released.

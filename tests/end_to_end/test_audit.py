@@ -17,6 +17,7 @@ from audit.__main__ import main
 from audit.disclosure import SHORTEST
 from demo.consortium import Consortium, wait_for
 from dprelease.accounting import guarantee
+from dprelease.price import epsilon_figure
 from dprelease.release_folder import ReleaseFolder
 from tests.end_to_end.hospitals import IDENTIFIER_MARK, Hospital, final_state, found, numeric, propose
 from tests.end_to_end.test_public import clinic, knows_of
@@ -180,8 +181,8 @@ def _with_a_cell_like_the_guarantee(finished: tuple[Path, str], copy: Path) -> b
     shutil.copytree(folder, copy)
     epsilon = guarantee(ReleaseFolder(_published(copy, release)).manifest().spec).party("clinic").epsilon
     table = copy / "clinic" / "table.csv"
-    table.write_text(table.read_text().replace(_a_cell(copy, "dose"), f"{epsilon:.6g}", 1))
-    return f"{epsilon:.6g}".encode()
+    table.write_text(table.read_text().replace(_a_cell(copy, "dose"), epsilon_figure(epsilon), 1))
+    return epsilon_figure(epsilon).encode()
 
 
 def test_a_cell_that_equals_a_number_of_the_guarantee_is_no_disclosure(

@@ -257,8 +257,8 @@ def test_an_office_that_is_away_leaves_the_invite_unused(
     assert "nothing listens there" in result.stderr
 
 
-SEEN = Charge(release="ab" * 32, roster="cohort", mu2="1/100", published=True)
-ELSEWHERE = Charge(release="cd" * 32, roster="another", mu2="1/50", published=True)
+SEEN = Charge(release="ab" * 32, roster="cohort", mu2="1/100", exposure="1/50", published=True)
+ELSEWHERE = Charge(release="cd" * 32, roster="another", mu2="1/50", exposure="1/50", published=True)
 
 
 def test_a_new_ledger_begins_with_what_the_office_has_seen_charged(
@@ -268,6 +268,7 @@ def test_a_new_ledger_begins_with_what_the_office_has_seen_charged(
     assert enrol(folder, invite).exit_code == 0
     ledger = Ledger(folder / "state" / "ledger.sqlite")
     assert ledger.balance("cohort").charged == Fraction(1, 100)
+    assert ledger.balance("cohort").exposed == Fraction(1, 50)
     assert ledger.stage("cohort", SEEN.release) == "close"
     assert enrol(folder, invite).exit_code == 0
     assert ledger.balance("cohort").charged == Fraction(1, 100)
