@@ -9,7 +9,7 @@ from coordinator.authority import Authority
 from coordinator.record import State
 from coordinator.store import Store, Transaction
 from dprelease.accounting import guarantee
-from dprelease.charges import SignedStatement, charge, state
+from dprelease.charges import Charge, SignedStatement, charge, state
 from dprelease.errors import NotFound
 from dprelease.price import mu2_text, room_text
 from dprelease.spec import ReleaseSpec
@@ -26,11 +26,14 @@ def statement(store: Store, tx: Transaction, authority: Authority, party: str, n
         party: whose.
         now: the present.
     """
-    found = [
+    return state(store.consortium.name, party, _charges(tx, party), authority.key, now)
+
+
+def _charges(tx: Transaction, party: str) -> list[Charge]:
+    return [
         charge(release.read_spec(), party, published=release.record.state is State.PUBLISHED)
         for release in tx.releases.approved_by_all(party)
     ]
-    return state(store.consortium.name, party, found, authority.key, now)
 
 
 def left(tx: Transaction, party: str, roster: str, without: str = "") -> Fraction:
@@ -51,9 +54,8 @@ def left(tx: Transaction, party: str, roster: str, without: str = "") -> Fractio
     member = tx.members.find(party)
     if member is None:
         raise NotFound(f"no party {party}; see: coordinator party list")
-    found = [each for each in tx.releases.approved_by_all(party) if each.digest != without]
-    specs = [spec for spec in (release.read_spec() for release in found) if spec.roster == roster]
-    return member.cap_mu2 - sum((guarantee(spec).party(party).mu2 for spec in specs), Fraction(0))
+    spent = [each.mu2 for each in _charges(tx, party) if each.roster == roster and each.release != without]
+    return member.cap_mu2 - sum(map(Fraction, spent), Fraction(0))
 
 
 def left_after(tx: Transaction, spec: ReleaseSpec) -> dict[str, Fraction]:

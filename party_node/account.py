@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 
 from dprelease.one_line import one_line
 from dprelease.price import epsilon_at, epsilon_figure, epsilon_text, mu2_text, price_text, room_text
-from party_node.entries import CHARGED, STAGES, Balance, Entry
+from party_node.entries import HOLDING, STAGES, Balance, Entry
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def history(entries: Iterable[Entry]) -> tuple[Line, ...]:
             cap = Fraction(entry.mu2)
         elif entry.kind in STAGES:
             titles.setdefault(entry.release, str(json.loads(entry.detail).get("title", "")))
-            now = Fraction(entry.mu2) if entry.kind in CHARGED | {"reserve"} else Fraction(0)
+            now = Fraction(entry.mu2) if entry.kind in HOLDING else Fraction(0)
             held += now - holding.get(entry.release, Fraction(0))
             holding[entry.release] = now
         title = titles.get(entry.release, "") if entry.release else str(json.loads(entry.detail).get("title", ""))

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from dprelease.accounting import guarantee
 from dprelease.charges import Charge
 from dprelease.errors import IntegrityError
-from party_node.entries import CHARGED, Entry
+from party_node.entries import CHARGED, Entry, last_stage
 from party_node.journal import Journal, Record, Status
 from party_node.ledger import Ledger
 from party_node.repetition import PUBLISHED
@@ -83,15 +83,18 @@ class Mismatch:
 
 def mismatches(books: Books) -> list[Mismatch]:
     """Releases on which the books disagree, in the order of their digests."""
-    entries = [entry for entry in books.ledger.entries() if entry.release]
+    entries: dict[str, list[Entry]] = {}
+    for entry in books.ledger.entries():
+        if entry.release:
+            entries.setdefault(entry.release, []).append(entry)
     records = {record.release: record for record in books.journal.records()}
     seen = {charge.release: charge for charge in books.seen}
     found = []
-    for release in sorted({entry.release for entry in entries} | records.keys() | seen.keys()):
-        record, own = records.get(release), [entry for entry in entries if entry.release == release]
-        words = _unknown(seen.get(release), own) or _disagreement(record, own, books.vault)
+    for release in sorted(entries.keys() | records.keys() | seen.keys()):
+        charge, record, own = seen.get(release), records.get(release), entries.get(release, [])
+        words = _unknown(charge, own) or _disagreement(record, own, books.vault)
         if words:
-            price = _price(seen.get(release), record, own, books.party)
+            price = _price(charge, record, own, books.party)
             found.append(Mismatch(release, *price, f"release {release[:12]}: {words}"))
     return found
 
@@ -124,20 +127,16 @@ def reconcile(books: Books) -> list[Mismatch]:
 
 def _unknown(charge: Charge | None, entries: list[Entry]) -> str:
     """What the ledger does not know of a release that the office saw approved by all; empty if it knows it."""
-    stage = _stage(entries)
+    stage = last_stage(entries)
     if charge is None or stage in CHARGED or (stage and not charge.published):
         return ""
     return f"the office saw it {'published' if charge.published else 'approved by all'}, the ledger says {stage or 'nothing'}"
 
 
-def _stage(entries: list[Entry]) -> str:
-    return next((entry.kind for entry in reversed(entries) if entry.kind != "made"), "")
-
-
 def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> str:
     """What does not fit about a release; empty if all does."""
     status = None if record is None else record.status
-    stage = _stage(entries)
+    stage = last_stage(entries)
     told = status or "nothing"
     if stage == "close":
         return ""
@@ -145,14 +144,14 @@ def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> 
         return f"the journal says {told}, the ledger {stage or 'nothing'}"
     if record is None or status not in {Status.APPROVED, Status.SEALED, Status.DELIVERED} or stage == "free":
         return ""
-    made = any(entry.kind == "made" for entry in entries)
+    made = {entry.block for entry in entries if entry.block}
     try:
         sealed = vault.find(record.release)
     except IntegrityError as error:
         return error.message
     if made and sealed is None:
         return "its block was made and is gone from sealed/; no second one is ever made"
-    if made and sealed is not None and sealed.sha256 not in {entry.block for entry in entries}:
+    if made and sealed is not None and sealed.sha256 not in made:
         return "sealed/ holds another block than the ledger knows"
     if not made and status != Status.APPROVED:
         return f"the journal says {told}, the ledger knows of no block"

@@ -49,7 +49,8 @@ def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
     findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
     findings += _source(desk)
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
-    findings.append(_attempt("enrolment", lambda: _certificate(desk)))
+    enrolled = _attempt("enrolment", lambda: _certificate(desk))
+    findings.append(enrolled)
     findings.append(_attempt("ledger", lambda: _ledger(desk)))
     findings.append(_attempt("books", lambda: _books(desk)))
     pins = desk.identity.pins()
@@ -57,7 +58,7 @@ def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
         ", ".join(sorted(pins)) or "compare fingerprints by telephone, then run `party-node peers pin NAME FINGERPRINT`"
     )
     findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {pinned}"))
-    if connectivity and findings[-4].ok:
+    if connectivity and enrolled.ok:
         enrolment = desk.enrolment
         findings.append(_attempt("coordinator", lambda: _health(desk, enrolment.coordinator, "the coordinator")))
         findings.append(_attempt("hub", lambda: _health(desk, enrolment.hub, "the hub")))

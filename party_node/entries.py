@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,6 +17,9 @@ STAGES = frozenset({"reserve", "charge", "send", "free", "close"})
 
 CHARGED = frozenset({"charge", "send", "close"})
 """Stages in which its mu^2 is spent."""
+
+HOLDING = CHARGED | {"reserve"}
+"""Stages in which its mu^2 is spent or promised."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,12 @@ class Balance:
 
 def stage_of(entries: list[Entry], roster: str, release: str) -> str:
     """The last thing that happened to a release; empty if nothing did."""
-    kinds = [entry.kind for entry in entries if (entry.roster, entry.release) == (roster, release)]
-    return next((kind for kind in reversed(kinds) if kind in STAGES), "")
+    return last_stage(entry for entry in entries if (entry.roster, entry.release) == (roster, release))
+
+
+def last_stage(entries: Iterable[Entry]) -> str:
+    """The same, from the entries of one release alone, oldest first."""
+    return next((entry.kind for entry in reversed(list(entries)) if entry.kind in STAGES), "")
 
 
 def balance_of(entries: list[Entry], roster: str) -> Balance:
@@ -115,7 +123,7 @@ def balance_of(entries: list[Entry], roster: str) -> Balance:
     last = {entry.release: entry for entry in own if entry.kind in STAGES}
     charged = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind in CHARGED), Fraction(0))
     reserved = sum((Fraction(entry.mu2) for entry in last.values() if entry.kind == "reserve"), Fraction(0))
-    holding = {release for release, entry in last.items() if entry.kind in CHARGED | {"reserve"}}
+    holding = {release for release, entry in last.items() if entry.kind in HOLDING}
     exposures: dict[str, Fraction] = {}
     for entry in own:
         if entry.release in holding:

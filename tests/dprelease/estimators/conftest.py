@@ -134,3 +134,15 @@ def noisy(mechanism: str, noisy_mixed: Release, noisy_rows: Release) -> Release:
 def exact(mechanism: str, exact_mixed: Release, exact_rows: Release) -> Release:
     """The exact release of the case's mechanism."""
     return exact_mixed if mechanism == "mixed" else exact_rows
+
+
+@pytest.fixture(scope="module")
+def clear() -> Release:
+    """Enough signal for every coefficient."""
+    return released(exact_codes(3000), outputs=400, noise=SeededNoise(21), noise_sd=0.3)
+
+
+@pytest.fixture(scope="module")
+def drowned() -> Release:
+    """Noise of five half-ranges."""
+    return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)

@@ -20,18 +20,6 @@ from tests.dprelease.estimators.conftest import FEATURES, exact_codes, released
 from tests.support.noise import SeededNoise
 
 
-@pytest.fixture(scope="module")
-def clear() -> Release:
-    """Enough signal for every coefficient."""
-    return released(exact_codes(3000), outputs=400, noise=SeededNoise(21), noise_sd=0.3)
-
-
-@pytest.fixture(scope="module")
-def drowned() -> Release:
-    """Noise of five half-ranges."""
-    return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
-
-
 def estimates(value: list, standard_error: list, bend: float = 0.0) -> Estimates:
     """Errors that are the same whatever is true, unless they bend."""
     found = np.array(value)

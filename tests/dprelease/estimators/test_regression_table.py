@@ -11,19 +11,9 @@ from dprelease.estimators import FitResult, fit
 from dprelease.estimators.regression_table import MOST_TABLES
 from dprelease.estimators.resolution import rounded
 from dprelease.release import Release
-from tests.dprelease.estimators.conftest import FEATURES, UNIT, exact_codes, released
+from tests.dprelease.estimators.conftest import FEATURES, UNIT, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import numeric
-
-
-@pytest.fixture(scope="module")
-def clear() -> Release:
-    return released(exact_codes(3000), outputs=400, noise=SeededNoise(21), noise_sd=0.3)
-
-
-@pytest.fixture(scope="module")
-def drowned() -> Release:
-    return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
 
 
 def cells(result: FitResult, term: str) -> list[str]:

@@ -12,8 +12,7 @@ from dprelease.estimators.quality import Quality
 from dprelease.estimators.regression_table import MOST_TABLES
 from dprelease.estimators.resolution import hidden, hidden_error, hidden_share, is_hidden, rounded
 from dprelease.release import Release
-from tests.dprelease.estimators.conftest import FEATURES, exact_codes, released
-from tests.support.noise import SeededNoise
+from tests.dprelease.estimators.conftest import FEATURES
 
 
 @pytest.mark.parametrize(
@@ -76,16 +75,6 @@ def test_each_thing_that_is_hidden_has_its_reason() -> None:
     assert list(found) == ["explained", "mse", "constant"]
     assert found["constant"] == "cannot be told: noise sd 30 in a range of 100"
     assert list(hidden(quality(2.0, -33.5637), 0, 1.0, 100.0)) == ["explained", "constant_mse"]
-
-
-@pytest.fixture(scope="module")
-def clear() -> Release:
-    return released(exact_codes(3000), outputs=400, noise=SeededNoise(21), noise_sd=0.3)
-
-
-@pytest.fixture(scope="module")
-def drowned() -> Release:
-    return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
 
 
 def impossible(result: FitResult) -> FitResult:
