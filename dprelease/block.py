@@ -15,7 +15,9 @@ from dprelease.bounding import Codes, within
 from dprelease.canonical import Value
 from dprelease.columns import Name, released_names
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.spec import Digest, ReleaseSpec
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import Digest
 
 MAGIC = b"DPRBLK1\n"
 _LENGTH_BYTES = 4
@@ -27,9 +29,8 @@ class BlockHeader(Value):
     Attributes:
         spec: digest of the release spec.
         party: who released it.
-        rows: released rows: the anchor first (if the spec has one), then the mixing rows; 1 for ``moments``.
-        columns: noisy columns: those released of the party's private ones; for ``moments`` the E noisy entries of the
-            Gram matrix.
+        rows: of the noisy integers, as the spec's mechanism shapes them.
+        columns: of the same.
         public: released columns of the party's public ones, n rows each.
     """
 
@@ -47,8 +48,7 @@ class Block:
 
     Attributes:
         header: identity and shape.
-        values: (rows, columns) int64, grid units, noise included; for ``moments`` one party's masked share of every entry,
-            modulo 2^64, which says nothing without the shares of all others.
+        values: (rows, columns) int64, noise included.
         public: (n, a) int32 exact codes of the party's public columns, in the order of the alignment.
     """
 
@@ -73,12 +73,9 @@ def expected_header(spec: ReleaseSpec, party: str) -> BlockHeader:
     part = spec.party(party)
     if part is None:
         raise InvalidInput(f"{party!r} is not a party of release {spec.digest()[:12]}")
+    rows, columns = mechanism_of(spec).shape(spec, party)
     return BlockHeader(
-        spec=spec.digest(),
-        party=party,
-        rows=spec.block_rows(),
-        columns=spec.block_columns(party),
-        public=len(released_names(part.public)),
+        spec=spec.digest(), party=party, rows=rows, columns=columns, public=len(released_names(part.public))
     )
 
 

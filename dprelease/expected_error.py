@@ -42,12 +42,15 @@ the rest. `kept` is one minus this risk over the signal: below the threshold it 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import gammaincinv
 
-from dprelease.release import Floats
+Floats = npt.NDArray[np.float64]
 
 EVEN_SPREAD = 1 / 3
 """Variance of a column whose cells spread evenly over its public range, scaled units."""
@@ -56,6 +59,9 @@ EXPLAINED = np.geomspace(1e-4, EVEN_SPREAD, 25)
 
 UNKNOWN = 0.5
 """How far the features' covariance counts as unknown, between 0 and 1."""
+
+HALF = 0.5
+"""Part of the signal that a useful fit keeps at least."""
 
 _NODES = 24
 
@@ -163,3 +169,78 @@ def bounded(error: float, reach: float) -> float:
         reach: variance of a uniform number in that range.
     """
     return error * reach / (error + reach)
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """What would be released, from public numbers alone.
+
+    Attributes:
+        variance: party to the noise variance of a released number of weight 1, scaled units: of an entry of its rows, or
+            for sums, of a sum, per patient.
+        columns: column to the noise variance of its released numbers.
+        prices: party to the mu^2 that its ledger would be charged, exactly.
+        shape: what would be released, in a few words.
+        unit: what a released number is.
+        outputs: rows released; None where there are none, or n.
+        anchor_weight: rho, where there is an anchor.
+        trust: what parties have to trust one another for beyond their own noise; empty if nothing.
+    """
+
+    variance: Mapping[str, float]
+    columns: Mapping[str, float]
+    prices: Mapping[str, Fraction]
+    shape: str
+    unit: str
+    outputs: int | None = None
+    anchor_weight: Fraction | None = None
+    trust: str = ""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is expected of one fit.
+
+    Attributes:
+        signal: R^2 of least squares on the private rows, as assumed.
+        error_ratio: error of the fit before shrinking, in what is explained; infinite with too few released rows.
+        kept: part of what is explained that the default method keeps.
+        r2: share of the outcome's variance that the fit explains on the private rows; below 0 it is worse than the exact mean.
+        constant_r2: the same of the released mean, which noise moves.
+    """
+
+    signal: float
+    error_ratio: float
+    kept: float
+    r2: float
+    constant_r2: float
+
+    @property
+    def coefficient_error(self) -> float:
+        """Root mean square error of all coefficients, each times its feature's standard deviation, in their own size."""
+        return math.sqrt(max(1 - self.kept, 0.0))
+
+    @property
+    def useful(self) -> bool:
+        """Whether half of the signal or more is kept and the exact mean beaten."""
+        return self.kept >= HALF and self.r2 > 0
+
+
+def expected(assumed: Assumed, error: float, *, constant: float, slopes: float) -> Forecast:
+    """A forecast from errors.
+
+    Args:
+        assumed: the regression.
+        error: of the slopes before shrinking.
+        constant: of the released mean.
+        slopes: what unshrunk slopes add to the latter.
+    """
+    left = kept(assumed.explained, error, len(assumed.free))
+    offset = constant + max(left, 0.0) * slopes
+    return Forecast(
+        signal=assumed.signal,
+        error_ratio=error / assumed.explained,
+        kept=left,
+        r2=assumed.signal * left - offset / assumed.outcome_variance,
+        constant_r2=-constant / assumed.outcome_variance,
+    )

@@ -17,6 +17,7 @@ from dprelease.canonical import sha256
 from dprelease.certificates import check_certificate, read_certificate
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.fake import note
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.manifest import BlockEntry, Manifest, verify_block, verify_manifest
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec, moment
@@ -98,6 +99,6 @@ def verify_release(data: bytes, signature: str, read: Callable[[str], bytes], ro
             raise IntegrityError(f"the block of {party} differs from the digest that it was signed under")
         blocks[party] = read_block(block, manifest.spec, party)
     release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee))
-    if manifest.spec.moments is not None:
-        _ = release.products  # blocks that do not add up to moments are refused here, not at the first fit
+    if mechanism_of(manifest.spec).interactive:
+        _ = release.view  # blocks that do not belong together are refused here, not at the first fit
     return release

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from dprelease.canonical import Rational, Value
 from dprelease.columns import Column, Name, private, public
-from dprelease.moments.layout import Kind, by_kind
-
-Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
-"""What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
-outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (privacy.md 2.3 and 3.4)."""
+from dprelease.errors import InvalidInput
+from dprelease.moments.layout import Kind, Layout, by_kind
+from dprelease.spec_base import Label, SpecBase, Terms
 
 
 def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
@@ -74,7 +73,7 @@ class Association(Value):
     public_norm2: Annotated[Rational | None, Field(exclude_if=lambda norm2: norm2 is None)] = None
 
 
-class JointMoments(Value):
+class JointMoments(Terms):
     """The parameters of mechanism ``moments``; scales are in units of the Gram matrix's integers, squared grid steps.
 
     Attributes:
@@ -91,6 +90,7 @@ class JointMoments(Value):
             equal, and then left out of canonical bytes.
     """
 
+    mechanism: Literal["moments"] = "moments"
     curious: Annotated[int, Field(ge=0)]
     dealer: Literal["none", "rotating", "coordinator"]
     mu2: Rational
@@ -150,6 +150,14 @@ class JointMoments(Value):
         """
         return split_charge(mu2, parties, tuple(map(Fraction, self.parts)))
 
+    def consistent(self, spec: SpecBase) -> None:
+        """Whether these are terms for the spec's parties and target, none of whose columns has a weight."""
+        if any(part.weights for part in spec.parties):
+            raise ValueError("mechanism 'moments' has no weights of columns; use 'mixed' or 'rows'")
+        if spec.target.scope != "joint":
+            raise ValueError("joint moments have one target for the whole row: scope 'joint'")
+        self.check({part.party: part.columns for part in spec.parties})
+
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
         """Whether these are terms for these parties.
 
@@ -186,3 +194,31 @@ class JointMoments(Value):
             raise ValueError("an orthonormal basis needs features that are all public and of one party")
         if self.public_norm2 is not None and (len(shown) != 1 or self.public_norm2 <= 0):
             raise ValueError("a norm of public outcomes is positive, and stated where one party has all of them")
+
+
+def joint_moments(spec: SpecBase) -> JointMoments:
+    """The terms of a spec of joint moments.
+
+    Raises:
+        InvalidInput: it is of another mechanism.
+    """
+    if not isinstance(spec.terms, JointMoments):
+        raise InvalidInput(f"a release of mechanism {spec.mechanism!r} has no moments")
+    return spec.terms
+
+
+def layout_of(spec: SpecBase) -> Layout:
+    """The entries of the Gram matrix that a spec releases."""
+    return _layout(spec.columns, spec.outcomes)
+
+
+@lru_cache(maxsize=32)
+def _layout(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Layout:
+    return Layout(columns, outcomes)
+
+
+def norm_owner(spec: SpecBase) -> str | None:
+    """The party that states how long its public outcomes are at most; None where bounds alone count."""
+    if joint_moments(spec).public_norm2 is None:
+        return None
+    return next(part.party for part in spec.parties if any(each.name in spec.outcomes for each in part.public))

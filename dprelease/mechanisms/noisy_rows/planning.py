@@ -14,7 +14,7 @@ from fractions import Fraction
 from dprelease.columns import Column, private_weights, released_names, squared_sensitivity, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import mu_of
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 
 
 @dataclass(frozen=True)

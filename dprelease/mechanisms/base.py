@@ -1,0 +1,296 @@
+"""The contract of a mechanism: all that hospitals, coordinator, hub, learners and planners ask of it.
+
+Nobody else asks which mechanism it is. A mechanism reads a `SpecBase` with its own terms in it, and arrays; it imports no
+role, no transport, no other mechanism and nothing of `dprelease` that knows a whole release.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.bounding import BoundedRows, Codes
+from dprelease.catalogue import Catalogue
+from dprelease.columns import Column
+from dprelease.mpc.schedule import Schedule
+from dprelease.noise import NoiseSource
+from dprelease.settings import Settings
+from dprelease.signing import PrivateKey
+from dprelease.spec_base import SpecBase, Target, Terms
+
+if TYPE_CHECKING:
+    from dprelease.assumptions import Setting
+    from dprelease.expected_error import Forecast, Proposed
+
+Step = Callable[[str], AbstractContextManager[None]]
+
+OwnTerms = TypeVar("OwnTerms", bound=Terms)
+
+Integers = npt.NDArray[np.int64]
+Columns = Mapping[str, tuple[Column, ...]]
+"""Party to its declared columns, in released order."""
+
+
+COARSEST = 100
+"""Least Delta_int / mu: below it the grid's extra variance would be noticeable."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a release costs, in mu^2 of Gaussian differential privacy under replace-one.
+
+    Attributes:
+        joint: of all blocks together.
+        charges: party to what its ledger is charged.
+        exposures: party to what is revealed of its own columns.
+        collusion_threshold: parties that may pool what they saw and learn no more than the joint figure says; None where every
+            party's own figure holds whatever the others do.
+    """
+
+    joint: Fraction
+    charges: Mapping[str, Fraction]
+    exposures: Mapping[str, Fraction]
+    collusion_threshold: int | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is fixed of a proposal before its mechanism is asked.
+
+    Attributes:
+        columns: party to declared columns.
+        agreed: n, q and the like, which the parties agree on.
+        target: privacy target.
+        grid_bits: b.
+        draw: source of public seeds.
+    """
+
+    columns: Columns
+    agreed: Catalogue
+    target: Target
+    grid_bits: int
+    draw: Callable[[int], bytes]
+
+    @property
+    def everything(self) -> tuple[Column, ...]:
+        """Declared columns of all parties."""
+        return tuple(column for declared in self.columns.values() for column in declared)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a mechanism makes of a draft.
+
+    Attributes:
+        terms: its part of the spec.
+        charges: party to mu^2 that its ledger will be charged.
+        explanation: where the numbers came from, one line; empty where there is nothing to say.
+        weights: column to weight, where it is not 1.
+        advice: how to ask for less, for who cannot pay.
+    """
+
+    terms: Terms
+    charges: Mapping[str, Fraction]
+    explanation: str = ""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    advice: str = "lower epsilon, or release fewer columns"
+
+
+@dataclass(frozen=True)
+class Words:
+    """Every sentence that is printed about a release of this mechanism.
+
+    Attributes:
+        would_publish: what becomes public, for the hospital's review.
+        details: more of the same, a line each.
+        trust: who has to be trusted for what; part of the manifest.
+        content: what a learner gets, in half a line.
+        summary: mechanism, released numbers and what they mean, for a report's page.
+        shape: the mechanism's own parameters, in half a line.
+        figures: the same for JSON.
+        checks: what verifying checks beside what it checks of every release.
+    """
+
+    would_publish: str
+    trust: tuple[str, ...]
+    content: str
+    summary: str
+    shape: str = ""
+    details: tuple[str, ...] = ()
+    figures: Mapping[str, object] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+
+
+class Mechanism(ABC, Generic[OwnTerms]):
+    """One mechanism.
+
+    Attributes:
+        name: in specs, requests and policies.
+        terms: its part of a spec.
+        options: its part of a request.
+        interactive: whether blocks come from a session between the hospitals, on masked columns.
+        row_per_patient: whether released rows stand for patients, in the order of the alignment.
+        weighs_columns: whether columns may have weights.
+        signs_binaries: whether a category of one level is coded -1 or +1, not 0 or 1.
+    """
+
+    name: str
+    terms: type[OwnTerms]
+    options: type[Settings] = Settings
+    interactive: bool = False
+    row_per_patient: bool = False
+    weighs_columns: bool = False
+    signs_binaries: bool = False
+
+    def own(self, spec: SpecBase) -> OwnTerms:
+        """The terms of a spec of this mechanism."""
+        assert isinstance(spec.terms, self.terms), spec.mechanism  # noqa: S101 - callers got the mechanism from the spec
+        return spec.terms
+
+    def outcomes(self, options: Any, columns: Columns) -> tuple[str, ...]:
+        """Names of the columns that a request calls outcomes only.
+
+        Raises:
+            InvalidInput: they cannot be.
+        """
+        return ()
+
+    def scenario(self, options: Any, columns: Columns) -> dict[str, Any]:
+        """What a request says of a `Setting` for forecasts: fields of this mechanism."""
+        return {}
+
+    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
+        """The same of a spec."""
+        return {}
+
+    @abstractmethod
+    def propose(self, options: Any, draft: Draft) -> Numbers:
+        """The terms for a request.
+
+        Raises:
+            InvalidInput: the request cannot be met; why, in counts and names.
+        """
+
+    @abstractmethod
+    def cost(self, spec: SpecBase) -> Cost:
+        """What a spec costs, from its declared bounds and noise scales alone."""
+
+    @abstractmethod
+    def check(self, spec: SpecBase) -> None:
+        """Recompute every number of the terms.
+
+        Raises:
+            SpecRefused: with the first one that disagrees.
+        """
+
+    @abstractmethod
+    def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
+        """Rows and columns of the noisy integers of the party's block."""
+
+    @abstractmethod
+    def privatize(
+        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, shares: Any = None
+    ) -> Integers:
+        """The noisy integers of one party's block, of `shape`.
+
+        Args:
+            rows: the party's, as the spec describes them.
+            spec: the spec.
+            party: name of the party in it.
+            noise: secret noise.
+            shares: of an interactive mechanism, what its session left.
+
+        Raises:
+            InvalidInput: an interactive mechanism has not got the shares that it needs.
+        """
+
+    @abstractmethod
+    def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> Any:
+        """What learners fit on, from all parties' noisy integers.
+
+        Args:
+            spec: the spec.
+            values: party to the noisy integers of its block.
+            public: (n, a) codes of all public columns.
+
+        Raises:
+            IntegrityError: the blocks do not belong together.
+        """
+
+    @abstractmethod
+    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+        """The guarantee as sentences.
+
+        Args:
+            spec: the spec.
+            figures: party to the epsilon of its exposure; None where nothing of it is private.
+            joint: epsilon of all blocks together.
+            delta: of every epsilon here.
+        """
+
+    @abstractmethod
+    def words(self, spec: SpecBase) -> Words:
+        """Every other sentence."""
+
+    @abstractmethod
+    def proposed(self, setting: Setting) -> Proposed:
+        """The release that would be proposed in a scenario."""
+
+    @abstractmethod
+    def forecast(self, setting: Setting, signal: float) -> Forecast:
+        """What to expect of a fit."""
+
+
+    def schedule(self, spec: SpecBase) -> Schedule | None:
+        """Who sends what to whom in the session of an interactive mechanism; None without a session."""
+        return None
+
+    def simulate(
+        self,
+        spec: SpecBase,
+        tables: Mapping[str, BoundedRows],
+        identities: Mapping[str, PrivateKey],
+        commitments: Mapping[str, str],
+        noise: NoiseSource,
+        step: Step,
+    ) -> dict[str, Integers]:
+        """Every party's noisy integers, in one process, for dry runs.
+
+        Args:
+            spec: the spec.
+            tables: party to its rows.
+            identities: party to the key that signs for it; the spec names these keys.
+            commitments: party to what its approval says about its rows.
+            noise: secret noise.
+            step: called with the name of each step; the step is done within it.
+        """
+        with step("query and draw noise"):
+            return {party: self.privatize(rows, spec, party, noise) for party, rows in tables.items()}
+
+    def least_rows(self, spec: SpecBase) -> int:
+        """Fewest patients that a dry run of this spec can do with."""
+        return 1
+
+    def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
+        """Refuse what public cells of ours make impossible, before anything is charged.
+
+        Raises:
+            DataRefused: with the columns, and how to mend it.
+        """
+
+    def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
+        """Why a person should decide where a policy would.
+
+        Args:
+            spec: the proposal.
+            party: whose policy it is.
+            named: whether the policy names this mechanism.
+        """
+        return ()

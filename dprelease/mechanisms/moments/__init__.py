@@ -1,0 +1,1 @@
+"""Joint moments: the noisy Gram matrix of all hospitals' columns."""

@@ -1,0 +1,80 @@
+"""Every number of joint moments recomputed from the declared bounds: what they cost, and whether they are what they should be.
+
+Joint moments are one mechanism over all parties' columns: every party with a private column is exposed to the whole mu^2, and
+their ledgers are charged parts of it that add up to it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dprelease.errors import SpecRefused
+from dprelease.mechanisms.base import COARSEST, Cost
+from dprelease.moments import association, scales
+from dprelease.moments.layout import Kind, by_kind
+from dprelease.moments.parameters import moves_of, spent
+from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import JointMoments, layout_of
+from dprelease.spec_base import SpecBase
+
+MOST_ENTRIES = 1 << 24
+"""Most entries of joint moments, refused by counting: a block of them has 128 MiB."""
+
+_RING = 1 << 63
+_SAMPLER = 2.0**56
+
+
+def cost(spec: SpecBase, terms: JointMoments) -> Cost:
+    """mu^2 of the release, and the parts of it that ledgers are charged."""
+    joint = spent(layout_of(spec), terms, len(spec.parties), spec.grid_bits, spec.rows_per_subject)
+    charges = terms.charges(joint, {part.party: part.columns for part in spec.parties})
+    exposures = {party: joint if mu2 else Fraction(0) for party, mu2 in charges.items()}
+    return Cost(joint, charges, exposures, terms.curious)
+
+
+def check(spec: SpecBase, terms: JointMoments) -> None:
+    """Refuse scales that are not those of the declared bounds, too many entries, a coarse grid, or sums that could wrap.
+
+    Raises:
+        SpecRefused: with the first number that disagrees.
+    """
+    layout = layout_of(spec)
+    outcomes = int(layout.outcome.sum())
+    size = len(layout.variables) + 1 - outcomes
+    if size * (size + 1) // 2 + (size + 1) * outcomes > MOST_ENTRIES:
+        raise SpecRefused(
+            f"{size - 1 + outcomes} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
+        )
+    mu2 = Fraction(terms.mu2)
+    if mu2 <= 0:
+        raise SpecRefused(f"mu^2 of {terms.mu2} is not positive")
+    least, unit = _least_scales(spec, terms, mu2), Fraction(spec.rows_per_subject**2 << (4 * spec.grid_bits))
+    if terms.scales != least:
+        raise SpecRefused(
+            "the noise scales are not those of the declared bounds, mu^2 and the number of curious hospitals"
+        )
+    largest, finest = max(least.values()), min(scale for scale in least.values() if scale)
+    if finest < scales.FINEST or unit * _smallest_move(spec, terms) < COARSEST**2 * mu2:
+        raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
+    # In integers: with doubles a sum near 2^63 could be rounded below it.
+    reach = (spec.rows << (2 * spec.grid_bits)) + scales.noise_reach(largest, len(spec.parties))
+    if reach >= _RING or largest >= _SAMPLER:
+        raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits")
+
+
+def _least_scales(spec: SpecBase, terms: JointMoments, mu2: Fraction) -> dict[Kind, float]:
+    shared = len(spec.parties), terms.curious, spec.grid_bits, spec.rows_per_subject
+    layout, apart = layout_of(spec), terms.association
+    if apart is None:
+        return by_kind(*scales.share_scales(sensitivity(layout.variables), mu2, *shared))
+    parts = Fraction(apart.split), Fraction(apart.squares)
+    return association.share_scales(moves_of(layout, terms), mu2, *parts, *shared)
+
+
+def _smallest_move(spec: SpecBase, terms: JointMoments) -> Fraction:
+    """The least squared sensitivity of what is released, scaled units."""
+    layout = layout_of(spec)
+    if not layout.outcomes:
+        return sensitivity(layout.variables).squared
+    moves = moves_of(layout, terms)
+    return min(move for move in (moves.covariance, moves.association, moves.squares) if move)

@@ -1,0 +1,105 @@
+"""Mechanism ``moments`` behind the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dprelease.bounding import BoundedRows, Codes
+from dprelease.mechanisms.base import (
+    Columns,
+    Cost,
+    Draft,
+    Integers,
+    Mechanism,
+    Numbers,
+    Shares,
+    Signing,
+    Traffic,
+    Words,
+)
+from dprelease.mechanisms.moments import check, propose, words
+from dprelease.moments.apart import ApartMoments
+from dprelease.moments.association import check_public_norm
+from dprelease.moments.released import NoisyMoments, add_up, limits, public_gram
+from dprelease.moments.terms import JointMoments, layout_of
+from dprelease.noise import NoiseSource
+from dprelease.spec_base import SpecBase
+
+if TYPE_CHECKING:
+    from dprelease.assumptions import Setting
+    from dprelease.expected_error import Forecast, Proposed
+
+
+class Moments(Mechanism[JointMoments]):
+    """The noisy Gram matrix of all hospitals' columns; `dprelease.mechanisms.base.Mechanism` says what each method is."""
+
+    name = "moments"
+    terms = JointMoments
+    options = propose.MomentsOptions
+    interactive = True
+    signs_binaries = True
+
+    def outcomes(self, options: propose.MomentsOptions, columns: Columns) -> tuple[str, ...]:
+        return propose.check_outcomes(options.outcomes, columns)
+
+    def propose(self, options: propose.MomentsOptions, draft: Draft) -> Numbers:
+        return propose.propose(options, draft)
+
+    def cost(self, spec: SpecBase) -> Cost:
+        return check.cost(spec, self.own(spec))
+
+    def check(self, spec: SpecBase) -> None:
+        check.check(spec, self.own(spec))
+
+    def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
+        return 1, layout_of(spec).entries
+
+    def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> NoisyMoments | ApartMoments:
+        terms, layout = self.own(spec), layout_of(spec)
+        shape = spec.rows, spec.grid_bits, terms.scales, len(spec.parties)
+        total = add_up([values[part.party] for part in spec.parties], limits(layout, *shape))
+        if terms.association is None:
+            gram = public_gram(public, spec.public, spec.grid_bits) if spec.public else 0
+            return NoisyMoments.read(layout, total, *shape, gram)
+        if terms.public_norm2 is not None:
+            check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
+        return ApartMoments.read(layout, total, *shape, public)
+
+    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+        return words.guarantee(spec, self.cost(spec), joint, delta)
+
+    def words(self, spec: SpecBase) -> Words:
+        return words.words(spec, self.own(spec))
+
+    def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
+        return words.review_reasons(spec, self.own(spec), party, named=named)
+
+    def scenario(self, options: propose.MomentsOptions, columns: Columns) -> dict[str, Any]:
+        return {
+            "curious": options.curious or None,
+            "outcomes": self.outcomes(options, columns),
+            "public_norm2": options.public_norm2,
+            "parts": propose.parts_of(columns, options.charge),
+        }
+
+    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
+        terms = self.own(spec)
+        return {
+            "curious": terms.curious or None,
+            "outcomes": terms.outcomes,
+            "public_norm2": terms.public_norm2,
+        }
+
+    def proposed(self, setting: Setting) -> Proposed:
+        from dprelease.mechanisms.moments import forecast  # slow to load, and only planners ask
+
+        return forecast.proposed(setting)
+
+    def forecast(self, setting: Setting, signal: float) -> Forecast:
+        from dprelease.mechanisms.moments import forecast
+
+        return forecast.forecast(setting, signal)
+
+
+MOMENTS = Moments()

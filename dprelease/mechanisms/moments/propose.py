@@ -1,0 +1,220 @@
+"""From a request to the terms of joint moments: outcomes, dealer, parts of the charge, the least noise.
+
+Everything here follows from the declarations, n and the target alone: no party has looked at a row yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import Field
+
+from dprelease.calibration import budget
+from dprelease.columns import Name, private
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import Columns, Draft, Numbers
+from dprelease.mechanisms.rational import read_positive
+from dprelease.moments.association import Moves
+from dprelease.moments.layout import Kind, Layout
+from dprelease.moments.parameters import Dealer, least_noise
+from dprelease.moments.scales import released_sd
+from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import JointMoments, split_charge
+from dprelease.settings import Settings
+
+EVEN_SPREAD = Fraction(1, 3)
+"""Variance of a column whose cells spread evenly over [-1, 1]."""
+
+_NAMED = 10
+
+
+class MomentsOptions(Settings):
+    """What a request says of joint moments.
+
+    Attributes:
+        curious: t, hospitals that may pool what they saw; 1 when absent, 0 for one party alone.
+        dealer: who deals the randomness; when absent a rotating hospital if there are three and t = 1, else the coordinator.
+        outcomes: names of columns that are outcomes only: their products with one another are not released.
+        outcome_norm2: the largest squared norm of a patient's public outcomes in scaled units, as the one party that has them
+            states it (`party-node public norm`); less of it is less noise.
+        charge: hospital to its part of the price, for all with a private column; equal parts when absent.
+    """
+
+    curious: Annotated[int, Field(ge=0)] | None = None
+    dealer: Dealer | None = None
+    outcomes: tuple[Name, ...] | None = None
+    outcome_norm2: float | str | None = None
+    charge: dict[Name, float | str] = Field(default_factory=dict)
+
+    @property
+    def public_norm2(self) -> Fraction | None:
+        """`outcome_norm2` as an exact rational."""
+        return None if self.outcome_norm2 is None else read_positive("outcome_norm2", self.outcome_norm2)
+
+
+@dataclass(frozen=True)
+class MomentsPlan:
+    """What a release of joint moments will be like, from public numbers alone.
+
+    Attributes:
+        variables: p, coded columns of all parties.
+        delta: Delta, how far one row can move the released entries, in scaled units.
+        noise_sd: standard deviation of the noise of an entry, in patients: an entry is a sum over patients of numbers
+            in [-1, 1]. Where some columns are outcomes only, of an entry of the features' covariance.
+        rows: n.
+        outcomes: variables that are outcomes only.
+        association_sd: standard deviation of the noise of an entry of a feature and such an outcome; 0 without.
+    """
+
+    variables: int
+    delta: float
+    noise_sd: float
+    rows: int
+    outcomes: int = 0
+    association_sd: float = 0.0
+
+    @classmethod
+    def of(cls, layout: Layout, moments: JointMoments, parties: int, rows: int, grid_bits: int) -> MomentsPlan:
+        """From the parameters of a release."""
+        outcomes = int(layout.outcome.sum())
+        moved = Moves.of(layout).covariance if outcomes else sensitivity(layout.variables).squared
+        sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
+        return cls(len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION])
+
+    @property
+    def pays_from(self) -> int:
+        """About how many patients a fit of all columns needs to beat the mean, for evenly spread columns.
+
+        Then n/3, the variance that such a column sums up to, is 2 sd sqrt(d), the largest eigenvalue of the noise.
+        """
+        largest = max(self.noise_sd, self.association_sd / 2)
+        return math.ceil(2 * largest * math.sqrt(self.variables - self.outcomes) / EVEN_SPREAD)
+
+    def explain(self) -> str:
+        """One line: the noise, and with how many patients it pays."""
+        if self.outcomes:
+            covariance = f"{self.noise_sd:.4g} patients" if self.noise_sd else "0, as every feature is public"
+            return (
+                f"d = {self.variables - self.outcomes} features, l = {self.outcomes} outcomes, noise sd of an entry of the "
+                f"covariance = {covariance}, of the association = {self.association_sd:.4g} patients "
+                f"({self.association_sd / self.rows:.2%} of n = {self.rows}). Products of two outcomes are not released."
+            )
+        return (
+            f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
+            f"({self.noise_sd / self.rows:.2%} of n = {self.rows}). Fits begin to pay at about {self.pays_from} patients "
+            "if cells spread evenly over their declared ranges, later if they do not."
+        )
+
+def propose(options: MomentsOptions, draft: Draft) -> Numbers:
+    """Terms of joint moments.
+
+    Raises:
+        InvalidInput: curious and dealer do not fit the number of parties, or one another; no feature is left; or parts of the
+            charge do not add up.
+    """
+    if options.outcomes is None and options.outcome_norm2 is not None:
+        raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
+    if draft.target.scope != "joint":
+        raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
+    parties, rows = len(draft.columns), draft.agreed.rows
+    curious, dealer = choose_dealer(parties, options.curious, options.dealer)
+    layout, mu2 = Layout(draft.everything, options.outcomes or ()), budget(draft.target)
+    shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
+    terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2)
+    parts = parts_of(draft.columns, options.charge)
+    return Numbers(
+        terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
+        charges=split_charge(mu2, draft.columns, parts),
+        explanation=MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits).explain(),
+        advice="lower epsilon, or name other parts of the charge",
+    )
+
+
+def check_outcomes(outcomes: tuple[str, ...] | None, columns: Columns) -> tuple[str, ...]:
+    """The columns that are outcomes only; none where the request does not say.
+
+    Args:
+        outcomes: as asked for.
+        columns: party to declared columns.
+
+    Raises:
+        InvalidInput: no column is named or one twice or one that is not released, or every column is one.
+    """
+    if outcomes is None:
+        return ()
+    if not outcomes:
+        raise InvalidInput("outcomes: name at least one outcome, or leave it out")
+    names = [column.name for declared in columns.values() for column in declared]
+    known = set(names)
+    unknown = [name for name in outcomes if name not in known]
+    if unknown:
+        raise InvalidInput(f"outcomes: not in this release: {_listed(unknown)}; it has {_listed(names)}")
+    if len(set(outcomes)) < len(outcomes):
+        twice = [name for name, times in Counter(outcomes).items() if times > 1]
+        raise InvalidInput(f"outcomes: {_listed(twice)} is named more than once")
+    if len(outcomes) == len(names):
+        raise InvalidInput("outcomes: every column is one; leave at least one as a feature")
+    return outcomes
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few names."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def parts_of(columns: Columns, charge: Mapping[str, float | str]) -> tuple[Fraction, ...]:
+    """Parts of the charge as exact rationals, for each party with a private column in order; none where they are equal.
+
+    Args:
+        columns: party to its declared columns.
+        charge: party to its part, as asked for; empty for equal parts.
+
+    Raises:
+        InvalidInput: the names are not those parties, or the parts do not add up to 1.
+    """
+    if not charge:
+        return ()
+    charged = [party for party, declared in columns.items() if private(declared)]
+    if set(charge) != set(charged):
+        raise InvalidInput(f"charge names the hospitals with a private column, each once: {', '.join(charged)}")
+    parts = tuple(read_positive(f"charge.{party}", charge[party]) for party in charged)
+    if sum(parts) != 1:
+        raise InvalidInput(f"parts of the charge add up to 1, not to {sum(parts)}; write them as 1/3")
+    return () if len(set(parts)) == 1 else parts
+
+
+def choose_dealer(parties: int, curious: int | None, dealer: Dealer | None) -> tuple[int, Dealer]:
+    """t and the dealer: those asked for if they are possible, else the defaults.
+
+    Args:
+        parties: m.
+        curious: t as asked for.
+        dealer: as asked for.
+
+    Raises:
+        InvalidInput: they are not possible.
+    """
+    if parties == 1:
+        if curious or dealer not in (None, "none"):
+            raise InvalidInput("one party alone computes its moments itself: leave out curious and dealer")
+        return 0, "none"
+    wanted = 1 if curious is None else curious
+    if not 1 <= wanted < parties:
+        raise InvalidInput(
+            f"curious must lie between 1 and {parties - 1} with {parties} parties, not {wanted}: "
+            "a hospital knows its own noise, and somebody's noise must stay unknown"
+        )
+    may_rotate = parties > 2 and wanted == 1
+    if dealer == "rotating" and not may_rotate:
+        raise InvalidInput(
+            "a rotating dealer needs three parties or more and curious = 1; leave out dealer, and the coordinator deals"
+        )
+    if dealer == "none":
+        raise InvalidInput("several parties need a dealer: leave it out, or write 'rotating' or 'coordinator'")
+    return wanted, dealer or ("rotating" if may_rotate else "coordinator")

@@ -1,0 +1,154 @@
+"""Every sentence that is printed about joint moments; some are part of the manifest's format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from dprelease.columns import released_names
+from dprelease.mechanisms.base import Cost, Words
+from dprelease.moments.layout import Kind
+from dprelease.moments.scales import released_sd
+from dprelease.moments.terms import Association, JointMoments, layout_of, norm_owner
+from dprelease.spec_base import SpecBase
+
+ALONE = ("The moments were computed and noised inside the one hospital; nobody else saw a row.",)
+
+COMPUTED_TOGETHER = (
+    "The hospitals computed the moments together on masked columns. If they followed the protocol, the hub, the public "
+    "and the coordinator together learn the released numbers and nothing else."
+)
+
+ROTATING = (
+    "A third hospital dealt the randomness for each pair: one hospital may be curious about the others, but no two may "
+    "pool their protocol messages. The coordinator has no part in this."
+)
+
+RANGE_ATTACK = (
+    "Not covered: a hospital that runs altered software can feed numbers outside the declared bounds and read chosen "
+    "patients' cells of other hospitals, undetected. Blocks of mechanism 'mixed' do not have this weakness."
+)
+
+STATED_NORM = (
+    "The noise for private features beside public outcomes counts on {owner}, who has these outcomes, to have made sure that "
+    "no patient's are longer than stated. Whoever verifies the release makes sure again."
+)
+
+KEYS = "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates."
+
+ADDED_UP = "moments recomputed: the blocks of all parties added up, where their masks cancel"
+
+
+def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str) -> tuple[str, ...]:
+    """The guarantee as a sentence; arguments as of `Mechanism.guarantee`, but for what it costs."""
+    which = "private" if spec.public else "released"
+    figure = f"(epsilon, delta) = ({joint}, {delta}) for all {which} columns of a patient"
+    if not cost.collusion_threshold:
+        return (f"Joint: {figure}, provided the hospital added its declared noise.",)
+    with_private = " with a private column" if spec.public else ""
+    charged = {party: mu2 for party, mu2 in cost.charges.items() if mu2}
+    parts = ", ".join(f"{party} {mu2 / cost.joint}" for party, mu2 in charged.items())
+    equal = len(set(charged.values())) == 1
+    split = f"to the hospitals{with_private} in equal parts" if equal else f"in parts: {parts}"
+    t = cost.collusion_threshold
+    pooled = "any single hospital" if t == 1 else f"any {t} hospitals that pool what they saw"
+    return (
+        f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
+        f"provided every other hospital added its declared noise. Its price is charged {split}.",
+    )
+
+
+def words(spec: SpecBase, terms: JointMoments) -> Words:
+    """Every other sentence."""
+    parties, columns = len(spec.parties), len(spec.released)
+    together = f"computed together by {parties} hospitals" if parties > 1 else "computed by one hospital"
+    named = set(terms.outcomes)
+    apart = sum(len(each.released) for each in spec.columns if each.name in named)
+    content = f"moments of {columns} columns, {together}"
+    if apart:
+        content = f"moments of {columns - apart} features and their association with {apart} outcomes, {together}"
+    only = f", outcomes only: {', '.join(terms.outcomes)}" if terms.outcomes else ""
+    return Words(
+        would_publish=_would_publish(spec, terms),
+        details=_details(spec, terms),
+        trust=_trust(spec, terms),
+        content=content,
+        summary=f"moments: {layout_of(spec).entries} noisy sums over all patients",
+        shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}",
+        figures={"curious": terms.curious, "dealer": terms.dealer},
+        checks=(ADDED_UP,),
+    )
+
+
+def _trust(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
+    if len(spec.parties) == 1:
+        return ALONE
+    owner = norm_owner(spec)
+    stated = () if owner is None else (STATED_NORM.format(owner=owner),)
+    if terms.dealer == "rotating":
+        return (COMPUTED_TOGETHER, ROTATING, KEYS, RANGE_ATTACK, *stated)
+    curious = "one hospital" if terms.curious == 1 else f"{terms.curious} hospitals"
+    dealt = (
+        "The coordinator dealt the randomness: it must not collude with any hospital. "
+        f"Up to {curious} may be curious about the others."
+    )
+    return (COMPUTED_TOGETHER, dealt, KEYS, RANGE_ATTACK, *stated)
+
+
+def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
+    parties = len(spec.parties)
+    whom = "by this hospital alone" if parties == 1 else f"by {parties} hospitals on masked columns"
+    private = "private " if spec.public else ""
+    sums = f"{layout_of(spec).entries} noisy sums over all {spec.rows} patients"
+    if terms.association is None:
+        return f"{sums}: means and products of {len(spec.released)} columns, computed {whom}; no {private}row of anybody's"
+    what = _of_outcomes(spec, terms, terms.association)
+    return f"{sums}: {what}, computed {whom}; no product of two outcomes, no {private}row of anybody's"
+
+
+def _of_outcomes(spec: SpecBase, terms: JointMoments, apart: Association) -> str:
+    named = set(apart.outcomes)
+    outcomes = len(released_names(tuple(column for column in spec.columns if column.name in named)))
+    features = len(spec.released) - outcomes
+    covariance = f"means and products of {features} features, " if terms.scale else ""
+    squares = " and squares" if apart.square_scale else ""
+    return f"{covariance}means{squares} of {outcomes} outcomes and their products with the {features} features"
+
+
+def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
+    """How much noise each part of a release with outcomes gets, and how the budget is split; nothing for any other."""
+    if terms.association is None:
+        return ()
+    names = {
+        Kind.PRODUCT: "products of two features",
+        Kind.ASSOCIATION: "products of a feature and an outcome",
+        Kind.OUTCOME_SQUARE: "squares of outcomes",
+    }
+    parties, unit, found = len(spec.parties), 4.0**spec.grid_bits, []
+    for kind, name in names.items():
+        scale = terms.scales[kind]
+        noise = f"noise sd {released_sd(scale, parties) / unit:.4g} patients" if scale else "none is noisy"
+        found.append(f"{name}: {noise}")
+    owner = norm_owner(spec)
+    if owner is not None:
+        stated = float(terms.public_norm2 or 0)
+        found.append(f"noise is for public outcomes of squared norm {stated:.6g} at most, as {owner} states")
+    split, squares = Fraction(terms.association.split), Fraction(terms.association.squares)
+    return (*found, f"split of mu^2: q = {float(split):.3g}; {float(squares):.0%} of it for squares of outcomes")
+
+
+def review_reasons(spec: SpecBase, terms: JointMoments, party: str, *, named: bool) -> tuple[str, ...]:
+    """Why a person should decide where a policy would: joint moments ask for more trust than blocks of rows."""
+    if len(spec.parties) == 1:
+        return ()
+    found = []
+    if not named:
+        found.append("joint moments ask for more trust than blocks: name the mechanism in auto_approve, or decide here")
+    if terms.dealer == "coordinator" and len(spec.parties) > 2 and terms.curious == 1:
+        found.append("the coordinator would deal, although a third hospital could")
+    owner = norm_owner(spec)
+    if owner not in (None, party):
+        found.append(
+            f"the noise counts on {owner} for how long its public outcomes are, which nobody else can check before publication"
+        )
+    return tuple(found)

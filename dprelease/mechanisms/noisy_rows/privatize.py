@@ -1,0 +1,75 @@
+"""Bounded rows in, noisy integers out.
+
+    bounded rows -> weighted -> exact integer query (anchor and public mix) -> discrete Gaussian noise
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.bounding import BoundedRows
+from dprelease.columns import private_weights
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
+from dprelease.noise import NoiseSource
+from dprelease.public_stream import PublicStream
+from dprelease.spec_base import SpecBase
+
+
+def noisy_rows(
+    bounded: BoundedRows, spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource
+) -> npt.NDArray[np.int64]:
+    """One party's noisy integers, (rows, a) for its a released private columns; the anchor row first, if there is one.
+
+    Guarantee: for tables that differ in all private cells of one patient (replace-one), they are mu_j-GDP on the grid
+    with mu_j^2 = `calibration.spent`; derived in `dprelease.mechanisms.noisy_rows.calibration`. It holds for every fixed
+    public matrix B, so B needs no secrecy.
+
+    Args:
+        bounded: the party's rows in canonical order, (n, d_j) codes.
+        spec: a spec that `accounting.check_spec` accepted.
+        terms: its terms.
+        party: name of the party in the spec.
+        noise: secret noise; `SecureNoise` outside tests.
+    """
+    codes = weighted(bounded, spec, party)
+    exact = integer_query(codes, spec, terms)
+    if not codes.shape[1]:
+        return exact
+    scales = terms.noise_of(party)
+    anchors = 1 if terms.rho else 0
+    drawn = noise.discrete_gaussian(scales.scale, (len(exact) - anchors, codes.shape[1]))
+    if scales.anchor_scale is not None:
+        drawn = np.vstack([noise.discrete_gaussian(scales.anchor_scale, (1, codes.shape[1])), drawn])
+    return exact + drawn
+
+
+def weighted(bounded: BoundedRows, spec: SpecBase, party: str) -> npt.NDArray[np.int32]:
+    """(n, a) private codes Q, each column times its public weight; int32 holds 16 * 2^24."""
+    part = spec.party(party)
+    assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+    return bounded.private * private_weights(part.columns, part.weights)
+
+
+def integer_query(codes: npt.NDArray[np.int32], spec: SpecBase, terms: NoisyRowsTerms) -> npt.NDArray[np.int64]:
+    """The exact integers that noise is added to: [1^T Q; B Q] for ``mixed``, Q for ``rows``; (n, d) to (rows, d) int64.
+
+    Args:
+        codes: Q, from `weighted`.
+        spec: the spec.
+        terms: its terms.
+    """
+    if not isinstance(terms, MixedTerms):
+        return codes.astype(np.int64)
+    rows = terms.mixing.outputs + (1 if terms.rho else 0)
+    if not codes.shape[1]:
+        return np.zeros((rows, 0), np.int64)
+    mixed = mixer(terms, spec).apply([codes])
+    return np.vstack([codes.sum(axis=0, dtype=np.int64), mixed]) if terms.rho else mixed
+
+
+def mixer(terms: MixedTerms, spec: SpecBase) -> BernoulliMixing:
+    """The public mixing matrix B of a spec."""
+    stream = PublicStream(bytes.fromhex(terms.mixing.seed))
+    return BernoulliMixing(stream, terms.mixing.outputs, spec.rows)

@@ -1,0 +1,100 @@
+"""From a request to the terms of noisy rows: shares of the target, k and rho, a public seed, the least noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from pydantic import Field
+
+from dprelease.columns import Name, check_weights, integer_sensitivity, weights_of
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import Draft, Numbers
+from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
+from dprelease.mechanisms.noisy_rows.planning import plan_mixing
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, NoisyRowsTerms, PartyNoise, RowsTerms
+from dprelease.mechanisms.rational import read_weight
+from dprelease.settings import Settings
+from dprelease.spec_base import Weight
+
+SEED_BYTES = 32
+
+
+class RowsOptions(Settings):
+    """What a request says of one noisy row for each patient.
+
+    Attributes:
+        weights: column to how many times smaller its noise is than that of a column of weight 1, at the cost of the others.
+    """
+
+    weights: dict[Name, Weight] = Field(default_factory=dict)
+
+
+class MixedOptions(RowsOptions):
+    """What a request says of random mixtures.
+
+    Attributes:
+        k: mixing rows; by the rule of `plan_mixing` when absent.
+        rho: weight of the anchor row; by the same rule when absent.
+    """
+
+    k: int | None = None
+    rho: float | str | None = None
+
+    @property
+    def anchor_weight(self) -> Fraction | None:
+        """rho as an exact rational."""
+        return None if self.rho is None else read_weight("rho", self.rho)
+
+
+def propose_rows(options: RowsOptions, draft: Draft) -> Numbers:
+    """Terms of mechanism ``rows``.
+
+    Raises:
+        InvalidInput: a weight is of no column.
+    """
+    charges, sensitivity2 = _charges(options, draft, mixed=False)
+    return _numbers(options, charges, RowsTerms(noise=_noise(charges, sensitivity2, 1, Fraction(0))))
+
+
+def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
+    """Terms of mechanism ``mixed``, with a fresh public seed.
+
+    Raises:
+        InvalidInput: a weight is of no column, or k or rho are out of range.
+    """
+    charges, sensitivity2 = _charges(options, draft, mixed=True)
+    rows, target, q = draft.agreed.rows, draft.target, draft.agreed.rows_per_subject
+    plan = plan_mixing(rows, dict(draft.columns), target, q, options.weights)
+    outputs = plan.outputs if options.k is None else options.k
+    if not 1 <= outputs <= rows:
+        raise InvalidInput(f"k must lie between 1 and n = {rows}, not {outputs}")
+    rho = plan.anchor_weight if options.anchor_weight is None else options.anchor_weight
+    terms = MixedTerms(
+        mixing=Mixing(outputs=outputs, seed=draft.draw(SEED_BYTES).hex()),
+        anchor_weight=str(rho),
+        noise=_noise(charges, sensitivity2, outputs, rho),
+    )
+    return _numbers(options, charges, terms, plan.explain())
+
+
+def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
+    """mu_j^2 and D2_j by party."""
+    check_weights(draft.everything, options.weights)
+    q, bits = draft.agreed.rows_per_subject, draft.grid_bits
+    sensitivity2 = {
+        name: integer_sensitivity(declared, q, bits, weights_of(declared, options.weights), mixed=mixed)
+        for name, declared in draft.columns.items()
+    }
+    return shares(draft.target, sensitivity2), sensitivity2
+
+
+def _noise(
+    charges: dict[str, Fraction], sensitivity2: dict[str, int], squared_norm: int, rho: Fraction
+) -> tuple[PartyNoise, ...]:
+    return tuple(party_noise(name, charges[name], sensitivity2[name], squared_norm, rho) for name in charges)
+
+
+def _numbers(
+    options: RowsOptions, charges: dict[str, Fraction], terms: NoisyRowsTerms, explanation: str = ""
+) -> Numbers:
+    return Numbers(terms, charges, explanation, options.weights)

@@ -1,0 +1,120 @@
+"""Noisy rows in a learner's hands: scaled so that every entry of a column carries equal noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.bounding import Codes
+from dprelease.columns import is_public, private_weights
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows.privatize import mixer
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
+from dprelease.spec_base import SpecBase
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NoisyRows:
+    """A release as the linear map A D + noise of the scaled rows D in [-1, 1].
+
+    Rows of A have weights such that every patient's column of A has norm 1 (where rows are mixed: the anchor, when there
+    is one, has weight sqrt(rho), each mixing row sqrt((1-rho)/k)), so every entry of one column carries equal noise.
+
+    Attributes:
+        names: (p,) released column names.
+        values: (r, p) noisy A D; r = k, k + 1 or n.
+        ones: (r,) A 1, the constant column after the same map: public and exact.
+        noise_sd: (p,) standard deviation of each entry of a column; 0 for public columns.
+        rows: n, patients.
+        anchor: whether row 0 is the anchor.
+        kind: whether a row is a mixture of all patients, or one of them.
+    """
+
+    names: tuple[str, ...]
+    values: Floats
+    ones: Floats
+    noise_sd: Floats
+    rows: int
+    anchor: bool
+    kind: Literal["mixtures", "rows"] = "mixtures"
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a row is a mixture of all patients."""
+        return self.kind == "mixtures"
+
+    def index(self, names: tuple[str, ...]) -> list[int]:
+        """Positions of released columns.
+
+        Raises:
+            InvalidInput: a name is not released, with the names that are.
+        """
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
+            raise InvalidInput(f"not in this release: {', '.join(unknown)}; it has {', '.join(self.names)}")
+        return [self.names.index(name) for name in names]
+
+    def means(self) -> tuple[Floats, Floats]:
+        """Estimated column means and the standard deviation of their noise, scaled units, each (p,).
+
+        From the anchor row where there is one (error sd / (n sqrt(rho)) instead of sd / sqrt(n)), else by least squares
+        on the constant column.
+        """
+        if self.anchor:
+            return self.values[0] / self.ones[0], self.noise_sd / self.ones[0]
+        weight = float(self.ones @ self.ones)
+        if weight == 0:  # two or fewer mixing rows may cancel; then the release says nothing about means
+            return np.zeros(len(self.names)), np.full(len(self.names), np.inf)
+        return self.ones @ self.values / weight, self.noise_sd / np.sqrt(weight)
+
+
+def read(
+    spec: SpecBase, terms: NoisyRowsTerms, blocks: Mapping[str, npt.NDArray[np.int64]], public_codes: Codes
+) -> NoisyRows:
+    """A release in scaled units with equal variances along every column.
+
+    A column of weight w was noised as w times itself: it is divided by w here, and so is its noise.
+
+    Args:
+        spec: the spec.
+        terms: its terms.
+        blocks: party to its noisy integers.
+        public_codes: (n, a) codes of all public columns, party after party.
+    """
+    grid, rho, first = 2.0**-spec.grid_bits, float(terms.rho), 1 if terms.rho else 0
+    public = is_public(spec.columns)
+    noisy = np.hstack([blocks[part.party] for part in spec.parties])
+    values = np.empty((len(noisy), len(public)))
+    column_weights = np.concatenate([private_weights(part.columns, part.weights) for part in spec.parties])
+    values[:, ~public] = noisy / column_weights
+    mixing = np.sqrt((1 - rho) / terms.squared_norm)
+    row_weight, ones = np.full(len(noisy), mixing), np.ones(spec.rows)
+    if isinstance(terms, MixedTerms):
+        signs = mixer(terms, spec)
+        ones = signs.row_sums().astype(np.float64)
+        if public.any():  # the columns' owners publish them as they are; here they become rows like all others
+            values[:first, public] = public_codes.sum(axis=0, dtype=np.int64)
+            values[first:, public] = signs.apply([public_codes])
+    if first:
+        row_weight[0] = np.sqrt(rho)
+        ones = np.concatenate([[float(spec.rows)], ones])
+    noise_sd = np.concatenate(
+        [np.full(len(part.released), terms.noise_of(part.party).scale * grid * mixing) for part in spec.parties]
+    )
+    noise_sd[public] = 0.0
+    noise_sd[~public] /= column_weights
+    return NoisyRows(
+        names=spec.released,
+        values=values * grid * row_weight[:, None],
+        ones=ones * row_weight,
+        noise_sd=noise_sd,
+        rows=spec.rows,
+        anchor=bool(first),
+        kind="mixtures" if isinstance(terms, MixedTerms) else "rows",
+    )

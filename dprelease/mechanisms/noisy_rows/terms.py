@@ -1,0 +1,122 @@
+"""The terms of noisy rows: the public mixing matrix, if any, and every party's noise scales."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dprelease.canonical import Rational, Value
+from dprelease.columns import Name, integer_sensitivity
+from dprelease.spec_base import Digest, SpecBase, Terms
+
+
+class Mixing(Value):
+    """The public mixing matrix.
+
+    Attributes:
+        kind: ``bernoulli``, independent +-1.
+        outputs: k, mixing rows released.
+        seed: the 32-byte public seed, drawn after alignment was fixed.
+    """
+
+    kind: Literal["bernoulli"] = "bernoulli"
+    outputs: Annotated[int, Field(ge=1)]
+    seed: Digest
+
+
+class PartyNoise(Value):
+    """One party's noise, in grid units; all 0 for a party whose columns are all public.
+
+    Attributes:
+        party: name.
+        mu2: mu_j^2, the party's share of the guarantee.
+        anchor_scale: noise scale of the anchor row; None without an anchor.
+        scale: noise scale of every mixing row (or of every row, for mechanism ``rows``).
+    """
+
+    party: Name
+    mu2: Rational
+    anchor_scale: Annotated[float, Field(ge=0)] | None
+    scale: Annotated[float, Field(ge=0)]
+
+
+class NoisyRowsTerms(Terms):
+    """What ``mixed`` and ``rows`` share: rows of integers, each with noise of its own.
+
+    Attributes:
+        anchor_weight: rho, part of the guarantee that the row of column sums spends; 0 for no such row.
+        noise: one for each party, in the spec's order.
+    """
+
+    anchor_weight: Rational = "0"
+    noise: tuple[PartyNoise, ...]
+
+    @property
+    def rho(self) -> Fraction:
+        """The anchor's weight."""
+        return Fraction(self.anchor_weight)
+
+    @property
+    def squared_norm(self) -> int:
+        """c, the squared norm of a column of the integer matrix that the rows are multiplied by."""
+        return 1
+
+    def noise_of(self, party: str) -> PartyNoise:
+        """The named party's noise; the party must be in the spec."""
+        return next(noise for noise in self.noise if noise.party == party)
+
+    def squared_sensitivity(self, spec: SpecBase, party: str) -> int:
+        """D2_j, recomputed from the declared bounds: never taken from a number in the spec."""
+        part = spec.party(party)
+        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+        shared = spec.rows_per_subject, spec.grid_bits, part.weights
+        return integer_sensitivity(part.columns, *shared, mixed=isinstance(self, MixedTerms))
+
+    def consistent(self, spec: SpecBase) -> None:
+        """Whether noise names the parties, and an anchor scale is given exactly where there is an anchor."""
+        if not 0 <= self.rho < 1:
+            raise ValueError("anchor_weight must lie in [0, 1)")
+        if [noise.party for noise in self.noise] != [part.party for part in spec.parties]:
+            raise ValueError("noise must name the same parties, in the same order")
+        if any((noise.anchor_scale is not None) != bool(self.rho) for noise in self.noise):
+            raise ValueError("an anchor scale is given exactly when anchor_weight is positive")
+
+
+class MixedTerms(NoisyRowsTerms):
+    """Random mixtures of all patients' rows.
+
+    Attributes:
+        mixing: the public mixing matrix.
+    """
+
+    mechanism: Literal["mixed"] = "mixed"
+    mixing: Mixing
+
+    @property
+    def squared_norm(self) -> int:
+        """k: entries are +-1."""
+        return self.mixing.outputs
+
+    def consistent(self, spec: SpecBase) -> None:
+        """The same, and no more mixing rows than patients."""
+        super().consistent(spec)
+        if self.mixing.outputs > spec.rows:
+            raise ValueError("more mixing rows than patients")
+
+
+class RowsTerms(NoisyRowsTerms):
+    """One noisy row for each patient."""
+
+    mechanism: Literal["rows"] = "rows"
+
+    def consistent(self, spec: SpecBase) -> None:
+        """The same, and neither an anchor nor public columns, which would link every noisy row to a patient."""
+        super().consistent(spec)
+        if self.rho:
+            raise ValueError("anchor_weight must be 0 but for mechanism 'mixed'")
+        if spec.public:
+            raise ValueError(
+                "mechanism 'rows' with public columns would link every noisy row to a patient; use 'mixed'"
+            )

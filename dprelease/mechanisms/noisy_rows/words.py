@@ -1,0 +1,53 @@
+"""Every sentence that is printed about noisy rows; some are part of the manifest's format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dprelease.columns import private, released_names
+from dprelease.mechanisms.base import Words
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
+from dprelease.spec_base import SpecBase
+
+TRUST = (
+    "Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row.",
+    "The joint figure holds if every hospital added the noise it declared; "
+    "each hospital's own figure needs no trust in anybody else.",
+)
+
+NOTHING_PRIVATE = "nothing private"
+
+
+def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
+    each = "; ".join(
+        f"{party}: {NOTHING_PRIVATE if figure is None else f'epsilon = {figure}'}" for party, figure in figures.items()
+    )
+    return (
+        f"Joint: (epsilon, delta) = ({joint}, {delta}) for a patient who is in every block, "
+        "provided every hospital added its declared noise.",
+        f"Each hospital's own columns, unconditional, at delta = {delta}: {each}.",
+    )
+
+
+def words(spec: SpecBase, terms: NoisyRowsTerms) -> Words:
+    """Every other sentence."""
+    width, columns = len(released_names(private(spec.columns))), len(spec.released)
+    if not isinstance(terms, MixedTerms):
+        return Words(
+            would_publish=f"{spec.rows} noisy rows of {width} columns, one for each patient, in keyed order",
+            trust=TRUST,
+            content=f"{columns} columns, {spec.rows} released rows (rows)",
+            summary=f"rows: {spec.rows} rows, one noisy row for each patient",
+            figures={"rho": terms.anchor_weight},
+        )
+    anchor = " and one row of column sums" if terms.rho else ""
+    outputs, rows = terms.mixing.outputs, terms.mixing.outputs + (1 if terms.rho else 0)
+    return Words(
+        would_publish=f"{outputs} noisy random mixtures of all {spec.rows} patients{anchor}, {width} columns",
+        trust=TRUST,
+        content=f"{columns} columns, {rows} released rows (mixed)",
+        summary=f"mixed: {rows} rows, noisy random mixtures of all patients",
+        shape=f"k = {outputs}, rho = {terms.anchor_weight}",
+        figures={"k": outputs, "rho": terms.anchor_weight},
+    )

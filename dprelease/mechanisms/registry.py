@@ -1,0 +1,68 @@
+"""The table of mechanisms: a name in, what stands behind the contract out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from dprelease.canonical import explain
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import Mechanism
+from dprelease.mechanisms.moments.mechanism import MOMENTS
+from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
+from dprelease.one_line import quoted
+from dprelease.spec_base import SpecBase, Terms
+
+_TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, MOMENTS)}
+
+
+def names() -> tuple[str, ...]:
+    """Every mechanism; those that ask for least trust come first."""
+    return tuple(_TABLE)
+
+
+def mechanism_named(name: str) -> Mechanism[Any]:
+    """The mechanism of this name.
+
+    Raises:
+        InvalidInput: there is none, with those that there are.
+    """
+    if name not in _TABLE:
+        raise InvalidInput(f"no mechanism is called {quoted(name)!r}; there are {', '.join(_TABLE)}")
+    return _TABLE[name]
+
+
+def mechanism_of(spec: SpecBase) -> Mechanism[Any]:
+    """The mechanism of a spec."""
+    return _TABLE[spec.mechanism]
+
+
+def register(mechanism: Mechanism[Any]) -> None:
+    """Add a mechanism to the table, for as long as the process lives.
+
+    Raises:
+        InvalidInput: the name is taken.
+    """
+    if mechanism.name in _TABLE:
+        raise InvalidInput(f"a mechanism called {mechanism.name!r} is there already")
+    _TABLE[mechanism.name] = mechanism
+
+
+def read_terms(data: object) -> Terms:
+    """A mechanism's terms from plain data that name it.
+
+    Raises:
+        ValueError: no mechanism of that name, or the data are not terms of it.
+    """
+    if isinstance(data, Terms):
+        return data
+    name = data.get("mechanism") if isinstance(data, dict) else None
+    if not isinstance(name, str) or name not in _TABLE:
+        raise ValueError(f"terms name a mechanism: one of {', '.join(_TABLE)}")
+    try:
+        found: Terms = _TABLE[name].terms.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        raise ValueError(explain(error)) from error
+    return found

@@ -1,0 +1,219 @@
+"""What every mechanism reads of a release spec: parties, columns, patients, target, times, and its own terms.
+
+A mechanism never sees more of a spec than this, so that it can be read, checked and priced without the others.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
+
+from dprelease.canonical import Value
+from dprelease.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
+
+Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
+"""What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
+outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (docs/guarantees.md 6)."""
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
+
+_INSTANT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def _on_a_clock(text: str) -> str:
+    if instant(moment(text)) != text:
+        raise ValueError("a time is written as 2026-01-31T12:00:00Z")
+    return text
+
+
+Instant = Annotated[str, AfterValidator(_on_a_clock)]
+"""A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
+
+Weight = Annotated[int, Field(ge=1, le=LARGEST_WEIGHT)]
+"""How much smaller a column's noise is made."""
+
+NEIGHBOURS: Literal["replace-one"] = "replace-one"
+
+
+def instant(moment: datetime) -> str:
+    """A time as an `Instant`."""
+    return moment.astimezone(UTC).strftime(_INSTANT)
+
+
+def moment(text: str) -> datetime:
+    """An `Instant` as a time in UTC."""
+    return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)
+
+
+class Target(Value):
+    """The privacy target.
+
+    Attributes:
+        scope: ``joint`` bounds what all blocks together reveal about one patient; ``per-party`` bounds each block alone.
+        epsilon: > 0.
+        delta: in (0, 1).
+    """
+
+    scope: Literal["joint", "per-party"]
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class PartyColumns(Value):
+    """One party's part of the spec.
+
+    Attributes:
+        party: name in its certificate.
+        key: SHA-256 of its public key (SubjectPublicKeyInfo), as pinned by the other parties.
+        columns: declarations, in released order.
+        weights: what each column's codes are multiplied by before noise, and the released numbers divided by: a column of
+            weight w has w times less noise than one of weight 1. None where all are 1, and then left out of canonical bytes.
+    """
+
+    party: Name
+    key: Digest
+    columns: Annotated[tuple[Column, ...], Field(min_length=1)]
+    weights: Annotated[tuple[Weight, ...], Field(exclude_if=lambda weights: not weights)] = ()
+
+    @model_validator(mode="after")
+    def _weights_have_one_spelling(self) -> PartyColumns:
+        if not self.weights:
+            return self
+        if len(self.weights) != len(self.columns) or not set(self.weights) - {1}:
+            raise ValueError(f"{self.party}: one weight for each column, or none where all are 1")
+        if any(column.public and weight != 1 for column, weight in zip(self.columns, self.weights, strict=True)):
+            raise ValueError(f"{self.party}: a public column gets no noise, so its weight is 1")
+        return self
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Released column names; d_j of them."""
+        return released_names(self.columns)
+
+    @property
+    def private(self) -> tuple[Column, ...]:
+        """The columns that the guarantee covers."""
+        return private(self.columns)
+
+    @property
+    def public(self) -> tuple[Column, ...]:
+        """The columns that are published exactly."""
+        return public(self.columns)
+
+
+class Terms(Value):
+    """A mechanism's own part of a spec; every mechanism has a class of its own.
+
+    Attributes:
+        mechanism: its name in the registry.
+    """
+
+    mechanism: str
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Names of the columns that are outcomes only."""
+        return ()
+
+    def label(self, columns: tuple[Column, ...]) -> Label | None:
+        """What the guarantee must be called; None where the terms do not say which columns are outcomes.
+
+        Args:
+            columns: of all parties.
+        """
+        return None
+
+    def consistent(self, spec: SpecBase) -> None:
+        """Whether these terms have the shape that the rest of the spec calls for; numbers are `Mechanism.check`'s.
+
+        Args:
+            spec: that they stand in.
+
+        Raises:
+            ValueError: they have not; why.
+        """
+
+
+class SpecBase(Value):
+    """What is released, from whom, under which guarantee. Field by field in docs/format.md."""
+
+    format: Literal[1] = 1
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    consortium: Name
+    roster: Name
+    rows: Annotated[int, Field(ge=1)]
+    rows_per_subject: Annotated[int, Field(ge=1)]
+    alignment: Digest
+    neighbours: Literal["replace-one"] = NEIGHBOURS
+    guarantee: Label = "DP"
+    grid_bits: Annotated[int, Field(ge=1, le=24)]
+    target: Target
+    parties: Annotated[tuple[PartyColumns, ...], Field(min_length=1)]
+    terms: SerializeAsAny[Terms]
+    created: Instant
+    expires: Instant
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> SpecBase:
+        names = [part.party for part in self.parties]
+        if len(set(names)) != len(names) or len({part.key for part in self.parties}) != len(names):
+            raise ValueError("parties and their keys must be distinct")
+        if not distinct_names(self.columns):
+            raise ValueError("column names must be distinct across parties")
+        if not moment(self.created) < moment(self.expires):
+            raise ValueError("a release is created before it expires")
+        self.terms.consistent(self)
+        self._check_public()
+        return self
+
+    def _check_public(self) -> None:
+        if not self.public:
+            if self.guarantee != "DP":
+                raise ValueError(f"nothing is public, so the guarantee is DP, not {self.guarantee}")
+            return
+        if not private(self.columns):
+            raise ValueError("every column is public, so there is nothing to protect; publish them without noise")
+        if self.guarantee == "DP":
+            raise ValueError("with public columns the guarantee is feature-DP, label-DP or mixed")
+        fitting = self.terms.label(self.columns)
+        if fitting not in (None, self.guarantee):
+            raise ValueError(f"with these outcomes the guarantee is called {fitting}, not {self.guarantee}")
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the mechanism."""
+        return self.terms.mechanism
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All declared columns, party after party."""
+        return tuple(column for part in self.parties for column in part.columns)
+
+    @property
+    def public(self) -> tuple[Column, ...]:
+        """The columns that are published exactly, party after party."""
+        return public(self.columns)
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """All released column names, party after party; p of them."""
+        return released_names(self.columns)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Names of the columns that are outcomes only."""
+        return self.terms.outcomes
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Column name to weight, of the columns whose weight is not 1."""
+        weighed = [part for part in self.parties if part.weights]
+        pairs = [pair for part in weighed for pair in zip(part.columns, part.weights, strict=True)]
+        return {column.name: weight for column, weight in pairs if weight != 1}
+
+    def party(self, name: str) -> PartyColumns | None:
+        """The named party's part, or None."""
+        return next((part for part in self.parties if part.party == name), None)
