@@ -24,10 +24,10 @@ from dprelease.canonical import sha256
 from dprelease.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
 from dprelease.moments.layout import variables
-from dprelease.moments.plan import Plan
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
+from dprelease.mpc.schedule import Plan
 from dprelease.noise import SecureNoise
 from dprelease.privatization import privatize, privatize_moments
 from dprelease.release import Floats, Release

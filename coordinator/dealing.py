@@ -22,10 +22,10 @@ from coordinator.store import Store, Transaction
 from dprelease.approval import SignedApproval, check_all_approved
 from dprelease.certificates import read_identity
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable
-from dprelease.moments.dealing import deal
-from dprelease.moments.envelope import Context, seal
-from dprelease.moments.parcels import Parcel, ParcelHeader, check_parcel, session_digest
-from dprelease.moments.plan import COORDINATOR, Plan
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.encryption import Context, seal
+from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.mpc.schedule import COORDINATOR, Plan
 from dprelease.wire.v1 import coordination_pb2 as pb
 
 log = logging.getLogger(__name__)

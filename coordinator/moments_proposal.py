@@ -18,10 +18,10 @@ from dprelease.errors import InvalidInput
 from dprelease.moments.association import Moves
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.parameters import Basis, Dealer, least_noise
-from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
 from dprelease.moments.scales import released_sd
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
+from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, Plan
 from dprelease.spec import ReleaseSpec, Target
 
 LARGEST_DEAL_BYTES = 3 << 20

@@ -22,9 +22,9 @@ from dprelease.columns import private_weights
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.mixing import BernoulliMixing
 from dprelease.moments.basis import coded
-from dprelease.moments.plan import EVERYBODY, Pair, Plan
-from dprelease.moments.products import Codes, OwnMoments
-from dprelease.moments.ring import SecretStream, Words
+from dprelease.mpc.matrix_product import Codes, OwnMoments
+from dprelease.mpc.ring import SecretStream, Words
+from dprelease.mpc.schedule import EVERYBODY, Pair, Plan
 from dprelease.noise import NoiseSource
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec

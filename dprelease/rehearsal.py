@@ -24,7 +24,7 @@ from dprelease.durable import write_durably
 from dprelease.fake import fake_rows
 from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
 from dprelease.moments.in_process import compute
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release import Release

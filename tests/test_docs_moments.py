@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from dprelease.accounting import check_spec
 from dprelease.block import Block, expected_header
 from dprelease.canonical import canonical_bytes
-from dprelease.moments import envelope
 from dprelease.moments.basis import Basis
-from dprelease.moments.dealing import read_deal
 from dprelease.moments.layout import Kind, code
-from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
-from dprelease.moments.plan import Plan
 from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import read_deal
+from dprelease.mpc.messages import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
+from dprelease.mpc.schedule import Plan
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
@@ -422,10 +422,10 @@ def test_masked_columns() -> None:
     chunk = ChaCha20Poly1305(key).encrypt(bytes(12), plain, about)
     assert chunk.hex() == joined("chunk")
     assert len(chunk) == PLAN.columns_size("north")
-    said = envelope.Context("columns", SPEC.digest(), V["session"], "north", "", "east")
-    assert envelope.ColumnCipher(key, said).decrypt(0, chunk) == plain
+    said = encryption.Context("columns", SPEC.digest(), V["session"], "north", "", "east")
+    assert encryption.ColumnCipher(key, said).decrypt(0, chunk) == plain
     later = ChaCha20Poly1305(key).encrypt((7).to_bytes(12, "big"), plain, about)
-    assert envelope.ColumnCipher(key, said).encrypt(7, plain) == later
+    assert encryption.ColumnCipher(key, said).encrypt(7, plain) == later
 
 
 @pytest.mark.parametrize(("widths", "rows"), [((1, 3), 43690), ((2, 100), 1310), ((1, 70000), 2)])
@@ -501,22 +501,22 @@ def test_a_sealed_key() -> None:
     shared = derived(agreed(0x22, public("south")), once + public("south"), about)
     by_hand = once + ChaCha20Poly1305(shared).encrypt(bytes(12), key, about)
     assert by_hand.hex() == joined("sealed-key")
-    said = envelope.Context("key", SPEC.digest(), V["session"], "north", "south", "east")
-    assert envelope.unseal(X25519PrivateKey.from_private_bytes(seed(PRIVATE["south"])), by_hand, said) == key
-    sealed = envelope.seal(public("south"), key, said)
+    said = encryption.Context("key", SPEC.digest(), V["session"], "north", "south", "east")
+    assert encryption.unseal(X25519PrivateKey.from_private_bytes(seed(PRIVATE["south"])), by_hand, said) == key
+    sealed = encryption.seal(public("south"), key, said)
     once = sealed[:32]
     shared = derived(agreed(PRIVATE["south"], once), once + public("south"), about)
     assert ChaCha20Poly1305(shared).decrypt(bytes(12), sealed[32:], about) == key
     assert hashlib.sha256(b"dprelease/moments/content-key/v1" + key).hexdigest() == V["key-commitment"]
-    assert envelope.commitment(key) == V["key-commitment"]
+    assert encryption.commitment(key) == V["key-commitment"]
 
 
 def test_the_seed_of_a_pair() -> None:
     assert pair_seed("north", "south").hex() == V["block-mask"]
-    said = envelope.Context("block-mask", SPEC.digest(), V["session"], "north", "south", "")
+    said = encryption.Context("block-mask", SPEC.digest(), V["session"], "north", "south", "")
     for mine, peer in (("north", "south"), ("south", "north")):
         own = X25519PrivateKey.from_private_bytes(seed(PRIVATE[mine]))
-        assert envelope.shared_seed(own, public(peer), said).hex() == V["block-mask"]
+        assert encryption.shared_seed(own, public(peer), said).hex() == V["block-mask"]
 
 
 # docs/guarantees.md

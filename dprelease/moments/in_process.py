@@ -19,15 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows, Codes
 from dprelease.canonical import sha256
-from dprelease.moments import envelope
 from dprelease.moments.basis import coded
-from dprelease.moments.dealing import Dealt, deal, read_deal
-from dprelease.moments.envelope import ColumnCipher
-from dprelease.moments.parcels import Kind, Parcel, ParcelHeader, check_parcel, sign_parcel
-from dprelease.moments.plan import COORDINATOR, Pair, Plan
-from dprelease.moments.products import half, masked
-from dprelease.moments.ring import Words
-from dprelease.moments.session import Round
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
+from dprelease.mpc.encryption import ColumnCipher
+from dprelease.mpc.matrix_product import half, masked
+from dprelease.mpc.messages import Kind, Parcel, ParcelHeader, check_parcel, sign_parcel
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round
+from dprelease.mpc.schedule import COORDINATOR, Pair, Plan
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
 from dprelease.signing import PrivateKey
@@ -108,37 +108,37 @@ class _Session:
 
     def offer(self) -> None:
         for party in self.plan.parties:
-            self.keys[party] = envelope.new_session_key()
-            self._put("offer", party, statement=envelope.public_bytes(self.keys[party]).hex())
+            self.keys[party] = encryption.new_session_key()
+            self._put("offer", party, statement=encryption.public_bytes(self.keys[party]).hex())
 
     def deal(self) -> None:
         at = self._at
         for dealer in dict.fromkeys(pair.dealer for pair in self.plan.pairs):
             for receiver, message in deal(self.plan, dealer).items():
                 context = at.context("deal", dealer, receiver)
-                sealed = envelope.seal(at.session_key(receiver), message, context)
+                sealed = encryption.seal(at.session_key(receiver), message, context)
                 if dealer != COORDINATOR:  # which answers whoever asks, without a parcel
                     self._put("deal", dealer, sealed, at.session, receivers=(receiver,))
-                opened = envelope.unseal(self.keys[receiver], sealed, context)
+                opened = encryption.unseal(self.keys[receiver], sealed, context)
                 self.dealt[receiver, dealer] = read_deal(opened, self.plan, receiver, dealer)
 
     def mask(self) -> None:
         at = self._at
         for (party, dealer), dealt in self.dealt.items():
-            key = envelope.new_content_key()
+            key = encryption.new_content_key()
             cipher = ColumnCipher(key, at.context("columns", party, "", dealer))
             self.columns[party, dealer] = chunks = [
                 cipher.encrypt(number, chunk.astype("<u8", copy=False).tobytes())
                 for number, chunk in enumerate(masked(self._variables[party], dealt.mask, self.plan))
             ]
             receivers = self.plan.partners(party, dealer)
-            statement = envelope.commitment(key)
+            statement = encryption.commitment(key)
             self._put(
                 "columns", party, b"".join(chunks), at.session, receivers=receivers, topic=dealer, statement=statement
             )
             for receiver in receivers:
                 context = at.context("key", party, receiver, dealer)
-                sealed = self.wrapped[party, receiver, dealer] = envelope.seal(at.session_key(receiver), key, context)
+                sealed = self.wrapped[party, receiver, dealer] = encryption.seal(at.session_key(receiver), key, context)
                 self._put("key", party, sealed, at.session, receivers=(receiver,), topic=dealer)
 
     def confirm(self, commitments: list[str]) -> None:
@@ -163,7 +163,7 @@ class _Session:
 
     def _opened(self, sender: str, receiver: str, dealer: str) -> Iterator[Words]:
         context = self._at.context("key", sender, receiver, dealer)
-        key = envelope.unseal(self.keys[receiver], self.wrapped[sender, receiver, dealer], context)
+        key = encryption.unseal(self.keys[receiver], self.wrapped[sender, receiver, dealer], context)
         cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         for number, chunk in enumerate(self.columns[sender, dealer]):
             plain = np.frombuffer(cipher.decrypt(number, chunk), "<u8")

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.moments.parcels import Parcel, ParcelHeader, check_parcel, session_digest
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.spec import ReleaseSpec
 from learner.hub.parcel_store import Kept, ParcelStore
 from learner.hub.record import Record

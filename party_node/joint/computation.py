@@ -23,12 +23,12 @@ from dprelease.bounding import BoundedRows
 from dprelease.certificates import read_identity
 from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.moments.basis import basis_of, coded
-from dprelease.moments.dealing import Dealt
-from dprelease.moments.envelope import public_bytes
-from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
-from dprelease.moments.plan import COORDINATOR, Pair, Plan
-from dprelease.moments.ring import Words
-from dprelease.moments.session import Round, latest_round
+from dprelease.mpc.correlated_randomness import Dealt
+from dprelease.mpc.encryption import public_bytes
+from dprelease.mpc.messages import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round, latest_round
+from dprelease.mpc.schedule import COORDINATOR, Pair, Plan
 from dprelease.signing import PrivateKey
 from dprelease.spec import ReleaseSpec
 from party_node.joint.exchange import Codes, Exchange

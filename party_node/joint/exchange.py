@@ -14,14 +14,14 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
-from dprelease.moments import envelope
-from dprelease.moments.dealing import Dealt, deal, read_deal
-from dprelease.moments.envelope import ColumnCipher
-from dprelease.moments.parcels import NOTHING, Kind, Parcel, ParcelHeader, sign_parcel
-from dprelease.moments.plan import TAG_BYTES, WORD_BYTES, Pair, Plan
-from dprelease.moments.products import half, masked
-from dprelease.moments.ring import Words
-from dprelease.moments.session import Round
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
+from dprelease.mpc.encryption import ColumnCipher
+from dprelease.mpc.matrix_product import half, masked
+from dprelease.mpc.messages import NOTHING, Kind, Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round
+from dprelease.mpc.schedule import TAG_BYTES, WORD_BYTES, Pair, Plan
 from dprelease.signing import PrivateKey
 from party_node.joint.folder import SessionFolder, parcel_name
 from party_node.joint.relay import Relay, regroup
@@ -100,7 +100,7 @@ class Exchange:
         Raises:
             IntegrityError: it was not sealed to us for this session, or has another shape.
         """
-        message = envelope.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
+        message = encryption.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
         return read_deal(message, self._plan, self._party, dealer)
 
     def mask(self, codes: Codes, dealt: Dealt) -> None:
@@ -110,7 +110,7 @@ class Exchange:
             codes: (n, d) our variables.
             dealt: what that dealer dealt to us.
         """
-        key, dealer = envelope.new_content_key(), dealt.dealer
+        key, dealer = encryption.new_content_key(), dealt.dealer
         cipher = ColumnCipher(key, self._at.context("columns", self._party, "", dealer))
         path, digest, size = self._folder.body(parcel_name("columns", dealer)), hashlib.sha256(), 0
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -122,7 +122,7 @@ class Exchange:
             file.flush()
             os.fsync(file.fileno())
         receivers = self._plan.partners(self._party, dealer)
-        columns = self.parcel("columns", receivers, dealer, envelope.commitment(key), size, digest.hexdigest())
+        columns = self.parcel("columns", receivers, dealer, encryption.commitment(key), size, digest.hexdigest())
         self._folder.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
 
     def half(self, pair: Pair, codes: Codes, dealt: Dealt) -> Words:
@@ -154,12 +154,12 @@ class Exchange:
         wrapped = self._at.find("key", sender, self._party, dealer)
         if columns is None or wrapped is None:
             raise IntegrityError(f"the masked columns of {sender} or their key are gone from the relay")
-        key = envelope.unseal(
+        key = encryption.unseal(
             self._session_key,
             b"".join(self._relay.fetch(wrapped)),
             self._at.context("key", sender, self._party, dealer),
         )
-        if envelope.commitment(key) != columns.statement:
+        if encryption.commitment(key) != columns.statement:
             raise IntegrityError(f"{sender} sent another key for its columns than it signed")
         cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         width, rows = self._plan.widths[sender], self._plan.spec.rows
@@ -177,7 +177,7 @@ class Exchange:
 
     def _sealed(self, kind: Kind, receiver: str, topic: str, message: bytes) -> Parcel:
         context = self._at.context(kind, self._party, receiver, topic)
-        body = envelope.seal(self._at.session_key(receiver), message, context)
+        body = encryption.seal(self._at.session_key(receiver), message, context)
         self._folder.keep_body(parcel_name(kind, topic, receiver), body)
         return self.parcel(kind, (receiver,), topic, "", len(body), hashlib.sha256(body).hexdigest())
 

@@ -19,11 +19,11 @@ from coordinator.lifecycle import Approved
 from coordinator.releases import Release
 from coordinator.tables import deals
 from dprelease.errors import PeerUnavailable
-from dprelease.moments.dealing import deal, read_deal
-from dprelease.moments.envelope import Context, new_session_key, public_bytes, unseal
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
-from dprelease.moments.plan import COORDINATOR, Plan
-from dprelease.moments.ring import SecretStream
+from dprelease.mpc.correlated_randomness import deal, read_deal
+from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
+from dprelease.mpc.ring import SecretStream
+from dprelease.mpc.schedule import COORDINATOR, Plan
 from dprelease.signing import PrivateKey
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb

@@ -11,8 +11,8 @@ from coordinator import dealing
 from coordinator.lifecycle import Cancelled
 from coordinator.releases import Release
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.moments.dealing import deal
-from dprelease.moments.plan import Plan
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.schedule import Plan
 from tests.coordinator.office import NOW
 from tests.coordinator.sessions import Desk, Offers, Slow, approved, over_the_wire, world_offers
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed, until

@@ -12,7 +12,7 @@ from dprelease.approval import check_all_approved
 from dprelease.block import block_size
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.fake import NOTE, fake_rows
-from dprelease.moments.plan import Plan
+from dprelease.mpc.schedule import Plan
 from dprelease.privatization import integer_query
 from dprelease.rehearsal import Stopwatch, rehearse, traffic
 from dprelease.release_folder import ReleaseFolder

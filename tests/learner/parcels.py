@@ -12,8 +12,8 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.certificates import Identity
 from dprelease.errors import NotFound
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.wire.v1 import relay_pb2, release_pb2
 from learner.hub.record import Record
 from learner.hub.relay import Relay

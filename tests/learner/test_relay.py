@@ -13,7 +13,7 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
 )
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from dprelease.wire.v1 import release_pb2
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import chunk, pieces

@@ -13,7 +13,7 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
 )
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import World, mint, pieces, publish_to

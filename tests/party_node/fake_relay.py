@@ -11,8 +11,8 @@ from typing import Any
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable, VersionMismatch
-from dprelease.moments.parcels import Parcel, ParcelHeader
-from dprelease.moments.plan import Plan
+from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.schedule import Plan
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk

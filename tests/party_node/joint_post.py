@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
-from dprelease.moments import envelope
-from dprelease.moments.dealing import deal
-from dprelease.moments.envelope import Context
-from dprelease.moments.parcels import Parcel, ParcelHeader, session_digest
-from dprelease.moments.plan import COORDINATOR, Plan
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.messages import Parcel, ParcelHeader, session_digest
+from dprelease.mpc.schedule import COORDINATOR, Plan
 from party_node.joint.folder import Outgoing
 
 PIECE = 600
@@ -191,7 +191,7 @@ class Office:
         if session not in self.dealt:
             messages = self.deals(self.plan, COORDINATOR)
             self.dealt[session] = {
-                header.sender: envelope.seal(
+                header.sender: encryption.seal(
                     bytes.fromhex(header.statement),
                     messages[header.sender],
                     Context("deal", header.spec, session, COORDINATOR, header.sender, ""),

@@ -19,13 +19,13 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.columns import Column
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.moments import envelope
-from dprelease.moments.dealing import Dealt, read_deal
-from dprelease.moments.envelope import Context
 from dprelease.moments.layout import code
-from dprelease.moments.parcels import Parcel, ParcelHeader, sign_parcel
-from dprelease.moments.plan import Plan
 from dprelease.moments.released import add_up, limits
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import Dealt, read_deal
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.messages import Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.schedule import Plan
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
@@ -177,13 +177,13 @@ class Site:
             assert session is not None
             context = Context("deal", self.world.spec.digest(), session, dealer, self.name, "")
             found[dealer] = read_deal(
-                envelope.unseal(self.session_key, sealed, context), self.world.plan, self.name, dealer
+                encryption.unseal(self.session_key, sealed, context), self.world.plan, self.name, dealer
             )
         return found
 
     def offer(self, number: int) -> None:
         """Put an offer with another key there, as hostile software may at any time."""
-        key = envelope.public_bytes(envelope.new_session_key()).hex()
+        key = encryption.public_bytes(encryption.new_session_key()).hex()
         made = self.world.post.find("offer", self.name).header.model_copy(update={"round": number, "statement": key})
         self.world.post.take(self.name, sign_parcel(self.member.key, made), b"")
 

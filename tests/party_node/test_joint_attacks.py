@@ -15,11 +15,11 @@ import pytest
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments import products as products_module
-from dprelease.moments.plan import Plan
-from dprelease.moments.products import masked, second_half, words
 from dprelease.moments.released import add_up, limits
-from dprelease.moments.ring import SecretStream, Words, product
+from dprelease.mpc import matrix_product as products_module
+from dprelease.mpc.matrix_product import masked, second_half, words
+from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.schedule import Plan
 from dprelease.signing import new_private_key
 from dprelease.trust import RANGE_ATTACK, trust
 from party_node.joint import exchange as exchange_module

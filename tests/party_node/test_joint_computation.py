@@ -11,10 +11,10 @@ import pytest
 
 from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavailable
-from dprelease.moments import ring
 from dprelease.moments.basis import basis_of
-from dprelease.moments.parcels import MOST_ROUNDS, columns_expected
-from dprelease.moments.session import Round
+from dprelease.mpc import ring
+from dprelease.mpc.messages import MOST_ROUNDS, columns_expected
+from dprelease.mpc.round import Round
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from party_node.joint import computation

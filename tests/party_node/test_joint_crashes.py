@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.moments.dealing import seed_digest
-from dprelease.moments.parcels import ParcelHeader
-from dprelease.moments.plan import Plan
+from dprelease.mpc.correlated_randomness import seed_digest
+from dprelease.mpc.messages import ParcelHeader
+from dprelease.mpc.schedule import Plan
 from party_node.joint import exchange as exchange_module
 from party_node.joint import folder as folder_module
 from party_node.transactions import transaction

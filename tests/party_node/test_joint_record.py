@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.moments import envelope
-from dprelease.moments.dealing import deal
-from dprelease.moments.envelope import Context
 from dprelease.moments.layout import code
-from dprelease.moments.parcels import ParcelHeader, columns_expected
-from dprelease.moments.plan import Plan
-from dprelease.moments.ring import SecretStream
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.messages import ParcelHeader, columns_expected
+from dprelease.mpc.ring import SecretStream
+from dprelease.mpc.schedule import Plan
 from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.specs import random_raw, random_rows
@@ -83,7 +83,7 @@ def content_keys(world: JointWorld) -> Iterator[tuple[ParcelHeader, bytes]]:
         if header.kind == "key":
             (receiver,) = header.receivers
             context = Context("key", header.spec, header.session, header.sender, receiver, header.topic)
-            yield header, envelope.unseal(world[receiver].session_key, body, context)
+            yield header, encryption.unseal(world[receiver].session_key, body, context)
 
 
 def leaks(strings: Iterable[bytes], secrets: Mapping[str, Windows]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, sign_parcel
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from party_node.joint.folder import Outgoing

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dprelease.canonical import sha256
-from dprelease.moments import envelope
-from dprelease.moments.parcels import Parcel, sign_parcel
-from dprelease.moments.plan import Plan
+from dprelease.mpc import encryption
+from dprelease.mpc.messages import Parcel, sign_parcel
+from dprelease.mpc.schedule import Plan
 from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.party_node.test_joint_hostile import flip, only
@@ -50,7 +50,7 @@ def test_two_offers_shown_to_different_hospitals_end_in_no_session(world: JointW
     for name in "abc":
         world[name].look()
     honest = world.post.find("offer", "c")
-    key = envelope.public_bytes(envelope.new_session_key()).hex()
+    key = encryption.public_bytes(encryption.new_session_key()).hex()
     other = sign_parcel(world["c"].member.key, honest.header.model_copy(update={"statement": key}))
     world.post.lists = lambda party, parcels: tuple(
         other if party == "b" and each == honest else each for each in parcels

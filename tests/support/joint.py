@@ -11,11 +11,11 @@ import numpy.typing as npt
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.moments.basis import coded
-from dprelease.moments.dealing import Dealt, deal, read_deal
 from dprelease.moments.layout import code
-from dprelease.moments.plan import Pair, Plan
-from dprelease.moments.products import half, masked
-from dprelease.moments.ring import Words
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
+from dprelease.mpc.matrix_product import half, masked
+from dprelease.mpc.ring import Words
+from dprelease.mpc.schedule import Pair, Plan
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec

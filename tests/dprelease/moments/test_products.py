@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from dprelease.bounding import BoundedRows
 from dprelease.columns import Column, released_names
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
-from dprelease.moments import ring
-from dprelease.moments.dealing import deal, read_deal
 from dprelease.moments.layout import code
-from dprelease.moments.plan import Plan
-from dprelease.moments.products import OwnMoments, first_half, masked, second_half
 from dprelease.moments.released import add_up, limits
+from dprelease.mpc import ring
+from dprelease.mpc.correlated_randomness import deal, read_deal
+from dprelease.mpc.matrix_product import OwnMoments, first_half, masked, second_half
+from dprelease.mpc.schedule import Plan
 from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram

@@ -10,9 +10,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dprelease.errors import IntegrityError
-from dprelease.moments import ring
-from dprelease.moments.dealing import Dealt, deal, read_deal, seed_digest
-from dprelease.moments.plan import COORDINATOR, Plan
+from dprelease.mpc import ring
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal, seed_digest
+from dprelease.mpc.schedule import COORDINATOR, Plan
 from tests.dprelease.moments.test_plan import plan_of
 
 Words = npt.NDArray[np.uint64]

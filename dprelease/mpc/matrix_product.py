@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import IntegrityError
-from dprelease.moments.dealing import Dealt
 from dprelease.moments.layout import Integers
-from dprelease.moments.plan import Pair, Plan
-from dprelease.moments.ring import SecretStream, Words, product
+from dprelease.mpc.correlated_randomness import Dealt
+from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.schedule import Pair, Plan
 
 Codes = npt.NDArray[np.int32]
 

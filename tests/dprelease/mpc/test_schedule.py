@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.moments.plan import COORDINATOR, Pair, Plan
+from dprelease.mpc.schedule import COORDINATOR, Pair, Plan
 from tests.support.specs import build_spec, categorical, numeric
 
 NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")

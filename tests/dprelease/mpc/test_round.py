@@ -8,9 +8,9 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, session_digest, transcript_digest
-from dprelease.moments.plan import COORDINATOR, Plan
-from dprelease.moments.session import Round, latest_round
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, transcript_digest
+from dprelease.mpc.round import Round, latest_round
+from dprelease.mpc.schedule import COORDINATOR, Plan
 from tests.support.specs import build_spec, numeric
 
 PARTIES = ("a", "b", "c")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.parcels import (
+from dprelease.mpc.messages import (
     MOST_ROUNDS,
     NOTHING,
     Parcel,
@@ -21,7 +21,7 @@ from dprelease.moments.parcels import (
     sign_parcel,
     transcript_digest,
 )
-from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
 from dprelease.spec import ReleaseSpec
 from tests.dprelease.moments.test_plan import hospitals

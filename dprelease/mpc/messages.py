@@ -22,7 +22,7 @@ from pydantic import Field
 from dprelease.canonical import Value, canonical_bytes, sha256
 from dprelease.columns import Name
 from dprelease.errors import IntegrityError
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.signing import SESSION, PrivateKey, PublicKey, sign, verify
 from dprelease.spec import Digest, ReleaseSpec
 

@@ -15,8 +15,8 @@ from functools import cached_property
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
-from dprelease.moments.envelope import Context, shared_seed
-from dprelease.moments.parcels import (
+from dprelease.mpc.encryption import Context, shared_seed
+from dprelease.mpc.messages import (
     Kind,
     Parcel,
     ParcelHeader,
@@ -24,7 +24,7 @@ from dprelease.moments.parcels import (
     session_digest,
     transcript_digest,
 )
-from dprelease.moments.plan import Plan
+from dprelease.mpc.schedule import Plan
 
 
 def latest_round(parcels: Iterable[Parcel]) -> int:

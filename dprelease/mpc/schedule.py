@@ -16,7 +16,7 @@ import numpy as np
 
 from dprelease.errors import InvalidInput
 from dprelease.moments.layout import Integers, variables
-from dprelease.moments.ring import chunk_rows
+from dprelease.mpc.ring import chunk_rows
 from dprelease.spec import ReleaseSpec
 
 COORDINATOR = ""

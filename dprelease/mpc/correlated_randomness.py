@@ -20,8 +20,8 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
-from dprelease.moments.plan import SEED_BYTES, WORD_BYTES, Pair, Plan
-from dprelease.moments.ring import SecretStream, Words, product
+from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Plan
 
 
 def deal(plan: Plan, dealer: str) -> Mapping[str, bytes]:
