@@ -22,9 +22,10 @@ from dprelease.columns import private_weights
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.mixing import BernoulliMixing
 from dprelease.moments.basis import coded
-from dprelease.mpc.matrix_product import Codes, OwnMoments
+from dprelease.moments.products import EVERYBODY, OwnMoments, places, schedule_of
+from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import SecretStream, Words
-from dprelease.mpc.schedule import EVERYBODY, Pair, Plan
+from dprelease.mpc.schedule import Pair
 from dprelease.noise import NoiseSource
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
@@ -115,13 +116,15 @@ def privatize_moments(
             no noise for some entry.
     """
     check_rows(bounded, spec, party)
-    plan, layout, moments = Plan(spec), spec.layout, spec.moments
-    assert moments is not None  # noqa: S101 - the plan has refused other mechanisms
-    if set(halves) != {pair for pair in plan.pairs if pair.has(party)} or set(masks) != set(plan.parties) - {party}:
+    schedule, layout, moments = schedule_of(spec), spec.layout, spec.moments
+    assert moments is not None  # noqa: S101 - `schedule_of` has refused other mechanisms
+    if set(halves) != {pair for pair in schedule.pairs if pair.has(party)} or set(masks) != set(schedule.parties) - {
+        party
+    }:
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
     if not set(layout.kinds.tolist()) <= {int(kind) for kind in moments.kinds}:
         raise InvalidInput("the spec declares no noise for some of what it releases")
-    total = _share(coded(bounded, spec, party) if codes is None else codes, plan, party, halves)
+    total = _share(coded(bounded, spec, party) if codes is None else codes, spec, party, halves)
     drawn = np.zeros(layout.entries, np.int64)
     for kind in moments.kinds:
         chosen = layout.kinds == kind
@@ -129,23 +132,23 @@ def privatize_moments(
     total += drawn.view(np.uint64)
     for peer, seed in masks.items():
         mask = SecretStream(seed).read_words(0, layout.entries, 1)[:, 0]
-        total = total + mask if plan.parties.index(party) < plan.parties.index(peer) else total - mask
+        total = total + mask if schedule.parties.index(party) < schedule.parties.index(peer) else total - mask
     return Block(expected_header(spec, party), total.view(np.int64).reshape(1, -1), bounded.public)
 
 
-def _share(codes: Codes, plan: Plan, party: str, halves: Mapping[Pair, Words]) -> Words:
+def _share(codes: Codes, spec: ReleaseSpec, party: str, halves: Mapping[Pair, Words]) -> Words:
     """(E,) the party's share of every noisy entry: its own products, its sums, its halves of its pairs', zero elsewhere."""
-    layout, owner, local = plan.spec.layout, *plan.places
+    schedule, layout, (owner, local) = schedule_of(spec), spec.layout, places(spec)
     row, column = layout.rows, layout.cols
-    mine = plan.parties.index(party)
-    own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], plan)
+    mine = schedule.parties.index(party)
+    own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], schedule)
     total = np.zeros(layout.entries, np.uint64)
     chosen = (owner[row] == mine) & (owner[column] == mine)
     total[chosen] = own.at(local[row[chosen]], local[column[chosen]])
     chosen = (owner[row] == EVERYBODY) & (owner[column] == mine)
     total[chosen] = own.sums[local[column[chosen]]]
     for pair, half in halves.items():
-        first, second = plan.parties.index(pair.first), plan.parties.index(pair.second)
+        first, second = schedule.parties.index(pair.first), schedule.parties.index(pair.second)
         for left, right in ((row, column), (column, row)):
             chosen = (owner[left] == first) & (owner[right] == second)
             total[chosen] = half[local[left[chosen]], local[right[chosen]]]

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from dprelease import canonical
 from dprelease.canonical import Rational, Value
 from dprelease.columns import (
     LARGEST_WEIGHT,
@@ -27,8 +28,8 @@ from dprelease.columns import (
 from dprelease.moments.layout import Layout
 from dprelease.moments.terms import JointMoments, Label
 
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-"""64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
+Digest = canonical.Digest
+"""A SHA-256, or a 32-byte seed."""
 
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 

@@ -18,7 +18,7 @@ from dprelease.signing import new_private_key
 from party_node.joint.folder import parcel_name
 from tests.party_node.joint_world import JointWorld, joint_spec
 
-NO_PLACE = "that the plan of this release does not have"
+NO_PLACE = "that the schedule of this release does not have"
 SMALL_ORDER = (
     "00" * 32,
     "01" + "00" * 31,

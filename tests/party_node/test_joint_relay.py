@@ -44,7 +44,7 @@ def south(world: World, release: str) -> Iterator[Relay]:
 
 
 def parcel(world: World, release: str, number: int = 1, body: bytes = BODY) -> Parcel:
-    """A parcel of the north's for the south; the relay's fake does not ask what the plan says."""
+    """A parcel of the north's for the south; the relay's fake does not ask what the schedule says."""
     header = ParcelHeader(
         spec=release, round=number, session="", kind="deal" if body else "offer", sender="north",
         receivers=("south",) if body else (), topic="", statement="", size=len(body),

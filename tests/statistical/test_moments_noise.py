@@ -15,9 +15,9 @@ import pytest
 from scipy import stats
 
 from dprelease.calibration import GRID_VARIANCE, budget
+from dprelease.moments.products import schedule_of
 from dprelease.moments.released import NoisyMoments, add_up, limits
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.mpc.schedule import Plan
 from dprelease.noise import Noise, NoiseSource, SecureNoise
 from tests.statistical.constants import DETECTABLE, MOMENTS_RUNS, P_THRESHOLD
 from tests.statistical.laws import Draws, p_of_independence, p_of_scale, p_of_too_little, p_of_uniformity
@@ -34,7 +34,7 @@ SPEC = build_spec(
     mechanism="moments",
     rows=5,
 )
-PARTIES = Plan(SPEC).parties
+PARTIES = schedule_of(SPEC).parties
 LAYOUT = SPEC.layout
 KINDS = {"products": ~LAYOUT.diagonal, "squares": LAYOUT.diagonal}
 TABLES = {party: random_rows(SPEC, party) for party in PARTIES}
