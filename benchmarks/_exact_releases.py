@@ -24,7 +24,7 @@ from dprelease.canonical import sha256
 from dprelease.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
 from dprelease.moments.layout import variables
-from dprelease.moments.plan import Plan
+from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
@@ -62,9 +62,9 @@ def default_model(rows: Floats, parties: Parties, epsilon: float, weights: Mappi
         weights: column to weight, where it is not 1.
     """
     blocks = Blocks(len(rows), parties, epsilon, weights or {})
-    rho, sensitivity2 = blocks.plan.anchor_weight, _sensitivity2(parties, blocks.weights)
+    rho, sensitivity2 = blocks.schedule.anchor_weight, _sensitivity2(parties, blocks.weights)
     charges = shares(_target("per-party", epsilon), sensitivity2)
-    return _of_blocks(rows, parties, epsilon, charges, blocks.plan.outputs, rho, ["calibrated"], blocks.weights)[0]
+    return _of_blocks(rows, parties, epsilon, charges, blocks.schedule.outputs, rho, ["calibrated"], blocks.weights)[0]
 
 
 def published_models(
@@ -95,9 +95,9 @@ def moments_model(rows: Floats, parties: Parties, epsilon: float) -> Model:
     noise = JointMoments(curious=CURIOUS, dealer="rotating", mu2=str(mu2), scale=scale, diagonal_scale=diagonal)
     spec = _spec(parties, len(rows), target, mechanism="moments", moments=noise)
     tables = _bounded(rows, parties)
-    plan, secret = Plan(spec), SecureNoise()
+    schedule, secret = schedule_of(spec), SecureNoise()
     codes = {name: table.codes.astype(np.float64) for name, table in tables.items()}  # products stay below 2^53
-    products = {pair: (codes[pair.first].T @ codes[pair.second]).astype(np.int64) for pair in plan.pairs}
+    products = {pair: (codes[pair.first].T @ codes[pair.second]).astype(np.int64) for pair in schedule.pairs}
     blocks = {}
     for name, table in tables.items():
         halves = {

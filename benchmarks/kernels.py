@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import Results, main
-from dprelease.moments.envelope import ColumnCipher, Context
-from dprelease.moments.ring import SecretStream, chunk_rows, product
+from dprelease.mpc.encryption import ColumnCipher, Context
+from dprelease.mpc.ring import SecretStream, chunk_rows, product
 from dprelease.noise import SecureNoise
 
 

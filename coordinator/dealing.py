@@ -22,10 +22,11 @@ from coordinator.store import Store, Transaction
 from dprelease.approval import SignedApproval, check_all_approved
 from dprelease.certificates import read_identity
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable
-from dprelease.moments.dealing import deal
-from dprelease.moments.envelope import Context, seal
-from dprelease.moments.parcels import Parcel, ParcelHeader, check_parcel, session_digest
-from dprelease.moments.plan import COORDINATOR, Plan
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.encryption import Context, seal
+from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.wire.v1 import coordination_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -36,11 +37,11 @@ class Session:
     """A session whose offers were checked.
 
     Attributes:
-        plan: of the release.
+        schedule: of the release.
         headers: one offer of each party, in the spec's order.
     """
 
-    plan: Plan
+    schedule: Schedule
     headers: tuple[ParcelHeader, ...]
 
     @property
@@ -117,10 +118,10 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     approvals = [SignedApproval.from_bytes(data) for data in release.approvals]
     check_all_approved(approvals, spec, root_pem.decode())
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
-    plan = Plan(spec)
+    schedule = schedule_of(spec)
     for parcel in parcels:
-        check_parcel(parcel, plan, keys)
-    session = Session(plan, headers)
+        check_parcel(parcel, schedule, keys)
+    session = Session(schedule, headers)
     session.sealed(dict.fromkeys(release.record.parties, b""))  # refuses an unusable key before the work, not after it
     return session
 
@@ -195,7 +196,7 @@ class Dealer:
     def _make(self, session: Session) -> None:
         if self._stopped:
             return
-        sealed = session.sealed(deal(session.plan, COORDINATOR))
+        sealed = session.sealed(deal(session.schedule, COORDINATOR))
         with self._keeping:
             if self._stopped:
                 return

@@ -18,10 +18,11 @@ from dprelease.errors import InvalidInput
 from dprelease.moments.association import Moves
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.parameters import Basis, Dealer, least_noise
-from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
+from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import released_sd
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
+from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.spec import ReleaseSpec, Target
 
 LARGEST_DEAL_BYTES = 3 << 20
@@ -180,9 +181,9 @@ def check_deal_sizes(spec: ReleaseSpec) -> None:
     Raises:
         InvalidInput: with the party and the size.
     """
-    plan = Plan(spec)
-    for party in plan.parties if plan.dealt_by(COORDINATOR) else ():
-        size = plan.deal_size(party, COORDINATOR) + SEAL_BYTES
+    schedule = schedule_of(spec)
+    for party in schedule.parties if schedule.dealt_by(COORDINATOR) else ():
+        size = schedule.deal_size(party, COORDINATOR) + SEAL_BYTES
         if size > LARGEST_DEAL_BYTES:
             raise InvalidInput(
                 f"the coordinator would have to deal {size / (1 << 20):.1f} MiB to {party}, and at most "

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 
 from dprelease.errors import InvalidInput
@@ -53,6 +53,12 @@ def _rational_text(text: str) -> str:
         raise ValueError(f"{quoted(text)!r} is not in lowest terms; write {quoted(str(value))!r}")
     return text
 
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+"""A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
 
 Rational = Annotated[str, AfterValidator(_rational_text)]
 """A rational number as text in lowest terms, e.g. ``"1/10"`` or ``"3"``."""

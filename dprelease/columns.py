@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
+from dprelease import canonical
 from dprelease.canonical import Value
 from dprelease.errors import InvalidInput
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
-"""A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
+Name = canonical.Name
+"""A party, column or consortium name."""
 
 LARGEST_WEIGHT = 16
 """Largest weight of a column: its noise is then 16 times smaller than that of a column of weight 1."""

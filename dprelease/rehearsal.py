@@ -24,7 +24,8 @@ from dprelease.durable import write_durably
 from dprelease.fake import fake_rows
 from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
 from dprelease.moments.in_process import compute
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release import Release
@@ -184,16 +185,18 @@ def traffic(spec: ReleaseSpec) -> dict[str, Traffic]:
     names = [part.party for part in spec.parties]
     if spec.moments is None:
         return {name: Traffic(block_size(spec, name)) for name in names}
-    plan = Plan(spec)
-    return {name: Traffic(block_size(spec, name), _columns(plan, name), _dealt(plan, name)) for name in names}
+    schedule = schedule_of(spec)
+    return {name: Traffic(block_size(spec, name), _columns(schedule, name), _dealt(schedule, name)) for name in names}
 
 
-def _columns(plan: Plan, party: str) -> int:
-    return plan.columns_size(party) * len(plan.dealers_of(party))
+def _columns(schedule: Schedule, party: str) -> int:
+    return schedule.columns_size(party) * len(schedule.dealers_of(party))
 
 
-def _dealt(plan: Plan, party: str) -> int:
-    received = [(party, dealer) for dealer in plan.dealers_of(party)]
-    sent = [(receiver, party) for receiver in plan.receivers(party)]
-    keys = sum(len(plan.partners(party, dealer)) for dealer in plan.dealers_of(party)) * (SEED_BYTES + SEAL_BYTES)
-    return keys + sum(plan.deal_size(receiver, dealer) + SEAL_BYTES for receiver, dealer in (*received, *sent))
+def _dealt(schedule: Schedule, party: str) -> int:
+    received = [(party, dealer) for dealer in schedule.dealers_of(party)]
+    sent = [(receiver, party) for receiver in schedule.receivers(party)]
+    keys = sum(len(schedule.partners(party, dealer)) for dealer in schedule.dealers_of(party)) * (
+        SEED_BYTES + SEAL_BYTES
+    )
+    return keys + sum(schedule.deal_size(receiver, dealer) + SEAL_BYTES for receiver, dealer in (*received, *sent))

@@ -10,15 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
-from dprelease.canonical import Value
+from dprelease.canonical import Digest, Value
 from dprelease.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
 outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (docs/guarantees.md 6)."""
-
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-"""64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
 
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 

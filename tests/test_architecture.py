@@ -129,11 +129,13 @@ def test_public_and_secret_randomness_share_no_code() -> None:
 
 
 def test_secret_keystreams_are_another_type_than_public_ones() -> None:
-    public, secret = ROOT / "dprelease" / "public_stream.py", ROOT / "dprelease" / "moments" / "ring.py"
+    public, secret = ROOT / "dprelease" / "public_stream.py", ROOT / "dprelease" / "mpc" / "ring.py"
     assert offenders(iter([secret]), ("dprelease.public_stream", "dprelease.mixing", "dprelease.noise")) == []
-    assert offenders(iter([public]), ("dprelease.moments",)) == []
+    assert offenders(iter([public]), ("dprelease.moments", "dprelease.mpc")) == []
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecretStream" in attributes(path)}
-    assert holders == {f"dprelease.{name}" for name in ("moments.dealing", "moments.products", "privatization")}
+    assert holders == {
+        f"dprelease.{name}" for name in ("mpc.correlated_randomness", "mpc.matrix_product", "privatization")
+    }
 
 
 def test_no_source_names_a_global_random_generator() -> None:
@@ -201,6 +203,7 @@ def test_every_core_module_has_its_tests() -> None:
     modules = {path.stem for path in (ROOT / "dprelease").glob("*.py")} - elsewhere
     tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease").glob("test_*.py")}
     assert modules <= tested
-    modules = {path.stem for path in (ROOT / "dprelease" / "moments").glob("*.py")} - elsewhere
-    tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease" / "moments").glob("test_*.py")}
-    assert modules <= tested
+    for room in ("moments", "mpc"):
+        modules = {path.stem for path in (ROOT / "dprelease" / room).glob("*.py")} - elsewhere
+        tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease" / room).glob("test_*.py")}
+        assert modules <= tested

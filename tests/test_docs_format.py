@@ -42,7 +42,8 @@ from dprelease.certificates import Role, check_certificate
 from dprelease.errors import InvalidInput
 from dprelease.invite import Invite
 from dprelease.mixing import BernoulliMixing
-from dprelease.moments import parcels, terms
+from dprelease.moments import terms
+from dprelease.mpc import messages
 from dprelease.planning import plan_mixing
 from dprelease.privatization import integer_query, weighted
 from dprelease.public_stream import PublicStream
@@ -131,7 +132,7 @@ def test_floats_and_strings() -> None:
 
 VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
-    for module in (columns, catalogue, spec, terms, approval, block, manifest, parcels)
+    for module in (columns, catalogue, spec, terms, approval, block, manifest, messages)
     for _, kind in inspect.getmembers(module, inspect.isclass)
     if issubclass(kind, Value) and kind is not Value
 } | {"Invite": Invite}

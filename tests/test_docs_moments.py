@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from dprelease.accounting import check_spec
 from dprelease.block import Block, expected_header
 from dprelease.canonical import canonical_bytes
-from dprelease.moments import envelope
 from dprelease.moments.basis import Basis
-from dprelease.moments.dealing import read_deal
 from dprelease.moments.layout import Kind, code
-from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
-from dprelease.moments.plan import Plan
+from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import read_deal
+from dprelease.mpc.messages import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
@@ -33,7 +33,7 @@ from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, se
 
 RING = 1 << 64
 SPEC = ReleaseSpec.from_bytes(joined("moments-spec").encode())
-PLAN = Plan(SPEC)
+SCHEDULE = schedule_of(SPEC)
 NAMES = ("north", "south", "east")
 COUNT = 4
 UNIT = 1024
@@ -395,10 +395,10 @@ def test_blocks_and_their_sum() -> None:
 
 
 def test_dealers() -> None:
-    assert {(pair.first, pair.second): pair.dealer for pair in PLAN.pairs} == DEALER
+    assert {(pair.first, pair.second): pair.dealer for pair in SCHEDULE.pairs} == DEALER
     names = tuple("abcde")
     circle = build_spec({name: (numeric(name),) for name in names}, mechanism="moments")
-    for pair in Plan(circle).pairs:
+    for pair in schedule_of(circle).pairs:
         place = names.index(pair.second)
         after = [names[(place + step) % 5] for step in range(1, 5)]
         assert pair.dealer == next(name for name in after if name != pair.first)
@@ -407,11 +407,11 @@ def test_dealers() -> None:
 def test_a_deal() -> None:
     data = bytes.fromhex(joined("deal-south"))
     assert data == seed(2) + stored(correction(("north", "south")))
-    (pair,) = PLAN.dealt_by("east")
-    opened = read_deal(data, PLAN, "south", "east")
+    (pair,) = SCHEDULE.dealt_by("east")
+    opened = read_deal(data, SCHEDULE, "south", "east")
     assert opened.mask == seed(2)
     assert opened.corrections[pair].tolist() == correction(("north", "south"))
-    first = read_deal(seed(1) + seed(7), PLAN, "north", "east")
+    first = read_deal(seed(1) + seed(7), SCHEDULE, "north", "east")
     assert first.pads[pair].tolist() == pad(("north", "south"))
 
 
@@ -421,11 +421,11 @@ def test_masked_columns() -> None:
     about = context("columns", "north", "", "east")
     chunk = ChaCha20Poly1305(key).encrypt(bytes(12), plain, about)
     assert chunk.hex() == joined("chunk")
-    assert len(chunk) == PLAN.columns_size("north")
-    said = envelope.Context("columns", SPEC.digest(), V["session"], "north", "", "east")
-    assert envelope.ColumnCipher(key, said).decrypt(0, chunk) == plain
+    assert len(chunk) == SCHEDULE.columns_size("north")
+    said = encryption.Context("columns", SPEC.digest(), V["session"], "north", "", "east")
+    assert encryption.ColumnCipher(key, said).decrypt(0, chunk) == plain
     later = ChaCha20Poly1305(key).encrypt((7).to_bytes(12, "big"), plain, about)
-    assert envelope.ColumnCipher(key, said).encrypt(7, plain) == later
+    assert encryption.ColumnCipher(key, said).encrypt(7, plain) == later
 
 
 @pytest.mark.parametrize(("widths", "rows"), [((1, 3), 43690), ((2, 100), 1310), ((1, 70000), 2)])
@@ -435,7 +435,7 @@ def test_rows_of_a_chunk(widths: tuple[int, int], rows: int) -> None:
         parties = {
             f"p{place}": tuple(numeric(f"x{place}_{i}") for i in range(width)) for place, width in enumerate(widths)
         }
-        assert Plan(build_spec(parties, mechanism="moments")).chunk_rows == rows
+        assert schedule_of(build_spec(parties, mechanism="moments")).chunk_rows == rows
 
 
 def offer(name: str) -> ParcelHeader:
@@ -466,7 +466,7 @@ def test_kinds_of_parcels() -> None:
     for kind, shape in shapes.items():
         said = {"spec": SPEC.digest(), "round": 1, "kind": kind, "sender": "north"} | empty | shape
         digest = hashlib.sha256(b"" if not said["size"] else b"body").hexdigest()
-        check_parcel(Parcel(header=ParcelHeader(**said, sha256=digest), signature=""), Plan(SPEC))  # type: ignore[arg-type]
+        check_parcel(Parcel(header=ParcelHeader(**said, sha256=digest), signature=""), schedule_of(SPEC))  # type: ignore[arg-type]
         session, receivers, topic, statement, body = rows[kind]
         assert ("no session" in session) == (not said["session"])
         assert (receivers == "none") == (not said["receivers"])
@@ -479,17 +479,17 @@ def test_the_transcript() -> None:
     header = ParcelHeader.from_bytes(joined("columns-header").encode())
     assert (header.sha256, header.size) == (hashlib.sha256(bytes.fromhex(joined("chunk"))).hexdigest(), 80)
     assert header.statement == V["key-commitment"]
-    check_parcel(Parcel(header=header, signature=""), Plan(SPEC))
+    check_parcel(Parcel(header=header, signature=""), schedule_of(SPEC))
     commitments = [V["commitment"]] * 3
     digest = hashlib.sha256(joined("columns-header").encode()).hexdigest()
     said = {"columns": [digest], "commitments": commitments, "session": V["session"], "spec": SPEC.digest()}
     by_hand = hashlib.sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said)).hexdigest()
-    assert by_hand == V["transcript"] == transcript_digest(SPEC, V["session"], commitments, [header])
+    assert by_hand == V["transcript"] == transcript_digest(SPEC.digest(), V["session"], commitments, [header])
     others = [header.model_copy(update={"topic": topic}) for topic in ("east", "south", "north")]
     said["columns"] = sorted(each.digest() for each in others)
     sorted_by_hand = hashlib.sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said)).hexdigest()
     for each in (others, others[::-1]):
-        assert transcript_digest(SPEC, V["session"], commitments, each) == sorted_by_hand
+        assert transcript_digest(SPEC.digest(), V["session"], commitments, each) == sorted_by_hand
 
 
 # 16: envelopes.
@@ -501,22 +501,22 @@ def test_a_sealed_key() -> None:
     shared = derived(agreed(0x22, public("south")), once + public("south"), about)
     by_hand = once + ChaCha20Poly1305(shared).encrypt(bytes(12), key, about)
     assert by_hand.hex() == joined("sealed-key")
-    said = envelope.Context("key", SPEC.digest(), V["session"], "north", "south", "east")
-    assert envelope.unseal(X25519PrivateKey.from_private_bytes(seed(PRIVATE["south"])), by_hand, said) == key
-    sealed = envelope.seal(public("south"), key, said)
+    said = encryption.Context("key", SPEC.digest(), V["session"], "north", "south", "east")
+    assert encryption.unseal(X25519PrivateKey.from_private_bytes(seed(PRIVATE["south"])), by_hand, said) == key
+    sealed = encryption.seal(public("south"), key, said)
     once = sealed[:32]
     shared = derived(agreed(PRIVATE["south"], once), once + public("south"), about)
     assert ChaCha20Poly1305(shared).decrypt(bytes(12), sealed[32:], about) == key
     assert hashlib.sha256(b"dprelease/moments/content-key/v1" + key).hexdigest() == V["key-commitment"]
-    assert envelope.commitment(key) == V["key-commitment"]
+    assert encryption.commitment(key) == V["key-commitment"]
 
 
 def test_the_seed_of_a_pair() -> None:
     assert pair_seed("north", "south").hex() == V["block-mask"]
-    said = envelope.Context("block-mask", SPEC.digest(), V["session"], "north", "south", "")
+    said = encryption.Context("block-mask", SPEC.digest(), V["session"], "north", "south", "")
     for mine, peer in (("north", "south"), ("south", "north")):
         own = X25519PrivateKey.from_private_bytes(seed(PRIVATE[mine]))
-        assert envelope.shared_seed(own, public(peer), said).hex() == V["block-mask"]
+        assert encryption.shared_seed(own, public(peer), said).hex() == V["block-mask"]
 
 
 # docs/guarantees.md

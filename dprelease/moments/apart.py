@@ -15,7 +15,7 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.basis import Basis
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.released import Floats, Indices, Moments, NoisyMoments, crossed, noise_sd, with_constant
-from dprelease.moments.ring import product
+from dprelease.mpc.ring import product
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def coded(bounded: BoundedRows, spec: ReleaseSpec, party: str, basis: Codes | None = None) -> Codes:
-    """A party's columns in the products of a release, (n, `Plan.widths`), on the grid.
+    """A party's columns in the products of a release, (n, `Schedule.widths`), on the grid.
 
     The owner of an orthonormal basis has its constant element first, then its variables, features replaced.
 

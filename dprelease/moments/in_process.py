@@ -19,15 +19,16 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows, Codes
 from dprelease.canonical import sha256
-from dprelease.moments import envelope
 from dprelease.moments.basis import coded
-from dprelease.moments.dealing import Dealt, deal, read_deal
-from dprelease.moments.envelope import ColumnCipher
-from dprelease.moments.parcels import Kind, Parcel, ParcelHeader, check_parcel, sign_parcel
-from dprelease.moments.plan import COORDINATOR, Pair, Plan
-from dprelease.moments.products import half, masked
-from dprelease.moments.ring import Words
-from dprelease.moments.session import Round
+from dprelease.moments.products import schedule_of
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
+from dprelease.mpc.encryption import ColumnCipher
+from dprelease.mpc.matrix_product import half, masked
+from dprelease.mpc.messages import Kind, Parcel, ParcelHeader, check_parcel, sign_parcel
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round
+from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
 from dprelease.signing import PrivateKey
@@ -58,7 +59,7 @@ def compute(
     Raises:
         DataRefused: the rows are not those the spec describes.
     """
-    session = _Session(Plan(spec), tables, identities)
+    session = _Session(schedule_of(spec), tables, identities)
     with step("exchange session keys"):
         session.offer()
     with step("deal randomness"):
@@ -66,9 +67,9 @@ def compute(
     with step("mask and encrypt columns"):
         session.mask()
     with step("confirm what was seen"):
-        session.confirm([commitments[party] for party in session.plan.parties])
+        session.confirm([commitments[party] for party in session.schedule.parties])
     with step("multiply masked columns"):
-        halves = {party: session.multiply(party) for party in session.plan.parties}
+        halves = {party: session.multiply(party) for party in session.schedule.parties}
     with step("draw noise"):
         return {
             party: privatize_moments(table, spec, party, halves[party], session.shared(party), noise)
@@ -78,7 +79,7 @@ def compute(
 
 @dataclass
 class _Session:
-    plan: Plan
+    schedule: Schedule
     tables: Mapping[str, BoundedRows]
     identities: Mapping[str, PrivateKey]
     keys: dict[str, X25519PrivateKey] = field(default_factory=dict)
@@ -93,68 +94,68 @@ class _Session:
         return self._seen()
 
     def _seen(self) -> Round:
-        return Round.of(self.plan, 1, self.parcels)
+        return Round.of(self.schedule, 1, self.parcels)
 
     def _put(self, kind: Kind, sender: str, body: bytes = b"", session: str = "", **fields: object) -> None:
         """Sign a parcel and check it as every receiver does."""
         header = ParcelHeader.model_validate(
-            {"spec": self.plan.release, "round": 1, "session": session, "kind": kind, "sender": sender}
+            {"spec": self.schedule.task, "round": 1, "session": session, "kind": kind, "sender": sender}
             | {"size": len(body), "sha256": sha256(body)}
             | fields
         )
         parcel = sign_parcel(self.identities[sender], header)
-        check_parcel(parcel, self.plan, {name: key.public_key() for name, key in self.identities.items()})
+        check_parcel(parcel, self.schedule, {name: key.public_key() for name, key in self.identities.items()})
         self.parcels.append(parcel)
 
     def offer(self) -> None:
-        for party in self.plan.parties:
-            self.keys[party] = envelope.new_session_key()
-            self._put("offer", party, statement=envelope.public_bytes(self.keys[party]).hex())
+        for party in self.schedule.parties:
+            self.keys[party] = encryption.new_session_key()
+            self._put("offer", party, statement=encryption.public_bytes(self.keys[party]).hex())
 
     def deal(self) -> None:
         at = self._at
-        for dealer in dict.fromkeys(pair.dealer for pair in self.plan.pairs):
-            for receiver, message in deal(self.plan, dealer).items():
+        for dealer in dict.fromkeys(pair.dealer for pair in self.schedule.pairs):
+            for receiver, message in deal(self.schedule, dealer).items():
                 context = at.context("deal", dealer, receiver)
-                sealed = envelope.seal(at.session_key(receiver), message, context)
+                sealed = encryption.seal(at.session_key(receiver), message, context)
                 if dealer != COORDINATOR:  # which answers whoever asks, without a parcel
                     self._put("deal", dealer, sealed, at.session, receivers=(receiver,))
-                opened = envelope.unseal(self.keys[receiver], sealed, context)
-                self.dealt[receiver, dealer] = read_deal(opened, self.plan, receiver, dealer)
+                opened = encryption.unseal(self.keys[receiver], sealed, context)
+                self.dealt[receiver, dealer] = read_deal(opened, self.schedule, receiver, dealer)
 
     def mask(self) -> None:
         at = self._at
         for (party, dealer), dealt in self.dealt.items():
-            key = envelope.new_content_key()
+            key = encryption.new_content_key()
             cipher = ColumnCipher(key, at.context("columns", party, "", dealer))
             self.columns[party, dealer] = chunks = [
                 cipher.encrypt(number, chunk.astype("<u8", copy=False).tobytes())
-                for number, chunk in enumerate(masked(self._variables[party], dealt.mask, self.plan))
+                for number, chunk in enumerate(masked(self._variables[party], dealt.mask, self.schedule))
             ]
-            receivers = self.plan.partners(party, dealer)
-            statement = envelope.commitment(key)
+            receivers = self.schedule.partners(party, dealer)
+            statement = encryption.commitment(key)
             self._put(
                 "columns", party, b"".join(chunks), at.session, receivers=receivers, topic=dealer, statement=statement
             )
             for receiver in receivers:
                 context = at.context("key", party, receiver, dealer)
-                sealed = self.wrapped[party, receiver, dealer] = envelope.seal(at.session_key(receiver), key, context)
+                sealed = self.wrapped[party, receiver, dealer] = encryption.seal(at.session_key(receiver), key, context)
                 self._put("key", party, sealed, at.session, receivers=(receiver,), topic=dealer)
 
     def confirm(self, commitments: list[str]) -> None:
         at = self._seen()
         transcript = at.transcript(commitments)
-        for party in self.plan.parties if self.plan.pairs else ():
+        for party in self.schedule.parties if self.schedule.pairs else ():
             self._put("transcript", party, session=at.session, statement=transcript)
         self._seen().check_transcripts(transcript)
 
     def multiply(self, party: str) -> dict[Pair, Words]:
         halves = {}
-        for pair in self.plan.pairs:
+        for pair in self.schedule.pairs:
             if pair.has(party):
                 peer = self._opened(pair.other(party), party, pair.dealer)
                 own = self.dealt[party, pair.dealer]
-                halves[pair] = half(pair, party, self._variables[party], own, peer, self.plan)
+                halves[pair] = half(pair, party, self._variables[party], own, peer, self.schedule)
         return halves
 
     def shared(self, party: str) -> Mapping[str, bytes]:
@@ -163,12 +164,12 @@ class _Session:
 
     def _opened(self, sender: str, receiver: str, dealer: str) -> Iterator[Words]:
         context = self._at.context("key", sender, receiver, dealer)
-        key = envelope.unseal(self.keys[receiver], self.wrapped[sender, receiver, dealer], context)
+        key = encryption.unseal(self.keys[receiver], self.wrapped[sender, receiver, dealer], context)
         cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         for number, chunk in enumerate(self.columns[sender, dealer]):
             plain = np.frombuffer(cipher.decrypt(number, chunk), "<u8")
-            yield plain.reshape(-1, self.plan.widths[sender])
+            yield plain.reshape(-1, self.schedule.widths[sender])
 
     @cached_property
     def _variables(self) -> dict[str, Codes]:
-        return {party: coded(table, self.plan.spec, party) for party, table in self.tables.items()}
+        return {party: coded(table, self.schedule.spec, party) for party, table in self.tables.items()}

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from dprelease.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.layout import Integers, Kind, Layout, code, is_binary
-from dprelease.moments.ring import product
 from dprelease.moments.scales import noise_reach, released_sd
+from dprelease.mpc.ring import product
 
 Floats = npt.NDArray[np.float64]
 Indices = Sequence[int] | Integers

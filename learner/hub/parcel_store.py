@@ -21,7 +21,7 @@ from pathlib import Path
 
 from dprelease.durable import rename_durably, write_durably
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.moments.parcels import Parcel, ParcelHeader
+from dprelease.mpc.messages import Parcel, ParcelHeader
 from learner.hub.disk import on_disk, put_at
 from learner.hub.turn import Turn
 

@@ -1,8 +1,8 @@
 """The relay of joint moments: takes parcels from one hospital and hands them to others, and can open none of them.
 
-It keeps order so that an honest session is not disturbed: one parcel in each place of the plan, of the size that the spec
+It keeps order so that an honest session is not disturbed: one parcel in each place of the schedule, of the size that the spec
 gives, signed by its sender's key, and of the session that the parties are in. Hospitals check all of it again and believe
-none of it from here. Masked columns go to the partners that the plan names and to nobody else; the plan never names
+none of it from here. Masked columns go to the partners that the schedule names and to nobody else; the schedule never names
 their dealer.
 
 Source: joint_moments.md "Protocol"; second_reading.md 5.
@@ -18,8 +18,9 @@ from pathlib import Path
 
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.moments.parcels import Parcel, ParcelHeader, check_parcel, session_digest
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.spec import ReleaseSpec
 from learner.hub.parcel_store import Kept, ParcelStore
 from learner.hub.record import Record
@@ -27,11 +28,15 @@ from learner.hub.storage import Storage
 from learner.hub.turn import Upload
 
 
-def most_bytes(plan: Plan, party: str) -> int:
+def most_bytes(schedule: Schedule, party: str) -> int:
     """Most bytes that the bodies of a party's parcels take at once: those of one round, as older ones are deleted."""
-    columns = sum(plan.columns_size(party) for _ in plan.dealers_of(party))
-    keys = sum(SEED_BYTES + SEAL_BYTES for dealer in plan.dealers_of(party) for _ in plan.partners(party, dealer))
-    return columns + keys + sum(plan.deal_size(receiver, party) + SEAL_BYTES for receiver in plan.receivers(party))
+    columns = sum(schedule.columns_size(party) for _ in schedule.dealers_of(party))
+    keys = sum(
+        SEED_BYTES + SEAL_BYTES for dealer in schedule.dealers_of(party) for _ in schedule.partners(party, dealer)
+    )
+    return (
+        columns + keys + sum(schedule.deal_size(receiver, party) + SEAL_BYTES for receiver in schedule.receivers(party))
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class Relay:
         Raises:
             InvalidInput: not a parcel, or the release is not computed together.
             AccessDenied: the caller is not the sender, or the spec does not name it with the caller's key.
-            IntegrityError: the plan of the release has no such parcel, or its sender did not sign it.
+            IntegrityError: the schedule of the release has no such parcel, or its sender did not sign it.
             Conflict: another parcel is in its place, its round or session is not the present one, or the release is over.
             NotFound, PeerUnavailable, TooManyRequests: the release is not known, or there is no room.
         """
@@ -106,22 +111,22 @@ class Relay:
         spec = self._spec_for(caller, header.spec)
         if header.kind == "offer":
             self._look()
-        plan = Plan(spec)
-        check_parcel(parcel, plan, {caller.name: caller.key})
+        schedule = schedule_of(spec)
+        check_parcel(parcel, schedule, {caller.name: caller.key})
         store = self._store(header.spec, spec)
         with store.lock:
             kept = store.at(header.place)
             if kept is None:
-                _check_time(header, plan, store)
+                _check_time(header, schedule, store)
                 if header.kind == "offer":
-                    self._storage.reserve(header.spec, caller.name, most_bytes(plan, caller.name))
+                    self._storage.reserve(header.spec, caller.name, most_bytes(schedule, caller.name))
                 kept = store.keep(parcel)
             elif kept.header != header:
                 raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
             if not header.size:
                 store.finish(kept)
-                store.drop_before(_newest_session(plan, store))
-                self._tell(*_awaiting(header, plan))
+                store.drop_before(_newest_session(schedule, store))
+                self._tell(*_awaiting(header, schedule))
                 return 0
         store.check_room(kept)
         with kept.turn.lock:
@@ -129,7 +134,7 @@ class Relay:
                 # The last upload broke between its last byte and our answer: all bytes are here, perhaps damaged.
                 with suppress(IntegrityError):
                     store.finish(kept)
-                    self._tell(*_awaiting(header, plan))
+                    self._tell(*_awaiting(header, schedule))
             return store.held(kept)
 
     def begin(self, caller: Identity, release: str, parcel: str) -> Upload:
@@ -155,7 +160,7 @@ class Relay:
             raise Conflict("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
-        awaiting = _awaiting(kept.header, Plan(spec))
+        awaiting = _awaiting(kept.header, schedule_of(spec))
         return kept.turn.begin(_Body(store, kept, lambda: self._tell(*awaiting)))
 
     def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
@@ -220,26 +225,26 @@ class Relay:
                 staged = set(self._storage.staged())
                 self._stores = {each: store for each, store in self._stores.items() if each in staged}
                 store = ParcelStore(self._storage.parcels(release))
-                store.drop_before(_newest_session(Plan(spec), store))
+                store.drop_before(_newest_session(schedule_of(spec), store))
                 self._stores[release] = store
             return self._stores[release]
 
 
-def _newest_session(plan: Plan, store: ParcelStore) -> int:
+def _newest_session(schedule: Schedule, store: ParcelStore) -> int:
     """The highest round of which every party's offer is here; 0 when there is none."""
-    return max((number for number, offers in store.offers().items() if len(offers) == len(plan.parties)), default=0)
+    return max((number for number, offers in store.offers().items() if len(offers) == len(schedule.parties)), default=0)
 
 
-def _awaiting(header: ParcelHeader, plan: Plan) -> tuple[str, ...]:
+def _awaiting(header: ParcelHeader, schedule: Schedule) -> tuple[str, ...]:
     """Parties that may go on with a parcel: every other one signs to have seen all masked columns."""
     if header.kind in ("deal", "key"):
         return header.receivers
-    return tuple(party for party in plan.parties if party != header.sender)
+    return tuple(party for party in schedule.parties if party != header.sender)
 
 
-def _check_time(header: ParcelHeader, plan: Plan, store: ParcelStore) -> None:
+def _check_time(header: ParcelHeader, schedule: Schedule, store: ParcelStore) -> None:
     offers = store.offers()
-    newest = _newest_session(plan, store)
+    newest = _newest_session(schedule, store)
     if header.round < newest:
         raise Conflict(f"round {header.round} was abandoned; the parties are in round {newest}")
     # Without any offer this may be a hub that lost its parcels: the parties put back what they have, in their round.
@@ -247,5 +252,7 @@ def _check_time(header: ParcelHeader, plan: Plan, store: ParcelStore) -> None:
         raise Conflict(f"nobody has begun round {header.round - 1} yet")
     if header.kind != "offer":
         here = offers.get(header.round, {})
-        if len(here) < len(plan.parties) or header.session != session_digest(here[name] for name in plan.parties):
+        if len(here) < len(schedule.parties) or header.session != session_digest(
+            here[name] for name in schedule.parties
+        ):
             raise Conflict(f"a {header.kind} of {header.sender} belongs to another session than round {header.round}")

@@ -23,12 +23,13 @@ from dprelease.bounding import BoundedRows
 from dprelease.certificates import read_identity
 from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.moments.basis import basis_of, coded
-from dprelease.moments.dealing import Dealt
-from dprelease.moments.envelope import public_bytes
-from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
-from dprelease.moments.plan import COORDINATOR, Pair, Plan
-from dprelease.moments.ring import Words
-from dprelease.moments.session import Round, latest_round
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.correlated_randomness import Dealt
+from dprelease.mpc.encryption import public_bytes
+from dprelease.mpc.messages import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round, latest_round
+from dprelease.mpc.schedule import COORDINATOR, Pair
 from dprelease.signing import PrivateKey
 from dprelease.spec import ReleaseSpec
 from party_node.joint.exchange import Codes, Exchange
@@ -85,12 +86,12 @@ class Computation:
         bounded: Callable[[], BoundedRows],
         charge: Callable[[], None],
     ) -> None:
-        self._plan = Plan(spec)
+        self._schedule = schedule_of(spec)
         self._party = party
         self._identity = identity
         by_party = {signed.approval.party: signed for signed in approvals}
         self._keys = {name: read_identity(signed.certificate).key for name, signed in by_party.items()}
-        self._commitments = [by_party[name].approval.commitment for name in self._plan.parties]
+        self._commitments = [by_party[name].approval.commitment for name in self._schedule.parties]
         self._folder = folder
         self._seeds = seeds
         self._relay = relay
@@ -113,7 +114,7 @@ class Computation:
         while True:
             parcels = self._parcels()
             state = self._state(parcels)
-            at = Round.of(self._plan, state.round, parcels)
+            at = Round.of(self._schedule, state.round, parcels)
             # A relay that has lost everything takes nothing of a session before all offers are back.
             offers_first = [
                 each for each in self._folder.outgoing() if at.session or each.parcel.header.kind == "offer"
@@ -129,7 +130,7 @@ class Computation:
     def _parcels(self) -> tuple[Parcel, ...]:
         found = self._relay.parcels()
         for parcel in found:
-            check_parcel(parcel, self._plan, self._keys)
+            check_parcel(parcel, self._schedule, self._keys)
         return found
 
     def _state(self, parcels: tuple[Parcel, ...]) -> SessionState:
@@ -150,7 +151,7 @@ class Computation:
             raise IntegrityError(
                 f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
             )
-        log.info("release %s: joins round %d of the computation", self._plan.release[:12], number)
+        log.info("release %s: joins round %d of the computation", self._schedule.task[:12], number)
         return self._folder.begin(number)
 
     def _unknown(self, parcels: tuple[Parcel, ...]) -> list[ParcelHeader]:
@@ -169,11 +170,11 @@ class Computation:
             return f"waits for {_names(missing)} to join the computation{again if at.number > 1 else ''}"
         exchange = Exchange(at, self._party, self._identity, _session_key(state), self._folder, self._relay)
         masks = exchange.shared_masks()  # here, so that a key that is none is found before anything is sealed to it
-        if self._plan.dealt_by(self._party) and not self._frozen("deal"):
+        if self._schedule.dealt_by(self._party) and not self._frozen("deal"):
             exchange.deal()
             return None
         dealt: dict[str, Dealt] = {}
-        for dealer in self._plan.dealers_of(self._party):
+        for dealer in self._schedule.dealers_of(self._party):
             opened = self._dealt(exchange, at, dealer, parcels)
             if opened is None:
                 return f"waits for what {dealer or 'the coordinator'} deals"
@@ -197,7 +198,7 @@ class Computation:
 
     def _offer(self, state: SessionState) -> None:
         header = ParcelHeader(
-            spec=self._plan.release,
+            spec=self._schedule.task,
             round=state.round,
             kind="offer",
             sender=self._party,
@@ -213,7 +214,7 @@ class Computation:
         if dealer == COORDINATOR:
             offers = {p.header.sender: p.to_bytes() for p in parcels if p.header in at.offers}
             try:
-                sealed = self._request_deal([offers[party] for party in self._plan.parties])
+                sealed = self._request_deal([offers[party] for party in self._schedule.parties])
             except PeerUnavailable:
                 return None
         else:
@@ -227,14 +228,14 @@ class Computation:
 
     def _multiply(self, exchange: Exchange, dealt: Mapping[str, Dealt], masks: Mapping[str, bytes]) -> Finished:
         variables, halves = self._variables(), {}
-        for pair in self._plan.pairs:
+        for pair in self._schedule.pairs:
             if pair.has(self._party):
                 halves[pair] = exchange.half(pair, variables, dealt[pair.dealer])
-                log.info("release %s: multiplied with %s", self._plan.release[:12], pair.other(self._party))
+                log.info("release %s: multiplied with %s", self._schedule.task[:12], pair.other(self._party))
         return Finished(self._bounded(), variables, halves, masks)
 
     def _variables(self) -> Codes:
-        bounded, spec, basis = self._bounded(), self._plan.spec, self._folder.basis()
+        bounded, spec, basis = self._bounded(), self._schedule.spec, self._folder.basis()
         if spec.basis_owner == self._party and basis is None:
             basis = basis_of(bounded, spec)
             self._folder.keep_basis(basis)

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
-from dprelease.moments import envelope
-from dprelease.moments.dealing import Dealt, deal, read_deal
-from dprelease.moments.envelope import ColumnCipher
-from dprelease.moments.parcels import NOTHING, Kind, Parcel, ParcelHeader, sign_parcel
-from dprelease.moments.plan import TAG_BYTES, WORD_BYTES, Pair, Plan
-from dprelease.moments.products import half, masked
-from dprelease.moments.ring import Words
-from dprelease.moments.session import Round
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
+from dprelease.mpc.encryption import ColumnCipher
+from dprelease.mpc.matrix_product import half, masked
+from dprelease.mpc.messages import NOTHING, Kind, Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round
+from dprelease.mpc.schedule import TAG_BYTES, WORD_BYTES, Pair, Schedule
 from dprelease.signing import PrivateKey
 from party_node.joint.folder import SessionFolder, parcel_name
 from party_node.joint.relay import Relay, regroup
@@ -51,7 +51,7 @@ class Exchange:
         relay: Relay,
     ) -> None:
         self._at = at
-        self._plan: Plan = at.plan
+        self._schedule: Schedule = at.schedule
         self._party = party
         self._identity = identity
         self._session_key = session_key
@@ -69,7 +69,7 @@ class Exchange:
     ) -> Parcel:
         """A signed header of ours in this session."""
         header = ParcelHeader(
-            spec=self._plan.release,
+            spec=self._schedule.task,
             round=self._at.number,
             session=self._at.session,
             kind=kind,
@@ -85,7 +85,7 @@ class Exchange:
     def deal(self) -> None:
         """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. The seeds end here."""
         parcels = []
-        for receiver, message in deal(self._plan, self._party).items():
+        for receiver, message in deal(self._schedule, self._party).items():
             parcels.append(self._sealed("deal", receiver, "", message))
         self._folder.freeze(parcels)
 
@@ -100,8 +100,8 @@ class Exchange:
         Raises:
             IntegrityError: it was not sealed to us for this session, or has another shape.
         """
-        message = envelope.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
-        return read_deal(message, self._plan, self._party, dealer)
+        message = encryption.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
+        return read_deal(message, self._schedule, self._party, dealer)
 
     def mask(self, codes: Codes, dealt: Dealt) -> None:
         """Mask our columns under one dealer's mask, encrypt them chunk by chunk, and freeze them with their keys.
@@ -110,19 +110,19 @@ class Exchange:
             codes: (n, d) our variables.
             dealt: what that dealer dealt to us.
         """
-        key, dealer = envelope.new_content_key(), dealt.dealer
+        key, dealer = encryption.new_content_key(), dealt.dealer
         cipher = ColumnCipher(key, self._at.context("columns", self._party, "", dealer))
         path, digest, size = self._folder.body(parcel_name("columns", dealer)), hashlib.sha256(), 0
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            for number, chunk in enumerate(masked(codes, dealt.mask, self._plan)):
+            for number, chunk in enumerate(masked(codes, dealt.mask, self._schedule)):
                 encrypted = cipher.encrypt(number, chunk.astype("<u8", copy=False).data.cast("B"))
                 file.write(encrypted)
                 digest.update(encrypted)
                 size += len(encrypted)
             file.flush()
             os.fsync(file.fileno())
-        receivers = self._plan.partners(self._party, dealer)
-        columns = self.parcel("columns", receivers, dealer, envelope.commitment(key), size, digest.hexdigest())
+        receivers = self._schedule.partners(self._party, dealer)
+        columns = self.parcel("columns", receivers, dealer, encryption.commitment(key), size, digest.hexdigest())
         self._folder.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
 
     def half(self, pair: Pair, codes: Codes, dealt: Dealt) -> Words:
@@ -137,7 +137,7 @@ class Exchange:
             IntegrityError: the peer's columns or their key are not what it signed, or are under a mask that we dealt.
         """
         peer = self._columns(pair.other(self._party), pair.dealer)
-        return half(pair, self._party, codes, dealt, peer, self._plan)
+        return half(pair, self._party, codes, dealt, peer, self._schedule)
 
     def shared_masks(self) -> Mapping[str, bytes]:
         """The seed that we share with each peer, by which our blocks' masks cancel.
@@ -148,22 +148,22 @@ class Exchange:
         return self._at.shared_seeds(self._party, self._session_key)
 
     def _columns(self, sender: str, dealer: str) -> Iterator[Words]:
-        if dealer == self._party:  # the plan has no such pair; the last door if a plan were ever wrong
+        if dealer == self._party:  # the schedule has no such pair; the last door if a schedule were ever wrong
             raise IntegrityError(f"{sender} masked its columns with seeds that we dealt; we do not open them")
         columns = self._at.find("columns", sender, self._party, dealer)
         wrapped = self._at.find("key", sender, self._party, dealer)
         if columns is None or wrapped is None:
             raise IntegrityError(f"the masked columns of {sender} or their key are gone from the relay")
-        key = envelope.unseal(
+        key = encryption.unseal(
             self._session_key,
             b"".join(self._relay.fetch(wrapped)),
             self._at.context("key", sender, self._party, dealer),
         )
-        if envelope.commitment(key) != columns.statement:
+        if encryption.commitment(key) != columns.statement:
             raise IntegrityError(f"{sender} sent another key for its columns than it signed")
         cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
-        width, rows = self._plan.widths[sender], self._plan.spec.rows
-        counts = [min(self._plan.chunk_rows, rows - start) for start in range(0, rows, self._plan.chunk_rows)]
+        width, rows = self._schedule.widths[sender], self._schedule.rows
+        counts = [min(self._schedule.chunk_rows, rows - start) for start in range(0, rows, self._schedule.chunk_rows)]
         pieces = self._relay.fetch(columns)
         sizes = (WORD_BYTES * width * count + TAG_BYTES for count in counts)
         for number, chunk in enumerate(regroup(pieces, sizes)):
@@ -177,7 +177,7 @@ class Exchange:
 
     def _sealed(self, kind: Kind, receiver: str, topic: str, message: bytes) -> Parcel:
         context = self._at.context(kind, self._party, receiver, topic)
-        body = envelope.seal(self._at.session_key(receiver), message, context)
+        body = encryption.seal(self._at.session_key(receiver), message, context)
         self._folder.keep_body(parcel_name(kind, topic, receiver), body)
         return self.parcel(kind, (receiver,), topic, "", len(body), hashlib.sha256(body).hexdigest())
 

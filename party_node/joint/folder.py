@@ -23,8 +23,8 @@ from pydantic import Field
 
 from dprelease.canonical import Value
 from dprelease.durable import make_folder, sync_folder, write_durably
-from dprelease.moments.envelope import new_session_key, private_bytes
-from dprelease.moments.parcels import Parcel, ParcelHeader
+from dprelease.mpc.encryption import new_session_key, private_bytes
+from dprelease.mpc.messages import Parcel, ParcelHeader
 from dprelease.spec import Digest
 
 _SECRET = 0o600

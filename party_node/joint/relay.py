@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
-from dprelease.moments.parcels import Parcel, ParcelHeader
+from dprelease.mpc.messages import Parcel, ParcelHeader
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
 from dprelease.wire.progress import ProgressDeadline

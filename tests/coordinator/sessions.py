@@ -19,11 +19,12 @@ from coordinator.lifecycle import Approved
 from coordinator.releases import Release
 from coordinator.tables import deals
 from dprelease.errors import PeerUnavailable
-from dprelease.moments.dealing import deal, read_deal
-from dprelease.moments.envelope import Context, new_session_key, public_bytes, unseal
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
-from dprelease.moments.plan import COORDINATOR, Plan
-from dprelease.moments.ring import SecretStream
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.correlated_randomness import deal, read_deal
+from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
+from dprelease.mpc.ring import SecretStream
+from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.signing import PrivateKey
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -73,13 +74,13 @@ class Offers:
 
     def check_correlations(self, sealed: Mapping[str, bytes]) -> None:
         """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, for every pair."""
-        plan = Plan(self.spec)
+        schedule = schedule_of(self.spec)
         opened = {name: unseal(self.keys[name], data, self.context(name)) for name, data in sealed.items()}
-        dealt = {name: read_deal(data, plan, name, COORDINATOR) for name, data in opened.items()}
-        rows, widths = self.spec.rows, plan.widths
+        dealt = {name: read_deal(data, schedule, name, COORDINATOR) for name, data in opened.items()}
+        rows, widths = self.spec.rows, schedule.widths
         masks = {name: SecretStream(one.mask).read_words(0, rows, widths[name]) for name, one in dealt.items()}
-        assert plan.pairs
-        for pair in plan.pairs:
+        assert schedule.pairs
+        for pair in schedule.pairs:
             sums = dealt[pair.first].pads[pair] + dealt[pair.second].corrections[pair]
             assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
 
@@ -159,21 +160,21 @@ class Slow:
 
     Attributes:
         go: set it to let everything be made.
-        begun: plan of every deal that was begun.
+        begun: schedule of every deal that was begun.
         made: every deal that was made, in the clear.
         most: most that were under way together.
     """
 
     go: threading.Event = field(default_factory=threading.Event)
-    begun: list[Plan] = field(default_factory=list)
+    begun: list[Schedule] = field(default_factory=list)
     made: list[Mapping[str, bytes]] = field(default_factory=list)
     most: int = 0
 
-    def __call__(self, plan: Plan, dealer: str) -> Mapping[str, bytes]:
-        self.begun.append(plan)
+    def __call__(self, schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
+        self.begun.append(schedule)
         self.most = max(self.most, len(self.begun) - len(self.made))
         assert self.go.wait(SECONDS)
-        dealt = deal(plan, dealer)
+        dealt = deal(schedule, dealer)
         self.made.append(dealt)
         return dealt
 

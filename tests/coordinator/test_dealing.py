@@ -20,8 +20,8 @@ from coordinator.lifecycle import (
 from coordinator.releases import Release
 from coordinator.store import Store
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.moments.envelope import new_session_key, public_bytes, unseal
-from dprelease.moments.parcels import MOST_ROUNDS, sign_parcel
+from dprelease.mpc.encryption import new_session_key, public_bytes, unseal
+from dprelease.mpc.messages import MOST_ROUNDS, sign_parcel
 from tests.coordinator.office import NOW, RUN_TIME, catalogue, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved, offer, over_the_wire, world_offers
 from tests.coordinator.test_moments_proposals import BMI, SMOKER

@@ -11,8 +11,8 @@ from coordinator import dealing
 from coordinator.lifecycle import Cancelled
 from coordinator.releases import Release
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.moments.dealing import deal
-from dprelease.moments.plan import Plan
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.schedule import Schedule
 from tests.coordinator.office import NOW
 from tests.coordinator.sessions import Desk, Offers, Slow, approved, over_the_wire, world_offers
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed, until
@@ -98,10 +98,10 @@ def test_work_that_fails_leaves_nothing_and_is_begun_anew(
 ) -> None:
     failures = [MemoryError(), IntegrityError("something that was foreseen")]
 
-    def failing(plan: Plan, dealer: str) -> Mapping[str, bytes]:
+    def failing(schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
         if failures:
             raise failures.pop(0)
-        return deal(plan, dealer)
+        return deal(schedule, dealer)
 
     monkeypatch.setattr(dealing, "deal", failing)
     for word in ("MemoryError", "something that was foreseen"):

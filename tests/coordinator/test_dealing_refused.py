@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.lifecycle import Approved
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
-from dprelease.moments.parcels import Parcel, sign_parcel
+from dprelease.mpc.messages import Parcel, sign_parcel
 from dprelease.wire.v1 import coordination_pb2 as pb
 from tests.coordinator.office import NOW, RUN_TIME, Office, catalogue
 from tests.coordinator.sessions import Desk, Offers, Slow, approved

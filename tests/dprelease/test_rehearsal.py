@@ -12,7 +12,7 @@ from dprelease.approval import check_all_approved
 from dprelease.block import block_size
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.fake import NOTE, fake_rows
-from dprelease.moments.plan import Plan
+from dprelease.moments.products import schedule_of
 from dprelease.privatization import integer_query
 from dprelease.rehearsal import Stopwatch, rehearse, traffic
 from dprelease.release_folder import ReleaseFolder
@@ -99,13 +99,13 @@ def test_the_traffic_of_blocks_is_known_from_the_spec() -> None:
 
 def test_the_traffic_of_moments_is_that_of_the_plan() -> None:
     spec = build_spec(THREE, mechanism="moments")  # north and south are dealt to by west, and so on in turn
-    plan, found = Plan(spec), traffic(spec)
+    schedule, found = schedule_of(spec), traffic(spec)
     for name, each in found.items():
         assert each.block == block_size(spec, name)
-        assert each.columns == 2 * plan.columns_size(name)
+        assert each.columns == 2 * schedule.columns_size(name)
     sealed_key = 32 + 48
-    west = [plan.deal_size("west", dealer) for dealer in ("south", "north")]
-    dealt = [plan.deal_size(receiver, "west") for receiver in ("north", "south")]
+    west = [schedule.deal_size("west", dealer) for dealer in ("south", "north")]
+    dealt = [schedule.deal_size(receiver, "west") for receiver in ("north", "south")]
     assert found["west"].dealt == sum(size + 48 for size in (*west, *dealt)) + 2 * sealed_key
     (alone,) = traffic(build_spec({"west": THREE["west"]}, mechanism="moments")).values()
     assert (alone.columns, alone.dealt) == (0, 0)

@@ -110,7 +110,7 @@ def test_a_garbage_block_is_not_published(consortium: Consortium) -> None:
     found(consortium, parties)
     consortium.halt("ward")
     consortium.restart(
-        "ward", launcher=("-m", "tests.support.faulty", "garble@dprelease.moments.envelope:shared_seed", "--")
+        "ward", launcher=("-m", "tests.support.faulty", "garble@dprelease.mpc.encryption:shared_seed", "--")
     )
     release = propose(consortium, parties, mechanism="moments")
     log = consortium.log("hub")

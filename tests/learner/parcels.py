@@ -12,8 +12,9 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.certificates import Identity
 from dprelease.errors import NotFound
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.wire.v1 import relay_pb2, release_pb2
 from learner.hub.record import Record
 from learner.hub.relay import Relay
@@ -37,8 +38,8 @@ class Hospitals:
         self.bodies: dict[str, bytes] = {}
 
     @cached_property
-    def plan(self) -> Plan:
-        return Plan(self.spec)
+    def schedule(self) -> Schedule:
+        return schedule_of(self.spec)
 
     def signed(self, header: ParcelHeader) -> Parcel:
         return sign_parcel(self.world.parties[header.sender].key, header)
@@ -47,7 +48,7 @@ class Hospitals:
         return self._signed("offer", party, number, statement=sha256(f"{key} of {party} in {number}".encode()))
 
     def session(self, number: int = 1) -> str:
-        return session_digest(self.offer(party, number).header for party in self.plan.parties)
+        return session_digest(self.offer(party, number).header for party in self.schedule.parties)
 
     def transcript(self, party: str, number: int = 1, **changes: Any) -> Parcel:
         return self._signed("transcript", party, number, statement=sha256(b"transcript"), **changes)
@@ -57,8 +58,8 @@ class Hospitals:
             "columns",
             party,
             number,
-            self.plan.columns_size(party),
-            receivers=self.plan.partners(party, dealer),
+            self.schedule.columns_size(party),
+            receivers=self.schedule.partners(party, dealer),
             topic=dealer,
             statement=sha256(b"commitment"),
             **changes,
@@ -69,22 +70,22 @@ class Hospitals:
         return self._signed("key", party, number, SEED_BYTES + SEAL_BYTES, receivers=receivers, topic=dealer, **changes)
 
     def deal(self, dealer: str, receiver: str, number: int = 1, **changes: Any) -> Parcel:
-        size = self.plan.deal_size(receiver, dealer) + SEAL_BYTES
+        size = self.schedule.deal_size(receiver, dealer) + SEAL_BYTES
         return self._signed("deal", dealer, number, size, receivers=(receiver,), **changes)
 
     def everything(self, number: int = 1) -> Iterator[Parcel]:
         """Every parcel of a round, in an order that the protocol allows."""
-        plan = self.plan
-        for party in plan.parties:
+        schedule = self.schedule
+        for party in schedule.parties:
             yield self.offer(party, number)
-        for pair in plan.pairs:
+        for pair in schedule.pairs:
             if pair.dealer:
                 yield from (self.deal(pair.dealer, receiver, number) for receiver in (pair.first, pair.second))
-        for party in plan.parties:
-            for dealer in plan.dealers_of(party):
+        for party in schedule.parties:
+            for dealer in schedule.dealers_of(party):
                 yield self.columns(party, dealer, number)
-                yield from (self.key(party, dealer, each, number) for each in plan.partners(party, dealer))
-        for party in plan.parties:
+                yield from (self.key(party, dealer, each, number) for each in schedule.partners(party, dealer))
+        for party in schedule.parties:
             yield self.transcript(party, number)
 
     def body(self, parcel: Parcel) -> bytes:
@@ -170,7 +171,7 @@ class Office:
 
     def begin(self, number: int = 1) -> None:
         """Offers of all hospitals."""
-        self.bring(*(self.hospitals.offer(party, number) for party in self.hospitals.plan.parties))
+        self.bring(*(self.hospitals.offer(party, number) for party in self.hospitals.schedule.parties))
 
     def listed(self, party: str = "north", after: int = 0) -> list[Parcel]:
         found, _ = self.relay.listed(self.caller(party), self.sealed.digest, after)

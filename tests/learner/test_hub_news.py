@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import AccessDenied, TooManyRequests
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.news import MOST_HELD
 from dprelease.wire.v1 import release_pb2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from learner.hub import parcel_store
 from learner.hub.parcel_store import Kept, ParcelStore
 from tests.learner.parcels import Hospitals

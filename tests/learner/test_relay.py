@@ -13,7 +13,7 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
 )
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from dprelease.wire.v1 import release_pb2
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import chunk, pieces
@@ -51,7 +51,7 @@ def test_columns_that_name_their_dealer_as_a_receiver_are_refused(office: Office
     office.begin()
     honest = make.columns("north", "west").header
     for receivers in (("south", "west"), ("west",), ()):
-        with pytest.raises(IntegrityError, match="plan"):
+        with pytest.raises(IntegrityError, match="schedule"):
             office.open(make.signed(honest.model_copy(update={"receivers": receivers})))
     assert office.open(make.columns("north", "west")) == 0
 

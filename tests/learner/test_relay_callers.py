@@ -13,7 +13,7 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
 )
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import World, mint, pieces, publish_to
@@ -70,7 +70,7 @@ def test_a_parcel_must_be_signed_by_its_sender_and_be_in_the_plan(office: Office
             office.open(parcel)
     office.begin()
     changes: list[tuple[Parcel, dict[str, Any]]] = [
-        (make.columns("north", "west"), {"size": make.plan.columns_size("north") + 1}),
+        (make.columns("north", "west"), {"size": make.schedule.columns_size("north") + 1}),
         (make.columns("north", "west"), {"topic": "north"}),
         (make.deal("west", "north"), {"receivers": ("west",)}),
         (make.deal("west", "north"), {"size": 1 << 40}),
@@ -78,7 +78,7 @@ def test_a_parcel_must_be_signed_by_its_sender_and_be_in_the_plan(office: Office
         (make.transcript("north"), {"statement": ""}),
     ]
     for parcel, change in changes:
-        with pytest.raises(IntegrityError, match="plan"):
+        with pytest.raises(IntegrityError, match="schedule"):
             office.open(make.signed(parcel.header.model_copy(update=change)))
     assert len(office.listed()) == 3
 

@@ -25,7 +25,7 @@ from dprelease.errors import (
     PeerUnavailable,
     VersionMismatch,
 )
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from dprelease.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import CHUNK_BYTES

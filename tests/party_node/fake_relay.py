@@ -11,8 +11,8 @@ from typing import Any
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable, VersionMismatch
-from dprelease.moments.parcels import Parcel, ParcelHeader
-from dprelease.moments.plan import Plan
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.messages import Parcel, ParcelHeader
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
@@ -67,7 +67,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
     def _deal(self, party: str, offers: list[bytes]) -> bytes:
         release = Parcel.from_bytes(offers[0]).header.spec
         with self._dealing:  # once for both hospitals
-            office = self.offices.setdefault(release, Office(self.post(release).plan))
+            office = self.offices.setdefault(release, Office(self.post(release).schedule))
             return office.request(party, offers)
 
     def post(self, release: str) -> Post:
@@ -77,7 +77,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         if release not in self.coordinator.records:
             raise NotFound("no such release")
         if release not in self.posts:
-            self.posts[release] = Post(Plan(ReleaseSpec.from_bytes(self.coordinator.records[release].spec)))
+            self.posts[release] = Post(schedule_of(ReleaseSpec.from_bytes(self.coordinator.records[release].spec)))
         return self.posts[release]
 
     def OpenParcel(self, request: Any, context: Any) -> relay_pb2.OpenParcelResponse:
@@ -126,7 +126,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
 
     def _tell(self, post: Post) -> None:
         if self.news is not None:
-            self.news.tell(*post.plan.parties)
+            self.news.tell(*post.schedule.parties)
 
     def ListParcels(self, request: Any, context: Any) -> relay_pb2.ListParcelsResponse:
         post = self.post(request.spec_digest.hex())

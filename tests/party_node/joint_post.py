@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
-from dprelease.moments import envelope
-from dprelease.moments.dealing import deal
-from dprelease.moments.envelope import Context
-from dprelease.moments.parcels import Parcel, ParcelHeader, session_digest
-from dprelease.moments.plan import COORDINATOR, Plan
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.messages import Parcel, ParcelHeader, session_digest
+from dprelease.mpc.schedule import COORDINATOR, Schedule
 from party_node.joint.folder import Outgoing
 
 PIECE = 600
@@ -28,7 +28,7 @@ class Post:
     """A relay's memory.
 
     Attributes:
-        plan: of the release.
+        schedule: of the release.
         parcels: complete parcels that are listed, in their order.
         bodies: header digest to body.
         given: whoever put a parcel there, its header and its body, in order; also what was put there again.
@@ -40,7 +40,7 @@ class Post:
         altered: digest of a header to that of what was sent in its place.
     """
 
-    plan: Plan
+    schedule: Schedule
     parcels: dict[str, Parcel] = field(default_factory=dict)
     bodies: dict[str, bytes] = field(default_factory=dict)
     given: list[tuple[str, Parcel, bytes]] = field(default_factory=list)
@@ -92,8 +92,8 @@ class Post:
     def session(self, number: int) -> str | None:
         """Digest of a round's session, None before it has one."""
         there = self.offers(number)
-        complete = set(there) == set(self.plan.parties)
-        return session_digest(there[name] for name in self.plan.parties) if complete else None
+        complete = set(there) == set(self.schedule.parties)
+        return session_digest(there[name] for name in self.schedule.parties) if complete else None
 
     def fetch(self, party: str, header: ParcelHeader) -> bytes:
         """The body, for a receiver."""
@@ -172,16 +172,16 @@ class Office:
     """The coordinator as a dealer.
 
     Attributes:
-        plan: of the release.
+        schedule: of the release.
         received: everything that it was sent.
         dealt: session to party to its sealed deal.
         deals: makes the plain deals; a hostile one makes others.
     """
 
-    plan: Plan
+    schedule: Schedule
     received: list[bytes] = field(default_factory=list)
     dealt: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    deals: Callable[[Plan, str], Any] = deal
+    deals: Callable[[Schedule, str], Any] = deal
 
     def request(self, party: str, offers: list[bytes]) -> bytes:
         """What it deals to a party; the same bytes again for the same session."""
@@ -189,9 +189,9 @@ class Office:
         headers = [Parcel.from_bytes(data).header for data in offers]
         session = session_digest(headers)
         if session not in self.dealt:
-            messages = self.deals(self.plan, COORDINATOR)
+            messages = self.deals(self.schedule, COORDINATOR)
             self.dealt[session] = {
-                header.sender: envelope.seal(
+                header.sender: encryption.seal(
                     bytes.fromhex(header.statement),
                     messages[header.sender],
                     Context("deal", header.spec, session, COORDINATOR, header.sender, ""),

@@ -19,13 +19,13 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.columns import Column
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.moments import envelope
-from dprelease.moments.dealing import Dealt, read_deal
-from dprelease.moments.envelope import Context
 from dprelease.moments.layout import code
-from dprelease.moments.parcels import Parcel, ParcelHeader, sign_parcel
-from dprelease.moments.plan import Plan
+from dprelease.moments.products import schedule_of
 from dprelease.moments.released import add_up, limits
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import Dealt, read_deal
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.messages import Parcel, ParcelHeader, sign_parcel
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
@@ -170,20 +170,20 @@ class Site:
     def dealt(self) -> dict[str, Dealt]:
         """Dealer to what was dealt to us, from our disk, opened here with the session key that is on it too."""
         found = {}
-        for dealer in self.world.plan.dealers_of(self.name):
+        for dealer in self.world.schedule.dealers_of(self.name):
             sealed = self.session.dealt(dealer)
             assert sealed is not None
             session = self.world.post.session(self.state.round)
             assert session is not None
             context = Context("deal", self.world.spec.digest(), session, dealer, self.name, "")
             found[dealer] = read_deal(
-                envelope.unseal(self.session_key, sealed, context), self.world.plan, self.name, dealer
+                encryption.unseal(self.session_key, sealed, context), self.world.schedule, self.name, dealer
             )
         return found
 
     def offer(self, number: int) -> None:
         """Put an offer with another key there, as hostile software may at any time."""
-        key = envelope.public_bytes(envelope.new_session_key()).hex()
+        key = encryption.public_bytes(encryption.new_session_key()).hex()
         made = self.world.post.find("offer", self.name).header.model_copy(update={"round": number, "statement": key})
         self.world.post.take(self.name, sign_parcel(self.member.key, made), b"")
 
@@ -223,15 +223,15 @@ class JointWorld:
     """
 
     def __init__(self, folder: Path, spec: ReleaseSpec) -> None:
-        self.spec, self.plan = spec, Plan(spec)
+        self.spec, self.schedule = spec, schedule_of(spec)
         self.consortium = consortium(len(spec.parties))
-        self.approvals = tuple(approve(self.consortium.parties[name], spec) for name in self.plan.parties)
-        self.post, self.office = Post(self.plan), Office(self.plan)
+        self.approvals = tuple(approve(self.consortium.parties[name], spec) for name in self.schedule.parties)
+        self.post, self.office = Post(self.schedule), Office(self.schedule)
         self.events: list[tuple[str, str]] = []
         self.current: Site | None = None
         self.sites = {
             name: Site(name, self, random_rows(spec, name, place), folder / name)
-            for place, name in enumerate(self.plan.parties)
+            for place, name in enumerate(self.schedule.parties)
         }
         for site in self.sites.values():
             site.folder.mkdir(parents=True)
@@ -247,7 +247,7 @@ class JointWorld:
             seed: of the random order.
         """
         generator = np.random.default_rng(seed)
-        turn = list(order or self.plan.parties)
+        turn = list(order or self.schedule.parties)
         for _ in range(20):
             for name in turn if order else generator.choice(turn, len(turn)):  # some twice, some not at all
                 self[str(name)].look()

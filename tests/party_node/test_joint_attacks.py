@@ -15,11 +15,11 @@ import pytest
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments import products as products_module
-from dprelease.moments.plan import Plan
-from dprelease.moments.products import masked, second_half, words
 from dprelease.moments.released import add_up, limits
-from dprelease.moments.ring import SecretStream, Words, product
+from dprelease.mpc import matrix_product as products_module
+from dprelease.mpc.matrix_product import masked, second_half, words
+from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.schedule import Schedule
 from dprelease.signing import new_private_key
 from dprelease.trust import RANGE_ATTACK, trust
 from party_node.joint import exchange as exchange_module
@@ -91,23 +91,23 @@ def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch
     def hostile() -> bool:
         return world.current is not None and world.current.name == name
 
-    def masking(codes: np.ndarray, mask: bytes, plan: Plan) -> Iterator[Words]:  # type: ignore[type-arg]
+    def masking(codes: np.ndarray, mask: bytes, schedule: Schedule) -> Iterator[Words]:  # type: ignore[type-arg]
         if not hostile():
-            yield from masked(codes, mask, plan)
+            yield from masked(codes, mask, schedule)
             return
         stream, column = SecretStream(mask), fed(codes)
-        for start in range(0, len(column), plan.chunk_rows):
-            chunk = column[start : start + plan.chunk_rows]
+        for start in range(0, len(column), schedule.chunk_rows):
+            chunk = column[start : start + schedule.chunk_rows]
             yield chunk + stream.read_words(start, *chunk.shape)
 
-    def half(codes: np.ndarray, correction: Words, partner: Iterable[Words], plan: Plan) -> Words:  # type: ignore[type-arg]
+    def half(codes: np.ndarray, correction: Words, partner: Iterable[Words], schedule: Schedule) -> Words:  # type: ignore[type-arg]
         if not hostile():
-            return second_half(codes, correction, partner, plan)
+            return second_half(codes, correction, partner, schedule)
         return correction + product(np.vstack(list(partner)), fed(codes))
 
     patch.setattr(exchange_module, "masked", masking)
     patch.setattr(products_module, "second_half", half)
-    world.run(order=world.plan.parties)
+    world.run(order=world.schedule.parties)
 
 
 def test_a_column_beyond_its_bounds_reads_a_row_of_every_peer_undetected(

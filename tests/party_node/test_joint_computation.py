@@ -11,10 +11,10 @@ import pytest
 
 from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavailable
-from dprelease.moments import ring
 from dprelease.moments.basis import basis_of
-from dprelease.moments.parcels import MOST_ROUNDS, columns_expected
-from dprelease.moments.session import Round
+from dprelease.mpc import ring
+from dprelease.mpc.messages import MOST_ROUNDS, columns_expected
+from dprelease.mpc.round import Round
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from party_node.joint import computation
@@ -50,7 +50,7 @@ def test_in_any_order_the_blocks_add_up_to_the_gram_matrix(
     for seed in range(2):
         monkeypatch.setattr(ring, "CHUNK_BYTES", (8 * 2 * 6, 1 << 20)[seed])  # a few rows a chunk, or all of them
         world = world_of(folder / str(seed), rows=24 + seed, **kind)
-        assert (world.plan.chunks > 2) == (seed == 0)
+        assert (world.schedule.chunks > 2) == (seed == 0)
         world.run(seed=seed)
         assert exact(world)
         assert len(world.post.given) == len({parcel.header.place for _, parcel, _ in world.post.given})
@@ -82,7 +82,7 @@ def test_each_step_comes_after_those_it_rests_on(folder: Path, kind: dict[str, o
     offered = max(last[name, "send offer"] for name in world.sites)
     assert all(first[name, what] > offered for name, what in sent if what != "send offer")
     for name in world.sites:
-        dealers = [dealer for dealer in world.plan.dealers_of(name) if dealer]
+        dealers = [dealer for dealer in world.schedule.dealers_of(name) if dealer]
         for dealer in dealers:
             assert first[name, "send columns"] > first[dealer, "send deal"]
         assert first[name, "bounded"] < first[name, "charge"] < first[name, "send columns"]
@@ -137,7 +137,7 @@ def test_it_says_for_whom_it_waits(folder: Path) -> None:
     two = world_of(folder / "two", count=2)
     two["a"].look()
 
-    def away(plan: object, dealer: str) -> None:
+    def away(schedule: object, dealer: str) -> None:
         raise PeerUnavailable("the deal is being made; ask again")
 
     deals, two.office.deals = two.office.deals, away
@@ -158,7 +158,7 @@ def test_a_relay_that_comes_and_goes_changes_nothing(folder: Path) -> None:
 
     world.post.serves = breaks
     for _ in range(200):
-        name = str(generator.choice(world.plan.parties))
+        name = str(generator.choice(world.schedule.parties))
         world.post.away = bool(generator.random() < 0.3)
         try:
             world[name].look()
@@ -206,8 +206,8 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
     for name in (*"abc", *"abc"):
         world[name].look()
     site, post = world["c"], world.post
-    pair = next(pair for pair in world.plan.pairs if pair.dealer == "c")
-    at = Round.of(world.plan, 1, post.parcels.values())
+    pair = next(pair for pair in world.schedule.pairs if pair.dealer == "c")
+    at = Round.of(world.schedule, 1, post.parcels.values())
     relay = MemoryRelay(post, "c", site.tick, site.alters)
     exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, relay)  # type: ignore[arg-type]
     fetched = len(post.handed)
@@ -220,9 +220,9 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_masked_columns_go_to_partners_and_never_to_their_dealer(folder: Path, count: int) -> None:
     world = world_of(folder, count=count, rows=4)
-    world.run(order=world.plan.parties)
+    world.run(order=world.schedule.parties)
     columns = [parcel.header for _, parcel, _ in world.post.given if parcel.header.kind in {"columns", "key"}]
-    assert {(header.sender, header.topic) for header in columns} == columns_expected(world.plan)
+    assert {(header.sender, header.topic) for header in columns} == columns_expected(world.schedule)
     for header in columns:
         assert header.topic not in header.receivers
         assert header.sender not in header.receivers

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.moments.dealing import seed_digest
-from dprelease.moments.parcels import ParcelHeader
-from dprelease.moments.plan import Plan
+from dprelease.mpc.correlated_randomness import seed_digest
+from dprelease.mpc.messages import ParcelHeader
+from dprelease.mpc.schedule import Schedule
 from party_node.joint import exchange as exchange_module
 from party_node.joint import folder as folder_module
 from party_node.transactions import transaction
@@ -47,9 +47,9 @@ def steps_on_disk(world: JointWorld) -> Iterator[None]:
         tick(f"remove {path.name}")
         rmtree(path)
 
-    def dealing(plan: Plan, dealer: str) -> Any:
+    def dealing(schedule: Schedule, dealer: str) -> Any:
         tick("deal")
-        return deal_(plan, dealer)
+        return deal_(schedule, dealer)
 
     def masking(*arguments: Any) -> Iterator[Any]:
         for chunk in masked(*arguments):

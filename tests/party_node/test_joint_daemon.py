@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dprelease.accounting import guarantee
-from dprelease.moments.parcels import ParcelHeader
+from dprelease.mpc.messages import ParcelHeader
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import RANGE_ATTACK, trust
 from tests.party_node.conftest import MakeWorld

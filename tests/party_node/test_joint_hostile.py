@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from dprelease.moments import envelope
-from dprelease.moments.envelope import Context
-from dprelease.moments.parcels import NOTHING, ParcelHeader, sign_parcel
+from dprelease.mpc import encryption
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.messages import NOTHING, ParcelHeader, sign_parcel
 from dprelease.signing import new_private_key
 from party_node.joint.folder import parcel_name
 from tests.party_node.joint_world import JointWorld, joint_spec
 
-NO_PLACE = "that the plan of this release does not have"
+NO_PLACE = "that the schedule of this release does not have"
 SMALL_ORDER = (
     "00" * 32,
     "01" + "00" * 31,
@@ -92,7 +92,7 @@ def another_content_key(world: JointWorld) -> None:
     def change(header: ParcelHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
         context = Context("key", header.spec, session(world), "c", "a", "b")
         to_a = bytes.fromhex(world.post.find("offer", "a").header.statement)
-        return {}, envelope.seal(to_a, envelope.new_content_key(), context)
+        return {}, encryption.seal(to_a, encryption.new_content_key(), context)
 
     world["c"].hostile(only("key", "a", change))
 

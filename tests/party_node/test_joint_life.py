@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import Conflict
-from dprelease.moments.parcels import sign_parcel
+from dprelease.mpc.messages import sign_parcel
 from party_node.transactions import transaction
 from tests.party_node.joint_release import (
     DRAWS_OF_ONE_BLOCK,

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.moments import envelope
-from dprelease.moments.dealing import deal
-from dprelease.moments.envelope import Context
 from dprelease.moments.layout import code
-from dprelease.moments.parcels import ParcelHeader, columns_expected
-from dprelease.moments.plan import Plan
-from dprelease.moments.ring import SecretStream
+from dprelease.moments.products import schedule_of
+from dprelease.mpc import encryption
+from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.messages import ParcelHeader, columns_expected
+from dprelease.mpc.ring import SecretStream
 from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.specs import random_raw, random_rows
@@ -83,7 +83,7 @@ def content_keys(world: JointWorld) -> Iterator[tuple[ParcelHeader, bytes]]:
         if header.kind == "key":
             (receiver,) = header.receivers
             context = Context("key", header.spec, header.session, header.sender, receiver, header.topic)
-            yield header, envelope.unseal(world[receiver].session_key, body, context)
+            yield header, encryption.unseal(world[receiver].session_key, body, context)
 
 
 def leaks(strings: Iterable[bytes], secrets: Mapping[str, Windows]) -> list[str]:
@@ -95,7 +95,7 @@ def leaks(strings: Iterable[bytes], secrets: Mapping[str, Windows]) -> list[str]
 def world(request: pytest.FixtureRequest, folder: Path) -> JointWorld:
     count, dealer = request.param
     made = JointWorld(folder, joint_spec(count, rows=24, dealer=dealer))
-    made.run(order=made.plan.parties)
+    made.run(order=made.schedule.parties)
     return made
 
 
@@ -125,7 +125,7 @@ def test_nothing_that_stays_at_a_hospital_is_in_its_neighbours_folder(world: Joi
 
 def test_every_file_of_columns_has_a_key_of_its_own(world: JointWorld) -> None:
     keys = {(header.sender, header.topic): key for header, key in content_keys(world)}
-    assert set(keys) == columns_expected(world.plan)
+    assert set(keys) == columns_expected(world.schedule)
     assert len(set(keys.values())) == len(keys)
 
 
@@ -133,17 +133,17 @@ def test_a_dealer_holds_no_columns_under_its_mask(world: JointWorld) -> None:
     """Not even sealed: neither they nor their keys list it as a receiver, and none was handed to it."""
     given = [parcel.header for _, parcel, _ in world.post.given if parcel.header.kind in {"columns", "key"}]
     assert given
-    for dealer in {pair.dealer for pair in world.plan.pairs}:
+    for dealer in {pair.dealer for pair in world.schedule.pairs}:
         assert [header for header in given if header.topic == dealer and dealer in header.receivers] == []
         handed = [header for party, header, _ in world.post.handed if party == dealer]
         assert [header.kind for header in handed if header.topic == dealer and header.kind != "deal"] == []
-    if world.plan.pairs[0].dealer == "":
+    if world.schedule.pairs[0].dealer == "":
         assert all(b'"kind":"offer"' in data for data in world.office.received)
 
 
 def test_a_dealers_own_disk_never_held_the_seeds_that_it_dealt(folder: Path) -> None:
     world = JointWorld(folder, joint_spec(3))
-    world.run(order=world.plan.parties)
+    world.run(order=world.schedule.parties)
     for name in world.sites:
         for dealer, dealt in world[name].dealt().items():
             files = [path.read_bytes() for path in world[dealer].folder.rglob("*") if path.is_file()]
@@ -169,7 +169,7 @@ def opened_by_peers(world: JointWorld, monkeypatch: pytest.MonkeyPatch) -> dict[
 
     with monkeypatch.context() as patch:
         patch.setattr(exchange_module.Exchange, "_columns", columns)
-        world.run(order=world.plan.parties)
+        world.run(order=world.schedule.parties)
     return {pair: np.vstack(chunks) for pair, chunks in seen.items()}
 
 
@@ -190,8 +190,8 @@ def test_two_tables_under_one_seed_differ_by_their_difference_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pad is a function of the seed and not of the data, so that whoever lacks the seed learns nothing of either."""
-    drawn: dict[str, Any] = {dealer: deal(Plan(joint_spec(3)), dealer) for dealer in "abc"}
-    monkeypatch.setattr(exchange_module, "deal", lambda plan, dealer: drawn[dealer])
+    drawn: dict[str, Any] = {dealer: deal(schedule_of(joint_spec(3)), dealer) for dealer in "abc"}
+    monkeypatch.setattr(exchange_module, "deal", lambda schedule, dealer: drawn[dealer])
     opened, tables = [], []
     for seed in (1, 2):
         world = JointWorld(folder / str(seed), joint_spec(3))

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, sign_parcel
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from party_node.joint.folder import Outgoing
@@ -44,7 +44,7 @@ def south(world: World, release: str) -> Iterator[Relay]:
 
 
 def parcel(world: World, release: str, number: int = 1, body: bytes = BODY) -> Parcel:
-    """A parcel of the north's for the south; the relay's fake does not ask what the plan says."""
+    """A parcel of the north's for the south; the relay's fake does not ask what the schedule says."""
     header = ParcelHeader(
         spec=release, round=number, session="", kind="deal" if body else "offer", sender="north",
         receivers=("south",) if body else (), topic="", statement="", size=len(body),

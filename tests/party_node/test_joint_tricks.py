@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dprelease.canonical import sha256
-from dprelease.moments import envelope
-from dprelease.moments.parcels import Parcel, sign_parcel
-from dprelease.moments.plan import Plan
+from dprelease.mpc import encryption
+from dprelease.mpc.messages import Parcel, sign_parcel
+from dprelease.mpc.schedule import Schedule
 from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.party_node.test_joint_hostile import flip, only
@@ -50,7 +50,7 @@ def test_two_offers_shown_to_different_hospitals_end_in_no_session(world: JointW
     for name in "abc":
         world[name].look()
     honest = world.post.find("offer", "c")
-    key = envelope.public_bytes(envelope.new_session_key()).hex()
+    key = encryption.public_bytes(encryption.new_session_key()).hex()
     other = sign_parcel(world["c"].member.key, honest.header.model_copy(update={"statement": key}))
     world.post.lists = lambda party, parcels: tuple(
         other if party == "b" and each == honest else each for each in parcels
@@ -91,8 +91,8 @@ def reusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """c deals the same again."""
     drawn, kept = exchange_module.deal, {}
 
-    def deal(plan: Plan, dealer: str) -> Any:
-        made = drawn(plan, dealer)
+    def deal(schedule: Schedule, dealer: str) -> Any:
+        made = drawn(schedule, dealer)
         return kept.setdefault(dealer, made) if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)
@@ -114,8 +114,8 @@ def test_seeds_that_served_in_an_earlier_round_are_refused(world: JointWorld, mo
 def test_one_seed_for_two_purposes_is_refused(world: JointWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = exchange_module.deal
 
-    def deal(plan: Plan, dealer: str) -> Any:
-        made = dict(drawn(plan, dealer))
+    def deal(schedule: Schedule, dealer: str) -> Any:
+        made = dict(drawn(schedule, dealer))
         return made | {"a": made["a"][:32] * 2} if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)
@@ -146,15 +146,15 @@ def test_a_replayed_deal_of_an_earlier_round_does_not_open(world: JointWorld) ->
 def test_a_coordinator_that_deals_garbage_is_named(folder: Path, change: Any, words: str) -> None:
     world = JointWorld(folder, joint_spec(2, rows=6))
     deals = world.office.deals
-    world.office.deals = lambda plan, dealer: {name: change(each) for name, each in deals(plan, dealer).items()}
+    world.office.deals = lambda schedule, dealer: {name: change(each) for name, each in deals(schedule, dealer).items()}
     assert world.looks() == {"a": words, "b": words}
     assert {parcel.header.kind for _, parcel, _ in world.post.given} == {"offer"}
 
 
 def test_a_coordinator_that_deals_one_seed_in_two_rounds_is_named(folder: Path) -> None:
     world = JointWorld(folder, joint_spec(2, rows=6))
-    dealt = world.office.deals(world.plan, "")
-    world.office.deals = lambda plan, dealer: dealt
+    dealt = world.office.deals(world.schedule, "")
+    world.office.deals = lambda schedule, dealer: dealt
     for name in "aba":
         world[name].look()
     world["b"].lose()

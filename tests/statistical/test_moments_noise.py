@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from dprelease.calibration import GRID_VARIANCE, budget
-from dprelease.moments.plan import Plan
+from dprelease.moments.products import schedule_of
 from dprelease.moments.released import NoisyMoments, add_up, limits
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.noise import Noise, NoiseSource, SecureNoise
@@ -34,7 +34,7 @@ SPEC = build_spec(
     mechanism="moments",
     rows=5,
 )
-PARTIES = Plan(SPEC).parties
+PARTIES = schedule_of(SPEC).parties
 LAYOUT = SPEC.layout
 KINDS = {"products": ~LAYOUT.diagonal, "squares": LAYOUT.diagonal}
 TABLES = {party: random_rows(SPEC, party) for party in PARTIES}

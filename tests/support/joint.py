@@ -11,11 +11,12 @@ import numpy.typing as npt
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.moments.basis import coded
-from dprelease.moments.dealing import Dealt, deal, read_deal
 from dprelease.moments.layout import code
-from dprelease.moments.plan import Pair, Plan
-from dprelease.moments.products import half, masked
-from dprelease.moments.ring import Words
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
+from dprelease.mpc.matrix_product import half, masked
+from dprelease.mpc.ring import Words
+from dprelease.mpc.schedule import Pair
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
@@ -54,7 +55,8 @@ def compute(
     """
     session = multiply(spec, tables)
     shared = masks or {
-        frozenset((pair.first, pair.second)): bytes([number % 256]) * 32 for number, pair in enumerate(Plan(spec).pairs)
+        frozenset((pair.first, pair.second)): bytes([number % 256]) * 32
+        for number, pair in enumerate(schedule_of(spec).pairs)
     }
     session.blocks = seal(spec, tables, session, noise, shared)
     return session
@@ -62,20 +64,20 @@ def compute(
 
 def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
     """A session up to its products: dealt, columns exchanged, halves computed, no block."""
-    plan, session = Plan(spec), Session()
-    for dealer in dict.fromkeys(pair.dealer for pair in plan.pairs):
-        for receiver, message in deal(plan, dealer).items():
-            session.dealt[receiver, dealer] = read_deal(message, plan, receiver, dealer)
+    schedule, session = schedule_of(spec), Session()
+    for dealer in dict.fromkeys(pair.dealer for pair in schedule.pairs):
+        for receiver, message in deal(schedule, dealer).items():
+            session.dealt[receiver, dealer] = read_deal(message, schedule, receiver, dealer)
     variables = {party: coded(table, spec, party) for party, table in tables.items()}
     for (party, dealer), dealt in session.dealt.items():
-        session.columns[party, dealer] = list(masked(variables[party], dealt.mask, plan))
-    for party in plan.parties:
+        session.columns[party, dealer] = list(masked(variables[party], dealt.mask, schedule))
+    for party in schedule.parties:
         halves = session.halves[party] = {}
-        for pair in plan.pairs:
+        for pair in schedule.pairs:
             if pair.has(party):
                 peer = session.columns[pair.other(party), pair.dealer]
                 own = session.dealt[party, pair.dealer]
-                halves[pair] = half(pair, party, variables[party], own, peer, plan)
+                halves[pair] = half(pair, party, variables[party], own, peer, schedule)
     return session
 
 

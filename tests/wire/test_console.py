@@ -19,7 +19,7 @@ from dprelease.block import SealedBlock
 from dprelease.canonical import Value
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, DpReleaseError, InvalidInput
-from dprelease.moments.parcels import Parcel, ParcelHeader
+from dprelease.mpc.messages import Parcel, ParcelHeader
 from dprelease.one_line import LONGEST_QUOTE
 from dprelease.wire.console import LONGEST_RECORD, Commands, StopSignal, log_to_stderr
 from dprelease.wire.status import TABLE

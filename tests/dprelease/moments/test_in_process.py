@@ -11,8 +11,8 @@ import pytest
 from dprelease.approval import commit, new_salt
 from dprelease.errors import DataRefused, IntegrityError
 from dprelease.moments import in_process
-from dprelease.moments.envelope import ColumnCipher
 from dprelease.moments.in_process import compute
+from dprelease.mpc.encryption import ColumnCipher
 from dprelease.noise import NoiseSource
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.spec import ReleaseSpec

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from dprelease.bounding import BoundedRows
 from dprelease.columns import Column, released_names
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
-from dprelease.moments import ring
-from dprelease.moments.dealing import deal, read_deal
 from dprelease.moments.layout import code
-from dprelease.moments.plan import Plan
-from dprelease.moments.products import OwnMoments, first_half, masked, second_half
+from dprelease.moments.products import OwnMoments, schedule_of
 from dprelease.moments.released import add_up, limits
+from dprelease.mpc import ring
 from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram
@@ -76,10 +74,10 @@ def test_without_noise_the_sum_is_the_gram_matrix(parties: int, data: st.DataObj
     spec = joint_spec(kinds, rows, bits, dealer)
     tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
     # Chunks of two rows up to all of them at once.
-    width = max(Plan(spec).widths.values())
+    width = max(schedule_of(spec).widths.values())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ring, "CHUNK_BYTES", 8 * width * data.draw(st.integers(2, 80)))
-        assert Plan(spec).chunk_rows <= 80
+        assert schedule_of(spec).chunk_rows <= 80
         assert released(spec, tables) == entries(spec, exact_gram(spec, tables))
 
 
@@ -95,56 +93,17 @@ def test_the_bounds_themselves_are_exact(parties: int, signs: tuple[int, int]) -
 
 def test_the_default_chunk_is_crossed() -> None:
     spec = joint_spec(["nn", "n", "n"], 140_001)
-    assert Plan(spec).chunks == 3
+    assert schedule_of(spec).chunks == 3
     tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
     coded = [code(tables[part.party].codes, part.columns).astype(np.int64) for part in spec.parties]
     whole = np.hstack([np.full((spec.rows, 1), 1 << 16, np.int64), *coded])
     assert released(spec, tables) == entries(spec, (whole.T @ whole).astype(object))  # fits int64: n 2^32 < 2^63
 
 
-def test_masked_columns_are_a_one_time_pad() -> None:
-    spec = joint_spec(["nn", "n"], 50)
-    plan = Plan(spec)
-    tables = [code(random_rows(spec, "a", seed).codes, spec.parties[0].columns) for seed in (1, 2)]
-    first, second = (np.vstack(list(masked(table, bytes(32), plan))) for table in tables)
-    pad = first - tables[0].astype(np.int64).view(np.uint64)
-    assert (second - pad == tables[1].astype(np.int64).view(np.uint64)).all()  # the same pad, whatever the data
-    assert np.unique(pad).size == pad.size
-
-
-def test_a_half_alone_is_not_the_product() -> None:
-    spec = joint_spec(["nn", "n"], 30)
-    plan = Plan(spec)
-    pair = plan.pairs[0]
-    dealt = {name: read_deal(message, plan, name, pair.dealer) for name, message in deal(plan, pair.dealer).items()}
-    coded = {
-        name: code(random_rows(spec, name, 3).codes, part.columns)
-        for name, part in zip("ab", spec.parties, strict=True)
-    }
-    columns_of = {name: list(masked(coded[name], dealt[name].mask, plan)) for name in "ab"}
-    at_a = first_half(2, dealt["a"].mask, dealt["a"].pads[pair], columns_of["b"], plan)
-    at_b = second_half(coded["b"], dealt["b"].corrections[pair], columns_of["a"], plan)
-    truth = coded["a"].astype(np.int64).T @ coded["b"].astype(np.int64)
-    assert ((at_a + at_b).view(np.int64) == truth).all()
-    assert (at_a.view(np.int64) != truth).all()
-    assert (at_b.view(np.int64) != truth).all()
-
-
-def test_columns_of_another_length_are_refused() -> None:
-    spec = joint_spec(["nn", "n"], 30)
-    plan = Plan(spec)
-    coded = code(random_rows(spec, "b", 3).codes, spec.parties[1].columns)
-    peer = [np.zeros((29, 2), np.uint64)]
-    with pytest.raises(IntegrityError, match="29 rows where the release has 30"):
-        second_half(coded, np.zeros((2, 1), np.uint64), peer, plan)
-    with pytest.raises(IntegrityError, match="29 rows"):
-        first_half(1, bytes(32), np.zeros((1, 2), np.uint64), peer, plan)
-
-
 def test_own_moments_are_exact_at_the_bounds() -> None:
     spec = joint_spec(["nb"], 5000, 24)
     codes = np.full((5000, 2), -(1 << 24), np.int32)
-    own = OwnMoments.of(codes, np.zeros(2, bool), Plan(spec))
+    own = OwnMoments.of(codes, np.zeros(2, bool), schedule_of(spec))
     assert own.sums.view(np.int64).tolist() == [-5000 << 48] * 2
     assert own.across.view(np.int64).tolist() == [[5000 << 48] * 2] * 2
     assert own.squares.view(np.int64).tolist() == [5000 << 48] * 2
@@ -192,7 +151,7 @@ def test_rows_of_another_table_are_refused() -> None:
 
 def test_a_block_without_all_its_masks_is_never_made() -> None:
     spec = joint_spec(["n", "n", "n"], 20)
-    rows, pairs = random_rows(spec, "a"), Plan(spec).pairs
+    rows, pairs = random_rows(spec, "a"), schedule_of(spec).pairs
     halves = {pair: np.zeros((1, 1), np.uint64) for pair in pairs if pair.has("a")}
     masks = {"b": bytes(32), "c": bytes(32)}
     assert privatize_moments(rows, spec, "a", halves, masks, ZeroNoise()).values.shape == (1, 9)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.moments.parcels import Parcel
+from dprelease.mpc.messages import Parcel
 from learner.hub.server import Hub
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.parcels import Hospitals, messages

@@ -10,9 +10,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dprelease.errors import IntegrityError
-from dprelease.moments import ring
-from dprelease.moments.dealing import Dealt, deal, read_deal, seed_digest
-from dprelease.moments.plan import COORDINATOR, Plan
+from dprelease.mpc import ring
+from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal, seed_digest
+from dprelease.mpc.schedule import COORDINATOR, Schedule
 from tests.dprelease.moments.test_plan import plan_of
 
 Words = npt.NDArray[np.uint64]
@@ -24,14 +24,14 @@ def keystream(seed: bytes, rows: int, width: int) -> Words:
     return np.frombuffer(stream, "<u8").astype(np.uint64).reshape(rows, width)
 
 
-def dealt_by(plan: Plan, dealer: str) -> dict[str, Dealt]:
-    return {name: read_deal(data, plan, name, dealer) for name, data in deal(plan, dealer).items()}
+def dealt_by(schedule: Schedule, dealer: str) -> dict[str, Dealt]:
+    return {name: read_deal(data, schedule, name, dealer) for name, data in deal(schedule, dealer).items()}
 
 
-def check_correlations(plan: Plan, dealer: str, dealt: dict[str, Dealt]) -> None:
+def check_correlations(schedule: Schedule, dealer: str, dealt: dict[str, Dealt]) -> None:
     """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, mod 2^64, by NumPy's own wrapping product."""
-    masks = {name: keystream(one.mask, plan.spec.rows, plan.widths[name]) for name, one in dealt.items()}
-    for pair in plan.dealt_by(dealer):
+    masks = {name: keystream(one.mask, schedule.spec.rows, schedule.widths[name]) for name, one in dealt.items()}
+    for pair in schedule.dealt_by(dealer):
         sums = dealt[pair.first].pads[pair] + dealt[pair.second].corrections[pair]
         assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
 
@@ -43,20 +43,22 @@ def test_the_correlations_are_exact_whatever_the_chunks(
     count: int, dealer: str | None, rows: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ring, "CHUNK_BYTES", chunk)
-    plan = plan_of(count, rows=rows, dealer=dealer)
-    assert (plan.chunks > 1) == (chunk < 1 << 20)
-    for one in {pair.dealer for pair in plan.pairs}:
-        check_correlations(plan, one, dealt_by(plan, one))
+    schedule = plan_of(count, rows=rows, dealer=dealer)
+    assert (schedule.chunks > 1) == (chunk < 1 << 20)
+    for one in {pair.dealer for pair in schedule.pairs}:
+        check_correlations(schedule, one, dealt_by(schedule, one))
 
 
 @pytest.mark.parametrize("dealer", ["coordinator", None])
 def test_everybody_in_a_dealers_pairs_gets_one_deal_of_the_planned_size(dealer: str | None) -> None:
-    plan = plan_of(4, dealer=dealer)
-    for one in {pair.dealer for pair in plan.pairs}:
-        dealt = deal(plan, one)
+    schedule = plan_of(4, dealer=dealer)
+    for one in {pair.dealer for pair in schedule.pairs}:
+        dealt = deal(schedule, one)
         assert one not in dealt
-        assert set(dealt) == set(chain.from_iterable((pair.first, pair.second) for pair in plan.dealt_by(one)))
-        assert {name: len(data) for name, data in dealt.items()} == {name: plan.deal_size(name, one) for name in dealt}
+        assert set(dealt) == set(chain.from_iterable((pair.first, pair.second) for pair in schedule.dealt_by(one)))
+        assert {name: len(data) for name, data in dealt.items()} == {
+            name: schedule.deal_size(name, one) for name in dealt
+        }
 
 
 def test_whoever_deals_for_no_pair_deals_nothing() -> None:
@@ -65,21 +67,21 @@ def test_whoever_deals_for_no_pair_deals_nothing() -> None:
 
 
 def test_every_deal_draws_anew_and_uses_a_seed_for_one_thing() -> None:
-    plan = plan_of(4, dealer="coordinator")
-    digests = [digest for _ in range(2) for one in dealt_by(plan, COORDINATOR).values() for digest in one.digests]
+    schedule = plan_of(4, dealer="coordinator")
+    digests = [digest for _ in range(2) for one in dealt_by(schedule, COORDINATOR).values() for digest in one.digests]
     # a mask each, and a seed r for each of six pairs
     assert len(digests) == len(set(digests)) == 2 * (4 + 6)
 
 
 def test_nobody_gets_anothers_seeds() -> None:
-    plan = plan_of(4, dealer="coordinator")
-    messages = deal(plan, COORDINATOR)
+    schedule = plan_of(4, dealer="coordinator")
+    messages = deal(schedule, COORDINATOR)
     for name, data in messages.items():
-        firsts = sum(pair.first == name for pair in plan.pairs)
+        firsts = sum(pair.first == name for pair in schedule.pairs)
         words = 0
-        for pair in plan.pairs:
+        for pair in schedule.pairs:
             if name == pair.second:
-                words += plan.widths[pair.first] * plan.widths[pair.second]
+                words += schedule.widths[pair.first] * schedule.widths[pair.second]
         assert len(data) == 32 * (1 + firsts) + 8 * words
         for other, theirs in messages.items():
             if other != name:
@@ -87,35 +89,37 @@ def test_nobody_gets_anothers_seeds() -> None:
 
 
 def test_a_correction_is_not_the_product_itself() -> None:
-    plan = plan_of(2)
-    dealt = dealt_by(plan, COORDINATOR)
-    (pair,) = plan.pairs
-    masks = [keystream(dealt[name].mask, plan.spec.rows, plan.widths[name]) for name in (pair.first, pair.second)]
+    schedule = plan_of(2)
+    dealt = dealt_by(schedule, COORDINATOR)
+    (pair,) = schedule.pairs
+    masks = [
+        keystream(dealt[name].mask, schedule.spec.rows, schedule.widths[name]) for name in (pair.first, pair.second)
+    ]
     assert np.all(dealt[pair.second].corrections[pair] != masks[0].T @ masks[1])
-    first, second = dealt_by(plan, COORDINATOR)["birch"], dealt_by(plan, COORDINATOR)["birch"]
+    first, second = dealt_by(schedule, COORDINATOR)["birch"], dealt_by(schedule, COORDINATOR)["birch"]
     assert np.all(first.corrections[pair] != second.corrections[pair])
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0", lambda data: b""])
 def test_a_deal_of_another_length_is_refused(change: object) -> None:
-    plan = plan_of(3)
-    data = deal(plan, "cedar")["birch"]
+    schedule = plan_of(3)
+    data = deal(schedule, "cedar")["birch"]
     assert callable(change)
     with pytest.raises(IntegrityError, match="cedar dealt something of another shape"):
-        read_deal(change(data), plan, "birch", "cedar")
+        read_deal(change(data), schedule, "birch", "cedar")
 
 
 def test_a_deal_for_somebody_else_is_refused_where_its_shape_tells() -> None:
-    plan = plan_of(3, dealer="coordinator")
-    messages = deal(plan, COORDINATOR)
+    schedule = plan_of(3, dealer="coordinator")
+    messages = deal(schedule, COORDINATOR)
     with pytest.raises(IntegrityError, match="the coordinator dealt something of another shape"):
-        read_deal(messages["amber"], plan, "cedar", COORDINATOR)
+        read_deal(messages["amber"], schedule, "cedar", COORDINATOR)
 
 
 def test_seeds_are_recognised_by_digests_that_do_not_give_them_away() -> None:
-    plan = plan_of(3, dealer="coordinator")
-    messages = deal(plan, COORDINATOR)
-    amber = read_deal(messages["amber"], plan, "amber", COORDINATOR)
+    schedule = plan_of(3, dealer="coordinator")
+    messages = deal(schedule, COORDINATOR)
+    amber = read_deal(messages["amber"], schedule, "amber", COORDINATOR)
     seeds = [messages["amber"][start : start + 32] for start in (0, 32, 64)]
     assert amber.digests == tuple(map(seed_digest, seeds))
     assert amber.mask == seeds[0]

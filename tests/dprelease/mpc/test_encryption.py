@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
-from dprelease.moments.envelope import (
+from dprelease.mpc.encryption import (
     KEY_BYTES,
     ColumnCipher,
     Context,
@@ -22,7 +22,7 @@ from dprelease.moments.envelope import (
     shared_seed,
     unseal,
 )
-from dprelease.moments.plan import SEAL_BYTES, TAG_BYTES
+from dprelease.mpc.schedule import SEAL_BYTES, TAG_BYTES
 
 CONTEXT = Context("deal", "a" * 64, "b" * 64, "amber", "birch", "cedar")
 FIELDS = ("purpose", "spec", "session", "sender", "receiver", "topic")

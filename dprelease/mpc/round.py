@@ -15,8 +15,8 @@ from functools import cached_property
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
-from dprelease.moments.envelope import Context, shared_seed
-from dprelease.moments.parcels import (
+from dprelease.mpc.encryption import Context, shared_seed
+from dprelease.mpc.messages import (
     Kind,
     Parcel,
     ParcelHeader,
@@ -24,7 +24,7 @@ from dprelease.moments.parcels import (
     session_digest,
     transcript_digest,
 )
-from dprelease.moments.plan import Plan
+from dprelease.mpc.schedule import Schedule
 
 
 def latest_round(parcels: Iterable[Parcel]) -> int:
@@ -37,17 +37,17 @@ class Round:
     """The checked parcels of one round.
 
     Attributes:
-        plan: of the spec.
+        schedule: of the spec.
         number: which round.
         headers: of its parcels.
     """
 
-    plan: Plan
+    schedule: Schedule
     number: int
     headers: tuple[ParcelHeader, ...]
 
     @classmethod
-    def of(cls, plan: Plan, number: int, parcels: Iterable[Parcel]) -> Round:
+    def of(cls, schedule: Schedule, number: int, parcels: Iterable[Parcel]) -> Round:
         """The round's parcels out of all parcels of a release; one that is listed twice counts once.
 
         Raises:
@@ -58,7 +58,7 @@ class Round:
         for header in headers:
             if places.count(header.place) > 1:
                 raise IntegrityError(f"{header.sender} sent two different parcels of kind {header.kind} in one round")
-        found = cls(plan, number, headers)
+        found = cls(schedule, number, headers)
         stale = [header for header in headers if header.session and header.session != found.session]
         if stale:
             raise IntegrityError(f"{stale[0].sender} sent a {stale[0].kind} of another session")
@@ -78,12 +78,12 @@ class Round:
 
     def missing(self, kind: Kind) -> tuple[str, ...]:
         """Parties without their offer or transcript, in the spec's order."""
-        return tuple(party for party in self.plan.parties if self.find(kind, party) is None)
+        return tuple(party for party in self.schedule.parties if self.find(kind, party) is None)
 
     @property
     def offers(self) -> tuple[ParcelHeader, ...]:
         """All offers that are there, in the spec's order."""
-        found = (self.find("offer", party) for party in self.plan.parties)
+        found = (self.find("offer", party) for party in self.schedule.parties)
         return tuple(header for header in found if header is not None)
 
     @cached_property
@@ -97,7 +97,7 @@ class Round:
 
     def context(self, purpose: str, sender: str, receiver: str = "", topic: str = "") -> Context:
         """What a ciphertext of this session is bound to."""
-        return Context(purpose, self.plan.release, self.session, sender, receiver, topic)
+        return Context(purpose, self.schedule.task, self.session, sender, receiver, topic)
 
     def shared_seeds(self, party: str, key: X25519PrivateKey) -> Mapping[str, bytes]:
         """The seed that a party shares with each peer, by which the masks of their blocks cancel.
@@ -109,7 +109,7 @@ class Round:
         Raises:
             IntegrityError: a peer's session key is not one; it is named.
         """
-        order, seeds = self.plan.parties, {}
+        order, seeds = self.schedule.parties, {}
         for peer in order:
             if peer != party:
                 first, second = sorted((party, peer), key=order.index)
@@ -126,8 +126,8 @@ class Round:
     def missing_columns(self) -> tuple[str, ...]:
         """Parties whose masked columns are not all there, in the spec's order."""
         there = {(header.sender, header.topic) for header in self.columns()}
-        lacking = {sender for sender, dealer in columns_expected(self.plan) if (sender, dealer) not in there}
-        return tuple(party for party in self.plan.parties if party in lacking)
+        lacking = {sender for sender, dealer in columns_expected(self.schedule) if (sender, dealer) not in there}
+        return tuple(party for party in self.schedule.parties if party in lacking)
 
     def transcript(self, commitments: Iterable[str]) -> str:
         """The digest that every party signs once all masked columns are there.
@@ -135,7 +135,7 @@ class Round:
         Args:
             commitments: from the approvals, in the spec's order.
         """
-        return transcript_digest(self.plan.spec, self.session, commitments, self.columns())
+        return transcript_digest(self.schedule.task, self.session, commitments, self.columns())
 
     def check_transcripts(self, expected: str) -> None:
         """Check that every party has seen the same session.
@@ -143,7 +143,7 @@ class Round:
         Raises:
             IntegrityError: a party signed something else; it is named.
         """
-        for party in self.plan.parties:
+        for party in self.schedule.parties:
             header = self.find("transcript", party)
             if header is not None and header.statement != expected:
                 raise IntegrityError(f"{party} has seen another session than we have; nothing is computed")

@@ -1,4 +1,4 @@
-"""Who deals for whom and who sends what to whom: everything about a session that follows from the spec alone.
+"""Who deals for whom and who sends what to whom: everything about a session that follows from its public parameters alone.
 
 For every pair of hospitals somebody deals correlated randomness: with a rotating dealer the next hospital, in the spec's
 cyclic order, that is not in the pair; else the coordinator, whose name here is `COORDINATOR`. A hospital masks its
@@ -9,21 +9,15 @@ Source: joint_moments.md "Protocol", steps 3 and 4; second_reading.md 5, "Less t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from dprelease.errors import InvalidInput
-from dprelease.moments.layout import Integers, variables
-from dprelease.moments.ring import chunk_rows
-from dprelease.spec import ReleaseSpec
+from dprelease.mpc.ring import chunk_rows
 
 COORDINATOR = ""
 """Stands for the coordinator as a dealer; no party can have this name."""
-
-EVERYBODY = -1
-"""Stands for the party that has the constant: each multiplies it with its own columns."""
 
 WORD_BYTES = 8
 SEED_BYTES = 32
@@ -34,7 +28,7 @@ TAG_BYTES = 16
 
 @dataclass(frozen=True)
 class Pair:
-    """Two parties, the earlier in the spec's order first, and who deals their randomness."""
+    """Two parties, the earlier in their order first, and who deals their randomness."""
 
     first: str
     second: str
@@ -50,63 +44,48 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The plan of a spec.
+class Schedule:
+    """Dealers, receivers and sizes of one computation.
 
-    Args:
-        spec: of mechanism ``moments``.
+    Attributes:
+        task: digest of what the products are for; every message and every ciphertext is bound to it.
+        widths: party to d_j, the columns of its matrix, in the parties' order.
+        rows: n, of every matrix.
+        bits: b, where |q| <= 2^b for every element of every matrix.
+        collusion_threshold: t, parties that may pool what they saw; 0 for one party alone.
+        rotating: whether parties deal for one another; else the coordinator deals for every pair.
 
     Raises:
-        InvalidInput: it is of another mechanism.
+        InvalidInput: parties cannot deal for one another here.
     """
 
-    spec: ReleaseSpec
+    task: str
+    widths: Mapping[str, int]
+    rows: int
+    bits: int
+    collusion_threshold: int
+    rotating: bool
 
     def __post_init__(self) -> None:
-        if self.spec.moments is None:
-            raise InvalidInput("only a release of mechanism 'moments' is computed together")
+        if self.rotating and (len(self.widths) < 3 or self.collusion_threshold > 1):
+            raise InvalidInput(
+                "parties deal for one another only if there are three and none of them pools with another"
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Names, in the spec's order."""
-        return tuple(part.party for part in self.spec.parties)
-
-    @cached_property
-    def release(self) -> str:
-        """Digest of the spec."""
-        return self.spec.digest()
-
-    @cached_property
-    def widths(self) -> dict[str, int]:
-        """d_j: variables of each party, and the constant element of a basis at its owner."""
-        owner = self.spec.basis_owner
-        return {part.party: len(variables(part.columns)) + (part.party == owner) for part in self.spec.parties}
-
-    @cached_property
-    def places(self) -> tuple[Integers, Integers]:
-        """For each entry of x = (1, z): the number of the party that has it, and its place among what that party multiplies.
-
-        The constant is `EVERYBODY`'s, but for the constant element of a basis, which is its owner's.
-        """
-        owner, local = [EVERYBODY], [0]
-        for number, (party, width) in enumerate(self.widths.items()):
-            first = party == self.spec.basis_owner
-            if first:
-                owner[0] = number
-            owner += [number] * (width - first)
-            local += range(first, width)
-        return np.array(owner), np.array(local)
+        """Names, in their order."""
+        return tuple(self.widths)
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """All pairs, in the spec's order."""
+        """All pairs, in the parties' order."""
         names = self.parties
-        rotating = self.spec.moments is not None and self.spec.moments.dealer == "rotating"
         found = []
         for place, first in enumerate(names):
             for later, second in enumerate(names[place + 1 :], place + 1):
                 turn = (names[(later + step) % len(names)] for step in range(1, len(names)))
-                dealer = next(name for name in turn if name != first) if rotating else COORDINATOR
+                dealer = next(name for name in turn if name != first) if self.rotating else COORDINATOR
                 found.append(Pair(first, second, dealer))
         return tuple(found)
 
@@ -115,7 +94,7 @@ class Plan:
         return tuple(pair for pair in self.pairs if pair.dealer == dealer)
 
     def receivers(self, dealer: str) -> tuple[str, ...]:
-        """Whom a dealer deals to, in the spec's order."""
+        """Whom a dealer deals to, in the parties' order."""
         pairs = self.dealt_by(dealer)
         return tuple(name for name in self.parties if any(pair.has(name) for pair in pairs))
 
@@ -124,7 +103,7 @@ class Plan:
         return tuple(dict.fromkeys(pair.dealer for pair in self.pairs if pair.has(party)))
 
     def partners(self, party: str, dealer: str) -> tuple[str, ...]:
-        """Partners of a party in the pairs of a dealer, in the spec's order: who gets its columns under that mask."""
+        """Partners of a party in the pairs of a dealer, in the parties' order: who gets its columns under that mask."""
         partners = {pair.other(party) for pair in self.dealt_by(dealer) if pair.has(party)}
         return tuple(name for name in self.parties if name in partners)
 
@@ -136,11 +115,11 @@ class Plan:
     @property
     def chunks(self) -> int:
         """Chunks of every party's columns."""
-        return -(-self.spec.rows // self.chunk_rows)
+        return -(-self.rows // self.chunk_rows)
 
     def columns_size(self, party: str) -> int:
         """Bytes of a party's masked columns as they travel: 8 n d_j and a tag for each chunk."""
-        return WORD_BYTES * self.spec.rows * self.widths[party] + TAG_BYTES * self.chunks
+        return WORD_BYTES * self.rows * self.widths[party] + TAG_BYTES * self.chunks
 
     def deal_size(self, receiver: str, dealer: str) -> int:
         """Bytes of what a dealer deals to a party, before sealing: its mask's seed and its half of every pair."""

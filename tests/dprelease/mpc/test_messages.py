@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.parcels import (
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.messages import (
     MOST_ROUNDS,
     NOTHING,
     Parcel,
@@ -21,7 +22,7 @@ from dprelease.moments.parcels import (
     sign_parcel,
     transcript_digest,
 )
-from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, SEED_BYTES
 from dprelease.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
 from dprelease.spec import ReleaseSpec
 from tests.dprelease.moments.test_plan import hospitals
@@ -58,19 +59,19 @@ def header(spec: ReleaseSpec, kind: str, sender: str, **fields: object) -> Parce
 
 
 def honest(spec: ReleaseSpec) -> Iterator[ParcelHeader]:
-    """Every parcel of a session, as the plan has it."""
-    plan = Plan(spec)
-    for party in plan.parties:
+    """Every parcel of a session, as the schedule has it."""
+    schedule = schedule_of(spec)
+    for party in schedule.parties:
         yield header(spec, "offer", party)
         yield header(spec, "transcript", party)
-        for dealer in plan.dealers_of(party):
-            partners, size = plan.partners(party, dealer), plan.columns_size(party)
+        for dealer in schedule.dealers_of(party):
+            partners, size = schedule.partners(party, dealer), schedule.columns_size(party)
             yield header(spec, "columns", party, receivers=partners, topic=dealer, size=size, sha256=BODY)
             for receiver in partners:
                 sealed = {"receivers": (receiver,), "topic": dealer, "size": SEED_BYTES + SEAL_BYTES, "sha256": BODY}
                 yield header(spec, "key", party, **sealed)
             if dealer != COORDINATOR:
-                size = plan.deal_size(party, dealer) + SEAL_BYTES
+                size = schedule.deal_size(party, dealer) + SEAL_BYTES
                 yield header(spec, "deal", dealer, receivers=(party,), size=size, sha256=BODY)
 
 
@@ -84,8 +85,8 @@ def test_every_parcel_of_the_plan_passes(spec: ReleaseSpec) -> None:
     assert len({one.place for one in headers}) == len(headers)
     for one in headers:
         parcel = Parcel.from_bytes(signed(one).to_bytes())
-        check_parcel(parcel, Plan(spec), PUBLIC)
-        check_parcel(parcel, Plan(spec))
+        check_parcel(parcel, schedule_of(spec), PUBLIC)
+        check_parcel(parcel, schedule_of(spec))
 
 
 def test_what_there_is_in_a_session_of_three() -> None:
@@ -97,12 +98,12 @@ def test_what_there_is_in_a_session_of_three() -> None:
         "key": 6,
         "deal": 6,
     }
-    assert columns_expected(Plan(ROTATING)) == set(permutations(("amber", "birch", "cedar"), 2))
+    assert columns_expected(schedule_of(ROTATING)) == set(permutations(("amber", "birch", "cedar"), 2))
 
 
 def test_the_coordinators_deals_come_another_way() -> None:
-    plan = Plan(DEALT)
-    assert columns_expected(plan) == {(party, COORDINATOR) for party in plan.parties}
+    schedule = schedule_of(DEALT)
+    assert columns_expected(schedule) == {(party, COORDINATOR) for party in schedule.parties}
     assert not any(one.kind == "deal" for one in honest(DEALT))
 
 
@@ -129,7 +130,7 @@ def test_every_field_is_in_the_digest_and_under_the_signature() -> None:
     for one in changed:
         forged = Parcel(header=one, signature=parcel.signature)
         with pytest.raises(IntegrityError):
-            check_parcel(forged, Plan(ROTATING), PUBLIC)
+            check_parcel(forged, schedule_of(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize("kind", ["offer", "deal", "columns", "key", "transcript"])
@@ -146,7 +147,7 @@ def test_a_signature_must_be_the_senders_over_this_header_as_a_session(kind: str
         "",
     ):
         with pytest.raises(IntegrityError, match=f"a {kind} in the name of {one.sender} that its key did not sign"):
-            check_parcel(Parcel(header=one, signature=signature), Plan(ROTATING), PUBLIC)
+            check_parcel(Parcel(header=one, signature=signature), schedule_of(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -187,43 +188,43 @@ def test_a_signature_must_be_the_senders_over_this_header_as_a_session(kind: str
 )
 def test_a_parcel_that_the_plan_does_not_have_is_refused(kind: str, changed: dict[str, object]) -> None:
     one = next(one for one in honest(ROTATING) if one.kind == kind)  # amber's, or from cedar to amber
-    with pytest.raises(IntegrityError, match=f"{one.sender} sent a {kind} that the plan"):
-        check_parcel(signed(one.model_copy(update=changed)), Plan(ROTATING), PUBLIC)
+    with pytest.raises(IntegrityError, match=f"{one.sender} sent a {kind} that the schedule"):
+        check_parcel(signed(one.model_copy(update=changed)), schedule_of(ROTATING), PUBLIC)
 
 
 def test_sizes_that_are_one_off_are_refused() -> None:
     for one in honest(ROTATING):
         for step in (-1, 1):
             if one.size + step >= 0:
-                with pytest.raises(IntegrityError, match="that the plan of this release does not have"):
-                    check_parcel(signed(one.model_copy(update={"size": one.size + step})), Plan(ROTATING))
+                with pytest.raises(IntegrityError, match="that the schedule of this release does not have"):
+                    check_parcel(signed(one.model_copy(update={"size": one.size + step})), schedule_of(ROTATING))
 
 
 def test_masked_columns_never_go_to_their_dealer() -> None:
     for one in honest(ROTATING):
         if one.kind in ("columns", "key"):
-            with pytest.raises(IntegrityError, match="that the plan of this release does not have"):
-                check_parcel(signed(one.model_copy(update={"receivers": (one.topic,)})), Plan(ROTATING))
+            with pytest.raises(IntegrityError, match="that the schedule of this release does not have"):
+                check_parcel(signed(one.model_copy(update={"receivers": (one.topic,)})), schedule_of(ROTATING))
 
 
 def test_nobody_deals_to_itself_or_in_the_coordinators_place() -> None:
-    plan = Plan(ROTATING)
-    size = plan.deal_size("birch", "cedar") + SEAL_BYTES
+    schedule = schedule_of(ROTATING)
+    size = schedule.deal_size("birch", "cedar") + SEAL_BYTES
     own = header(ROTATING, "deal", "cedar", receivers=("cedar",), size=size, sha256=BODY)
-    with pytest.raises(IntegrityError, match="cedar sent a deal that the plan"):
-        check_parcel(signed(own), Plan(ROTATING))
-    size = Plan(DEALT).deal_size("birch", COORDINATOR) + SEAL_BYTES
+    with pytest.raises(IntegrityError, match="cedar sent a deal that the schedule"):
+        check_parcel(signed(own), schedule_of(ROTATING))
+    size = schedule_of(DEALT).deal_size("birch", COORDINATOR) + SEAL_BYTES
     stand_in = header(DEALT, "deal", "amber", receivers=("birch",), size=size, sha256=BODY)
-    with pytest.raises(IntegrityError, match="amber sent a deal that the plan"):
-        check_parcel(signed(stand_in), Plan(DEALT))
+    with pytest.raises(IntegrityError, match="amber sent a deal that the schedule"):
+        check_parcel(signed(stand_in), schedule_of(DEALT))
 
 
 def test_another_releases_parcels_and_strangers_are_refused() -> None:
     offer = header(ROTATING, "offer", "amber")
     with pytest.raises(IntegrityError, match="a parcel of amber belongs to another release"):
-        check_parcel(signed(offer.model_copy(update={"spec": DEALT.digest()})), Plan(ROTATING), PUBLIC)
+        check_parcel(signed(offer.model_copy(update={"spec": DEALT.digest()})), schedule_of(ROTATING), PUBLIC)
     with pytest.raises(IntegrityError, match="a parcel of delta belongs to another release"):
-        check_parcel(signed(header(ROTATING, "offer", "delta")), Plan(ROTATING), PUBLIC)
+        check_parcel(signed(header(ROTATING, "offer", "delta")), schedule_of(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def test_a_parcel_is_read_in_canonical_form_only() -> None:
             Parcel.from_bytes(spoiled)
 
 
-OFFERS = [header(ROTATING, "offer", party) for party in Plan(ROTATING).parties]
+OFFERS = [header(ROTATING, "offer", party) for party in schedule_of(ROTATING).parties]
 
 
 def test_a_session_is_all_its_offers_in_order() -> None:
@@ -276,19 +277,19 @@ def test_a_session_is_all_its_offers_in_order() -> None:
 def test_a_transcript_is_everything_that_all_must_have_seen() -> None:
     columns = [one for one in honest(ROTATING) if one.kind == "columns"]
     commitments = ["c0" * 32, "c1" * 32, "c2" * 32]
-    base = transcript_digest(ROTATING, SESSION_DIGEST, commitments, columns)
-    assert base == transcript_digest(ROTATING, SESSION_DIGEST, iter(commitments), reversed(columns))
+    base = transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, columns)
+    assert base == transcript_digest(ROTATING.digest(), SESSION_DIGEST, iter(commitments), reversed(columns))
     others = {
-        transcript_digest(DEALT, SESSION_DIGEST, commitments, columns),
-        transcript_digest(ROTATING, "0" * 64, commitments, columns),
-        transcript_digest(ROTATING, SESSION_DIGEST, commitments[::-1], columns),
-        transcript_digest(ROTATING, SESSION_DIGEST, commitments[:2], columns),
-        transcript_digest(ROTATING, SESSION_DIGEST, commitments, columns[1:]),
-        transcript_digest(ROTATING, SESSION_DIGEST, commitments, [*columns, columns[0]]),
+        transcript_digest(DEALT.digest(), SESSION_DIGEST, commitments, columns),
+        transcript_digest(ROTATING.digest(), "0" * 64, commitments, columns),
+        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments[::-1], columns),
+        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments[:2], columns),
+        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, columns[1:]),
+        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, [*columns, columns[0]]),
     }
     for field in ("statement", "sha256"):
         altered = columns[0].model_copy(update={field: "9" * 64})
-        others.add(transcript_digest(ROTATING, SESSION_DIGEST, commitments, [altered, *columns[1:]]))
+        others.add(transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, [altered, *columns[1:]]))
     assert len(others | {base}) == 9
 
 

@@ -8,14 +8,15 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
-from dprelease.moments.parcels import NOTHING, Parcel, ParcelHeader, session_digest, transcript_digest
-from dprelease.moments.plan import COORDINATOR, Plan
-from dprelease.moments.session import Round, latest_round
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, transcript_digest
+from dprelease.mpc.round import Round, latest_round
+from dprelease.mpc.schedule import COORDINATOR
 from tests.support.specs import build_spec, numeric
 
 PARTIES = ("a", "b", "c")
 SPEC = build_spec({name: (numeric(f"{name}0"),) for name in PARTIES}, mechanism="moments")
-PLAN = Plan(SPEC)
+SCHEDULE = schedule_of(SPEC)
 COMMITMENTS = [sha256(name.encode()) for name in PARTIES]
 
 
@@ -44,7 +45,7 @@ SESSION = session_digest(each.header for each in offers())
 
 
 def columns(sender: str, dealer: str, **fields: object) -> Parcel:
-    receivers = PLAN.partners(sender, dealer)
+    receivers = SCHEDULE.partners(sender, dealer)
     usual = {
         "session": SESSION,
         "receivers": receivers,
@@ -54,7 +55,7 @@ def columns(sender: str, dealer: str, **fields: object) -> Parcel:
     return parcel("columns", sender, **{**usual, **fields})  # type: ignore[arg-type]
 
 
-ALL_COLUMNS = [columns(sender, dealer) for sender in PARTIES for dealer in PLAN.dealers_of(sender)]
+ALL_COLUMNS = [columns(sender, dealer) for sender in PARTIES for dealer in SCHEDULE.dealers_of(sender)]
 
 
 def transcript(sender: str, statement: str) -> Parcel:
@@ -71,11 +72,11 @@ def test_the_latest_round_is_the_highest_that_anybody_has_offered_for() -> None:
 
 def test_a_session_is_there_once_everybody_has_offered_a_key() -> None:
     for there in ([], ["a"], ["c", "a"]):
-        at = Round.of(PLAN, 1, [parcel("offer", name) for name in there])
+        at = Round.of(SCHEDULE, 1, [parcel("offer", name) for name in there])
         assert at.session == ""
         assert at.missing("offer") == tuple(name for name in PARTIES if name not in there)
     for order in permutations(offers()):
-        at = Round.of(PLAN, 1, order)
+        at = Round.of(SCHEDULE, 1, order)
         assert (at.session, at.missing("offer")) == (SESSION, ())
         assert [header.sender for header in at.offers] == list(PARTIES)
     assert at.session_key("b") == bytes.fromhex(sha256(b"b1"))
@@ -83,32 +84,32 @@ def test_a_session_is_there_once_everybody_has_offered_a_key() -> None:
 
 def test_another_key_makes_another_session() -> None:
     changed = [*offers(1, "a", "b"), parcel("offer", "c", statement="00" * 32)]
-    assert Round.of(PLAN, 1, changed).session not in ("", SESSION)
+    assert Round.of(SCHEDULE, 1, changed).session not in ("", SESSION)
 
 
 def test_only_the_parcels_of_the_round_are_looked_at() -> None:
-    at = Round.of(PLAN, 2, [*offers(), *ALL_COLUMNS, *offers(2, "a")])
+    at = Round.of(SCHEDULE, 2, [*offers(), *ALL_COLUMNS, *offers(2, "a")])
     assert [(header.sender, header.round) for header in at.headers] == [("a", 2)]
     assert at.columns() == ()
 
 
 def test_a_parcel_of_another_session_is_refused_and_its_sender_named() -> None:
-    stale = columns("b", PLAN.dealers_of("b")[0], session="00" * 32)
+    stale = columns("b", SCHEDULE.dealers_of("b")[0], session="00" * 32)
     with pytest.raises(IntegrityError, match="b sent a columns of another session"):
-        Round.of(PLAN, 1, [*offers(), stale])
+        Round.of(SCHEDULE, 1, [*offers(), stale])
     with pytest.raises(IntegrityError, match="b sent a transcript of another session"):
-        Round.of(PLAN, 1, [*offers(), parcel("transcript", "b", session="00" * 32)])
+        Round.of(SCHEDULE, 1, [*offers(), parcel("transcript", "b", session="00" * 32)])
 
 
 def test_a_parcel_that_comes_before_its_session_is_refused() -> None:
     with pytest.raises(IntegrityError, match="c sent a columns of another session"):
-        Round.of(PLAN, 1, [*offers(1, "a", "b"), columns("c", PLAN.dealers_of("c")[0])])
+        Round.of(SCHEDULE, 1, [*offers(1, "a", "b"), columns("c", SCHEDULE.dealers_of("c")[0])])
 
 
 def test_an_earlier_session_under_the_number_of_a_later_round_is_refused() -> None:
-    replayed = columns("b", PLAN.dealers_of("b")[0], round=2)
+    replayed = columns("b", SCHEDULE.dealers_of("b")[0], round=2)
     with pytest.raises(IntegrityError, match="b sent a columns of another session"):
-        Round.of(PLAN, 2, [*offers(2), replayed])
+        Round.of(SCHEDULE, 2, [*offers(2), replayed])
 
 
 TWICE = {
@@ -126,18 +127,18 @@ TWICE = {
 def test_two_parcels_in_one_place_name_their_sender(kind: str) -> None:
     others = [each for each in offers() if kind != "offer" or each.header.sender != "b"]
     with pytest.raises(IntegrityError, match=f"b sent two different parcels of kind {kind} in one round"):
-        Round.of(PLAN, 1, [*others, *TWICE[kind]])
+        Round.of(SCHEDULE, 1, [*others, *TWICE[kind]])
 
 
 def test_one_parcel_listed_twice_is_one_parcel() -> None:
     """The relay's doing, and no reason to name the sender."""
-    at = Round.of(PLAN, 1, [*offers(), *ALL_COLUMNS, *offers(), *ALL_COLUMNS])
+    at = Round.of(SCHEDULE, 1, [*offers(), *ALL_COLUMNS, *offers(), *ALL_COLUMNS])
     assert len(at.headers) == len(PARTIES) + len(ALL_COLUMNS)
 
 
 def test_parcels_are_found_by_kind_sender_receiver_and_topic() -> None:
     to_a, to_c = (parcel("deal", "b", session=SESSION, receivers=(name,)) for name in ("a", "c"))
-    at = Round.of(PLAN, 1, [*offers(), to_a, to_c, *ALL_COLUMNS])
+    at = Round.of(SCHEDULE, 1, [*offers(), to_a, to_c, *ALL_COLUMNS])
     assert at.find("deal", "b", "c") == to_c.header
     assert at.find("deal", "b", "b") is None
     assert at.find("deal", "a") is None
@@ -147,38 +148,40 @@ def test_parcels_are_found_by_kind_sender_receiver_and_topic() -> None:
 
 
 def test_who_lacks_masked_columns_is_told_in_the_specs_order() -> None:
-    assert Round.of(PLAN, 1, offers()).missing_columns() == PARTIES
+    assert Round.of(SCHEDULE, 1, offers()).missing_columns() == PARTIES
     for left_out in ALL_COLUMNS:
         there = [each for each in ALL_COLUMNS if each is not left_out]
-        assert Round.of(PLAN, 1, [*offers(), *there]).missing_columns() == (left_out.header.sender,)
-    assert Round.of(PLAN, 1, [*offers(), *ALL_COLUMNS]).missing_columns() == ()
+        assert Round.of(SCHEDULE, 1, [*offers(), *there]).missing_columns() == (left_out.header.sender,)
+    assert Round.of(SCHEDULE, 1, [*offers(), *ALL_COLUMNS]).missing_columns() == ()
 
 
 def test_the_coordinators_columns_have_no_topic() -> None:
     spec = build_spec({name: (numeric(f"{name}0"),) for name in "ab"}, mechanism="moments")
-    plan = Plan(spec)
+    schedule = schedule_of(spec)
     there = [parcel("offer", "a"), parcel("offer", "b")]
     session = session_digest(each.header for each in there)
     one = parcel("columns", "a", session=session, receivers=("b",), topic=COORDINATOR)
-    assert Round.of(plan, 1, [*there, one]).missing_columns() == ("b",)
+    assert Round.of(schedule, 1, [*there, one]).missing_columns() == ("b",)
 
 
 def test_a_transcript_covers_offers_commitments_and_all_columns_in_any_order() -> None:
-    digests = {Round.of(PLAN, 1, [*offers(), *order]).transcript(COMMITMENTS) for order in permutations(ALL_COLUMNS, 6)}
-    assert digests == {transcript_digest(SPEC, SESSION, COMMITMENTS, [each.header for each in ALL_COLUMNS])}
+    digests = {
+        Round.of(SCHEDULE, 1, [*offers(), *order]).transcript(COMMITMENTS) for order in permutations(ALL_COLUMNS, 6)
+    }
+    assert digests == {transcript_digest(SPEC.digest(), SESSION, COMMITMENTS, [each.header for each in ALL_COLUMNS])}
     expected = digests.pop()
     changed = [columns("b", "c", sha256="00" * 32), *(each for each in ALL_COLUMNS if each != columns("b", "c"))]
-    assert Round.of(PLAN, 1, [*offers(), *changed]).transcript(COMMITMENTS) != expected
+    assert Round.of(SCHEDULE, 1, [*offers(), *changed]).transcript(COMMITMENTS) != expected
     rekeyed = [columns("b", "c", statement="00" * 32), *(each for each in ALL_COLUMNS if each != columns("b", "c"))]
-    assert Round.of(PLAN, 1, [*offers(), *rekeyed]).transcript(COMMITMENTS) != expected
-    assert Round.of(PLAN, 1, [*offers(), *ALL_COLUMNS]).transcript(COMMITMENTS[::-1]) != expected
+    assert Round.of(SCHEDULE, 1, [*offers(), *rekeyed]).transcript(COMMITMENTS) != expected
+    assert Round.of(SCHEDULE, 1, [*offers(), *ALL_COLUMNS]).transcript(COMMITMENTS[::-1]) != expected
 
 
 def test_a_party_that_signed_another_transcript_is_named() -> None:
     agreed = "11" * 32
-    at = Round.of(PLAN, 1, [*offers(), transcript("a", agreed), transcript("b", agreed)])
+    at = Round.of(SCHEDULE, 1, [*offers(), transcript("a", agreed), transcript("b", agreed)])
     at.check_transcripts(agreed)
     assert at.missing("transcript") == ("c",)
-    at = Round.of(PLAN, 1, [*offers(), transcript("a", agreed), transcript("c", "22" * 32)])
+    at = Round.of(SCHEDULE, 1, [*offers(), transcript("a", agreed), transcript("c", "22" * 32)])
     with pytest.raises(IntegrityError, match="c has seen another session than we have; nothing is computed"):
         at.check_transcripts(agreed)

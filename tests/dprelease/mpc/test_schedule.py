@@ -8,7 +8,8 @@ import pytest
 
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.moments.plan import COORDINATOR, Pair, Plan
+from dprelease.moments.products import schedule_of
+from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from tests.support.specs import build_spec, categorical, numeric
 
 NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
@@ -22,38 +23,38 @@ def hospitals(count: int) -> dict[str, tuple[Column, ...]]:
     }
 
 
-def plan_of(count: int, rows: int = 40, **changed: object) -> Plan:
-    return Plan(build_spec(hospitals(count), mechanism="moments", rows=rows, **changed))  # type: ignore[arg-type]
+def schedule_for(count: int, rows: int = 40, **changed: object) -> Schedule:
+    return schedule_of(build_spec(hospitals(count), mechanism="moments", rows=rows, **changed))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", range(1, 8))
 @pytest.mark.parametrize("dealer", ["coordinator", None])
 def test_every_pair_is_dealt_for_once_in_the_specs_order(count: int, dealer: str | None) -> None:
-    plan = plan_of(count, dealer=dealer if count > 1 else None)
-    assert [(pair.first, pair.second) for pair in plan.pairs] == list(combinations(NAMES[:count], 2))
-    dealers = {pair.dealer for pair in plan.pairs}
-    assert sorted(pair.first + pair.second for dealer in dealers for pair in plan.dealt_by(dealer)) == sorted(
-        pair.first + pair.second for pair in plan.pairs
+    schedule = schedule_for(count, dealer=dealer if count > 1 else None)
+    assert [(pair.first, pair.second) for pair in schedule.pairs] == list(combinations(NAMES[:count], 2))
+    dealers = {pair.dealer for pair in schedule.pairs}
+    assert sorted(pair.first + pair.second for dealer in dealers for pair in schedule.dealt_by(dealer)) == sorted(
+        pair.first + pair.second for pair in schedule.pairs
     )
 
 
 @pytest.mark.parametrize("count", range(3, 8))
 def test_a_rotating_dealer_is_the_next_hospital_that_is_not_in_the_pair(count: int) -> None:
-    plan = plan_of(count)
+    schedule = schedule_for(count)
     ring = NAMES[:count] * 2
-    for pair in plan.pairs:
+    for pair in schedule.pairs:
         assert not pair.has(pair.dealer)
         after = ring[ring.index(pair.second) + 1 :]
         assert pair.dealer == next(name for name in after if name != pair.first)
 
 
 def test_three_and_four_hospitals_by_hand() -> None:
-    assert plan_of(3).pairs == (
+    assert schedule_for(3).pairs == (
         Pair("amber", "birch", "cedar"),
         Pair("amber", "cedar", "birch"),
         Pair("birch", "cedar", "amber"),
     )
-    assert {(pair.first, pair.second): pair.dealer for pair in plan_of(4).pairs} == {
+    assert {(pair.first, pair.second): pair.dealer for pair in schedule_for(4).pairs} == {
         ("amber", "birch"): "cedar",
         ("amber", "cedar"): "delta",
         ("amber", "delta"): "birch",
@@ -65,30 +66,30 @@ def test_three_and_four_hospitals_by_hand() -> None:
 
 @pytest.mark.parametrize(("count", "curious"), [(2, 1), (3, 2), (4, 3), (5, 2)])
 def test_the_coordinator_deals_for_all_pairs_where_hospitals_cannot(count: int, curious: int) -> None:
-    plan = plan_of(count, curious=curious)
-    assert {pair.dealer for pair in plan.pairs} == {COORDINATOR}
-    assert all(plan.dealers_of(party) == (COORDINATOR,) for party in plan.parties)
+    schedule = schedule_for(count, curious=curious)
+    assert {pair.dealer for pair in schedule.pairs} == {COORDINATOR}
+    assert all(schedule.dealers_of(party) == (COORDINATOR,) for party in schedule.parties)
 
 
 @pytest.mark.parametrize("count", range(2, 8))
 @pytest.mark.parametrize("dealer", ["coordinator", None])
 def test_masked_columns_go_to_the_partners_and_never_to_their_dealer(count: int, dealer: str | None) -> None:
-    plan = plan_of(count, dealer=dealer)
-    for party in plan.parties:
+    schedule = schedule_for(count, dealer=dealer)
+    for party in schedule.parties:
         reached: list[str] = []
-        for one in plan.dealers_of(party):
-            partners = plan.partners(party, one)
+        for one in schedule.dealers_of(party):
+            partners = schedule.partners(party, one)
             assert one not in partners
             assert party not in (one, *partners)
-            assert list(partners) == sorted(partners, key=plan.parties.index)
+            assert list(partners) == sorted(partners, key=schedule.parties.index)
             reached += partners
-        assert sorted(reached) == sorted(set(plan.parties) - {party})
-        assert plan.partners(party, party) == ()
+        assert sorted(reached) == sorted(set(schedule.parties) - {party})
+        assert schedule.partners(party, party) == ()
 
 
 def test_a_party_alone_needs_nobody() -> None:
-    plan = plan_of(1)
-    assert plan.pairs == plan.dealers_of("amber") == plan.dealt_by(COORDINATOR) == ()
+    schedule = schedule_for(1)
+    assert schedule.pairs == schedule.dealers_of("amber") == schedule.dealt_by(COORDINATOR) == ()
 
 
 def test_a_pair_knows_its_two() -> None:
@@ -102,43 +103,49 @@ def test_widths_count_variables_not_declared_or_released_columns() -> None:
         "amber": (numeric("age"), categorical("smoker", "yes")),
         "birch": (categorical("sex", "female", "male"),),
     }
-    plan = Plan(build_spec(parties, mechanism="moments"))
-    assert plan.widths == {"amber": 2, "birch": 3}
+    schedule = schedule_of(build_spec(parties, mechanism="moments"))
+    assert schedule.widths == {"amber": 2, "birch": 3}
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 @pytest.mark.parametrize("rows", [1, 2, 26214, 26215, 1_000_001])
 def test_chunks_are_even_cover_all_rows_and_take_a_mebibyte(count: int, rows: int) -> None:
-    plan = plan_of(count, rows=rows)
-    widest = max(plan.widths.values())
-    assert plan.chunk_rows % 2 == 0
-    assert (1 << 20) - 16 * widest < 8 * widest * plan.chunk_rows <= 1 << 20
-    assert (plan.chunks - 1) * plan.chunk_rows < rows <= plan.chunks * plan.chunk_rows
-    for party, width in plan.widths.items():
-        assert plan.columns_size(party) == 8 * rows * width + 16 * plan.chunks
+    schedule = schedule_for(count, rows=rows)
+    widest = max(schedule.widths.values())
+    assert schedule.chunk_rows % 2 == 0
+    assert (1 << 20) - 16 * widest < 8 * widest * schedule.chunk_rows <= 1 << 20
+    assert (schedule.chunks - 1) * schedule.chunk_rows < rows <= schedule.chunks * schedule.chunk_rows
+    for party, width in schedule.widths.items():
+        assert schedule.columns_size(party) == 8 * rows * width + 16 * schedule.chunks
 
 
 def test_a_chunk_has_two_rows_at_least() -> None:
     wide = {"amber": tuple(numeric(f"a{place}") for place in range(70_000)), "birch": (numeric("b"),)}
-    plan = Plan(build_spec(wide, mechanism="moments", rows=5))
-    assert (plan.chunk_rows, plan.chunks) == (2, 3)
+    schedule = schedule_of(build_spec(wide, mechanism="moments", rows=5))
+    assert (schedule.chunk_rows, schedule.chunks) == (2, 3)
 
 
 def test_sizes_of_deals_by_hand() -> None:
-    plan = plan_of(3, dealer="coordinator")  # widths 1, 2, 3
-    assert plan.deal_size("amber", COORDINATOR) == 32 + 32 + 32
-    assert plan.deal_size("birch", COORDINATOR) == 32 + 8 * 1 * 2 + 32
-    assert plan.deal_size("cedar", COORDINATOR) == 32 + 8 * 1 * 3 + 8 * 2 * 3
-    rotating = plan_of(3)
+    schedule = schedule_for(3, dealer="coordinator")  # widths 1, 2, 3
+    assert schedule.deal_size("amber", COORDINATOR) == 32 + 32 + 32
+    assert schedule.deal_size("birch", COORDINATOR) == 32 + 8 * 1 * 2 + 32
+    assert schedule.deal_size("cedar", COORDINATOR) == 32 + 8 * 1 * 3 + 8 * 2 * 3
+    rotating = schedule_for(3)
     assert rotating.deal_size("amber", "cedar") == 32 + 32
     assert rotating.deal_size("birch", "cedar") == 32 + 8 * 1 * 2
     assert rotating.deal_size("cedar", "amber") == 32 + 8 * 2 * 3
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
-def test_other_mechanisms_have_no_plan(mechanism: str) -> None:
+def test_other_mechanisms_have_no_schedule(mechanism: str) -> None:
     with pytest.raises(InvalidInput, match="only a release of mechanism 'moments'"):
-        Plan(build_spec(mechanism=mechanism))
+        schedule_of(build_spec(mechanism=mechanism))
+
+
+@pytest.mark.parametrize(("names", "threshold"), [("ab", 1), ("abc", 2)])
+def test_parties_that_may_pool_do_not_deal_for_one_another(names: str, threshold: int) -> None:
+    with pytest.raises(InvalidInput, match="only if there are three and none of them pools"):
+        Schedule("00" * 32, dict.fromkeys(names, 1), 10, 16, threshold, rotating=True)
 
 
 def test_a_masked_column_travels_once_for_each_peer_and_no_more() -> None:
@@ -148,10 +155,10 @@ def test_a_masked_column_travels_once_for_each_peer_and_no_more() -> None:
     """
     held = {"amber": 34, "birch": 34, "cedar": 33}
     columns = {name: tuple(numeric(f"{name}{place}") for place in range(width)) for name, width in held.items()}
-    plan = Plan(build_spec(columns, mechanism="moments", rows=1_000_000, grid_bits=16))
-    copies = [(party, dealer) for party in plan.parties for dealer in plan.dealers_of(party)]
-    sent = sum(plan.columns_size(party) for party, _ in copies)
-    dealt = sum(plan.deal_size(party, dealer) for party, dealer in copies)
+    schedule = schedule_of(build_spec(columns, mechanism="moments", rows=1_000_000, grid_bits=16))
+    copies = [(party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party)]
+    sent = sum(schedule.columns_size(party) for party, _ in copies)
+    dealt = sum(schedule.deal_size(party, dealer) for party, dealer in copies)
     needed = 8 * 1_000_000 * 101 * 2
     assert needed <= sent + dealt < 1.0001 * needed
     assert 129e9 / (sent + dealt) > 79

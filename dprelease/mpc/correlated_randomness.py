@@ -4,8 +4,8 @@ For a pair j < k the dealer draws a mask seed a for every party it deals to and 
 and A_k = PRG(a_k), n x d each, and computes C_jk = A_j^T A_k. Party j gets a_j and r_jk, party k gets a_k and
 C_jk - PRG(r_jk), an n-free d_j x d_k matrix that looks uniform to k, because r_jk is known to j alone. All in Z_2^64.
 
-A deal is a plain byte string, whose form follows from the plan: the mask seed, then for each of the receiver's pairs,
-in the plan's order, the seed r (32 bytes, to the first) or the correction (8 d_j d_k bytes, row by row, to the second).
+A deal is a plain byte string, whose form follows from the schedule: the mask seed, then for each of the receiver's pairs,
+in the schedule's order, the seed r (32 bytes, to the first) or the correction (8 d_j d_k bytes, row by row, to the second).
 
 Source: joint_moments.md "Protocol", step 3; second_reading.md 5.
 """
@@ -20,46 +20,46 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
-from dprelease.moments.plan import SEED_BYTES, WORD_BYTES, Pair, Plan
-from dprelease.moments.ring import SecretStream, Words, product
+from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
 
 
-def deal(plan: Plan, dealer: str) -> Mapping[str, bytes]:
+def deal(schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
     """Fresh randomness for all pairs of a dealer: receiver to its deal. Every call draws anew.
 
     The seeds live in this call only: what is returned must be sealed to its receivers and forgotten before any masked
     column leaves a hospital. Memory is bounded by a chunk of rows; O(n d_j d_k) operations for each pair.
 
     Args:
-        plan: of the spec.
-        dealer: a party, or `plan.COORDINATOR`.
+        schedule: of the spec.
+        dealer: a party, or `schedule.COORDINATOR`.
     """
-    pairs = plan.dealt_by(dealer)
-    masks = {name: secrets.token_bytes(SEED_BYTES) for name in plan.receivers(dealer)}
-    products = _products(plan, pairs, {name: SecretStream(seed) for name, seed in masks.items()})
+    pairs = schedule.dealt_by(dealer)
+    masks = {name: secrets.token_bytes(SEED_BYTES) for name in schedule.receivers(dealer)}
+    products = _products(schedule, pairs, {name: SecretStream(seed) for name, seed in masks.items()})
     dealt = dict(masks)
     for pair in pairs:
         seed = secrets.token_bytes(SEED_BYTES)
-        correction = products[pair] - _pad(seed, plan, pair)
+        correction = products[pair] - _pad(seed, schedule, pair)
         dealt[pair.first] += seed
         dealt[pair.second] += correction.astype("<u8").tobytes()
     return dealt
 
 
-def _products(plan: Plan, pairs: tuple[Pair, ...], streams: Mapping[str, SecretStream]) -> dict[Pair, Words]:
-    widths = plan.widths
+def _products(schedule: Schedule, pairs: tuple[Pair, ...], streams: Mapping[str, SecretStream]) -> dict[Pair, Words]:
+    widths = schedule.widths
     sums = {pair: np.zeros((widths[pair.first], widths[pair.second]), np.uint64) for pair in pairs}
-    for start in range(0, plan.spec.rows, plan.chunk_rows):
-        rows = min(plan.chunk_rows, plan.spec.rows - start)
+    for start in range(0, schedule.rows, schedule.chunk_rows):
+        rows = min(schedule.chunk_rows, schedule.rows - start)
         masks = {name: stream.read_words(start, rows, widths[name]) for name, stream in streams.items()}
         for pair in pairs:
             sums[pair] += product(masks[pair.first], masks[pair.second])
     return sums
 
 
-def _pad(seed: bytes, plan: Plan, pair: Pair) -> Words:
+def _pad(seed: bytes, schedule: Schedule, pair: Pair) -> Words:
     """PRG(r_jk), (d_j, d_k)."""
-    widths = plan.widths
+    widths = schedule.widths
     rows, width = widths[pair.first], widths[pair.second]
     return SecretStream(seed).read_words(0, rows * width, 1).reshape(rows, width)
 
@@ -83,26 +83,26 @@ class Dealt:
     digests: tuple[str, ...]
 
 
-def read_deal(data: bytes, plan: Plan, receiver: str, dealer: str) -> Dealt:
+def read_deal(data: bytes, schedule: Schedule, receiver: str, dealer: str) -> Dealt:
     """Take a deal apart.
 
     Args:
         data: the opened deal.
-        plan: of the spec.
+        schedule: of the spec.
         receiver: who got it.
         dealer: who made it.
 
     Raises:
-        IntegrityError: it has another length than the plan calls for.
+        IntegrityError: it has another length than the schedule calls for.
     """
-    if len(data) != plan.deal_size(receiver, dealer):
+    if len(data) != schedule.deal_size(receiver, dealer):
         raise IntegrityError(f"{dealer or 'the coordinator'} dealt something of another shape than this release needs")
-    widths, position = plan.widths, SEED_BYTES
+    widths, position = schedule.widths, SEED_BYTES
     seeds, pads, corrections = [data[:SEED_BYTES]], {}, {}
-    for pair in plan.dealt_by(dealer):
+    for pair in schedule.dealt_by(dealer):
         if receiver == pair.first:
             seeds.append(data[position : position + SEED_BYTES])
-            pads[pair] = _pad(seeds[-1], plan, pair)
+            pads[pair] = _pad(seeds[-1], schedule, pair)
             position += SEED_BYTES
         elif receiver == pair.second:
             shape = widths[pair.first], widths[pair.second]

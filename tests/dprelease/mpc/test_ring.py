@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dprelease.errors import InvalidInput
-from dprelease.moments import ring
-from dprelease.moments.ring import SecretStream, Words, chunk_rows, product
+from dprelease.mpc import ring
+from dprelease.mpc.ring import SecretStream, Words, chunk_rows, product
 from dprelease.public_stream import PublicStream
 
 # NIST SP 800-38A, F.5.5 (CTR-AES256.Encrypt), with its counter block as the stream's position.

@@ -19,12 +19,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dprelease.canonical import Value, canonical_bytes, sha256
-from dprelease.columns import Name
+from dprelease.canonical import Digest, Name, Value, canonical_bytes, sha256
 from dprelease.errors import IntegrityError
-from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
+from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.signing import SESSION, PrivateKey, PublicKey, sign, verify
-from dprelease.spec import Digest, ReleaseSpec
 
 NOTHING = sha256(b"")
 """Digest of an empty body."""
@@ -81,12 +79,12 @@ def sign_parcel(key: PrivateKey, header: ParcelHeader) -> Parcel:
     return Parcel(header=header, signature=sign(key, SESSION, header.to_bytes()))
 
 
-def check_parcel(parcel: Parcel, plan: Plan, keys: Mapping[str, PublicKey] | None = None) -> None:
-    """Check that a parcel is one that this plan calls for.
+def check_parcel(parcel: Parcel, schedule: Schedule, keys: Mapping[str, PublicKey] | None = None) -> None:
+    """Check that a parcel is one that this schedule calls for.
 
     Args:
         parcel: as it came.
-        plan: of the release's spec.
+        schedule: of the release's spec.
         keys: party to identity key, under the pins; None where only the shape is checked (the relay).
 
     Raises:
@@ -95,10 +93,10 @@ def check_parcel(parcel: Parcel, plan: Plan, keys: Mapping[str, PublicKey] | Non
     header = parcel.header
     if keys is not None:
         _check_signature(parcel, keys)
-    if header.spec != plan.release or header.sender not in plan.parties:
+    if header.spec != schedule.task or header.sender not in schedule.parties:
         raise IntegrityError(f"a parcel of {header.sender} belongs to another release")
-    if not _fits(header, plan):
-        raise IntegrityError(f"{header.sender} sent a {header.kind} that the plan of this release does not have")
+    if not _fits(header, schedule):
+        raise IntegrityError(f"{header.sender} sent a {header.kind} that the schedule of this release does not have")
 
 
 def _check_signature(parcel: Parcel, keys: Mapping[str, PublicKey]) -> None:
@@ -115,7 +113,7 @@ def _check_signature(parcel: Parcel, keys: Mapping[str, PublicKey]) -> None:
         ) from error
 
 
-def _fits(header: ParcelHeader, plan: Plan) -> bool:
+def _fits(header: ParcelHeader, schedule: Schedule) -> bool:
     bodiless = header.size == 0 and header.sha256 == NOTHING and not header.receivers and not header.topic
     if header.kind == "offer":
         return bodiless and not header.session and bool(header.statement)
@@ -124,19 +122,19 @@ def _fits(header: ParcelHeader, plan: Plan) -> bool:
     if header.kind == "transcript":
         return bodiless and bool(header.statement)
     if header.kind == "columns":
-        receivers = plan.partners(header.sender, header.topic)
-        size = plan.columns_size(header.sender)
+        receivers = schedule.partners(header.sender, header.topic)
+        size = schedule.columns_size(header.sender)
         return bool(receivers) and (header.receivers, header.size) == (receivers, size) and bool(header.statement)
     if len(header.receivers) != 1 or header.statement:
         return False
     receiver = header.receivers[0]
     if header.kind == "key":
-        fits = receiver in plan.partners(header.sender, header.topic)
+        fits = receiver in schedule.partners(header.sender, header.topic)
         return fits and header.size == SEED_BYTES + SEAL_BYTES
     return (
-        receiver in plan.receivers(header.sender)
+        receiver in schedule.receivers(header.sender)
         and not header.topic
-        and header.size == plan.deal_size(receiver, header.sender) + SEAL_BYTES
+        and header.size == schedule.deal_size(receiver, header.sender) + SEAL_BYTES
     )
 
 
@@ -149,22 +147,20 @@ def session_digest(offers: Iterable[ParcelHeader]) -> str:
     return sha256(canonical_bytes([header.model_dump(mode="json") for header in offers]))
 
 
-def transcript_digest(
-    spec: ReleaseSpec, session: str, commitments: Iterable[str], columns: Iterable[ParcelHeader]
-) -> str:
+def transcript_digest(task: str, session: str, commitments: Iterable[str], columns: Iterable[ParcelHeader]) -> str:
     """What every party signs before it multiplies: the session, t, the dealer, commitments and all masked columns.
 
     Args:
-        spec: of the release; its digest fixes t and the dealer.
+        task: digest of what the products are for; it fixes t and the dealer.
         session: digest of the session, which fixes all session keys.
         commitments: to the parties' columns, from their approvals, in the spec's order.
         columns: headers of all masked columns of the session, in any order.
     """
     digests = sorted(header.digest() for header in columns)
-    said = {"spec": spec.digest(), "session": session, "commitments": list(commitments), "columns": digests}
+    said = {"spec": task, "session": session, "commitments": list(commitments), "columns": digests}
     return sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said))
 
 
-def columns_expected(plan: Plan) -> frozenset[tuple[str, str]]:
+def columns_expected(schedule: Schedule) -> frozenset[tuple[str, str]]:
     """(sender, dealer) of every file of masked columns in a session."""
-    return frozenset((party, dealer) for party in plan.parties for dealer in plan.dealers_of(party))
+    return frozenset((party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party))

@@ -1,0 +1,109 @@
+"""Masked columns and what both hospitals of a pair make of them: exact shares of Q_j^T Q_k in Z_2^64.
+
+    U_j = Q_j + A_j                                             masked: uniform to whoever has not the seed of A_j
+    first half, at j:   PRG(r) - A_j^T U_k
+    second half, at k:  U_j^T Q_k + (C_jk - PRG(r))             C_jk = A_j^T A_k
+    sum: -A_j^T Q_k - A_j^T A_k + Q_j^T Q_k + A_j^T Q_k + A_j^T A_k = Q_j^T Q_k
+
+Everything runs chunk by chunk over rows, so that memory is bounded by the chunk whatever n is.
+
+Source: joint_moments.md "Protocol", steps 4 and 6; second_reading.md 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.errors import IntegrityError
+from dprelease.mpc.correlated_randomness import Dealt
+from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.schedule import Pair, Schedule
+
+Codes = npt.NDArray[np.int32]
+
+
+def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
+    """The chunks of U = Q + A.
+
+    Args:
+        codes: (n, d) variables of one party.
+        mask: seed of A.
+        schedule: of the spec.
+    """
+    stream = SecretStream(mask)
+    for start in range(0, len(codes), schedule.chunk_rows):
+        chunk = codes[start : start + schedule.chunk_rows]
+        yield words(chunk) + stream.read_words(start, len(chunk), chunk.shape[1])
+
+
+def half(pair: Pair, party: str, codes: Codes, dealt: Dealt, partner: Iterable[Words], schedule: Schedule) -> Words:
+    """A party's half of a pair's product: the first or the second, by its place in the pair.
+
+    Args:
+        pair: one of the party's.
+        party: whose half.
+        codes: (n, d) its variables.
+        dealt: what the pair's dealer dealt to it.
+        partner: chunks of the other's masked columns.
+        schedule: of the spec.
+
+    Raises:
+        IntegrityError: the partner's columns have another number of rows.
+    """
+    if party == pair.first:
+        return first_half(codes.shape[1], dealt.mask, dealt.pads[pair], partner, schedule)
+    return second_half(codes, dealt.corrections[pair], partner, schedule)
+
+
+def first_half(width: int, mask: bytes, pad: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
+    """PRG(r) - A_j^T U_k, (d_j, d_k).
+
+    Args:
+        width: d_j, our variables.
+        mask: seed of our mask A_j under this dealer.
+        pad: PRG(r), (d_j, d_k).
+        partner: chunks of U_k.
+        schedule: of the spec.
+
+    Raises:
+        IntegrityError: the partner's columns have another number of rows.
+    """
+    stream, start, total = SecretStream(mask), 0, pad.copy()
+    for chunk in partner:
+        total -= product(stream.read_words(start, len(chunk), width), chunk)
+        start += len(chunk)
+    _whole(start, schedule)
+    return total
+
+
+def second_half(codes: Codes, correction: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
+    """U_j^T Q_k + (C_jk - PRG(r)), (d_j, d_k).
+
+    Args:
+        codes: (n, d_k), our variables Q_k.
+        correction: C_jk - PRG(r), (d_j, d_k).
+        partner: chunks of U_j.
+        schedule: of the spec.
+
+    Raises:
+        IntegrityError: the partner's columns have another number of rows.
+    """
+    start, total = 0, correction.copy()
+    for chunk in partner:
+        total += product(chunk, codes[start : start + len(chunk)], right_bits=schedule.bits)
+        start += len(chunk)
+    _whole(start, schedule)
+    return total
+
+
+def words(codes: npt.NDArray[np.int32]) -> Words:
+    """Signed codes as elements of Z_2^64."""
+    return codes.astype(np.int64).view(np.uint64)
+
+
+def _whole(rows: int, schedule: Schedule) -> None:
+    if rows != schedule.rows:
+        raise IntegrityError(f"masked columns of {rows} rows where the release has {schedule.rows}")
