@@ -18,12 +18,12 @@ from dprelease.columns import CategoricalColumn, squared_sensitivity
 from dprelease.estimators._calibrated import calibrated
 from dprelease.estimators._shrinkage import shrunken
 from dprelease.gaussian import mu_of
+from dprelease.mechanisms.noisy_rows.planning import plan_mixing
 from dprelease.moments.released import NoisyMoments
 from dprelease.moments.scales import released_sd, share_scales
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.planning import plan_mixing
 from dprelease.release import Floats
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 
 CURIOUS = 1
 GRID_BITS = 12

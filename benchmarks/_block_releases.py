@@ -28,9 +28,9 @@ from dprelease.estimators._calibrated import calibrated
 from dprelease.estimators._found import Found
 from dprelease.estimators._rows import NormalEquations, Rows
 from dprelease.gaussian import mu_of
-from dprelease.planning import MixingPlan, plan_mixing
+from dprelease.mechanisms.noisy_rows.planning import MixingPlan, plan_mixing
 from dprelease.release import Floats
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from dprelease.weighting import outcome_weight
 
 DELTA = 1e-5

@@ -19,19 +19,23 @@ import numpy as np
 from benchmarks._block_releases import DELTA, Blocks
 from dprelease.accounting import check_spec
 from dprelease.bounding import BoundedRows, bound
-from dprelease.calibration import budget, party_noise, shares
+from dprelease.calibration import budget
 from dprelease.canonical import sha256
 from dprelease.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
+from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
+from dprelease.mechanisms.noisy_rows.terms import Mixing
 from dprelease.moments.layout import variables
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
 from dprelease.noise import SecureNoise
-from dprelease.privatization import privatize, privatize_moments
+from dprelease.privatization import privatize
 from dprelease.release import Floats, Release
-from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import PartyColumns, Target
+from tests.support.joint import privatize_moments
 
 GRID_BITS = 12
 CURIOUS = 1

@@ -13,7 +13,7 @@ from coordinator.console import opened, print_json, with_json, with_settings
 from coordinator.settings import CoordinatorSettings
 from dprelease.certificates import read_certificate, read_identity
 from dprelease.errors import InvalidInput
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 
 
 @click.group()

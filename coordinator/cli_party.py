@@ -18,7 +18,7 @@ from coordinator.store import Store, Transaction
 from dprelease.columns import public
 from dprelease.gaussian import epsilon_of
 from dprelease.price import mu2_text
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 
 
 @click.group()

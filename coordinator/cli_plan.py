@@ -12,28 +12,27 @@ import click
 from coordinator.clock import utc_now
 from coordinator.console import opened, print_json, with_json, with_settings
 from coordinator.members import Members
-from coordinator.moments_proposal import parts_of
 from coordinator.proposal_checks import (
     agree,
     check_clashes,
-    check_outcomes,
     choose,
     enrolled,
-    read_weight,
     reported,
 )
 from coordinator.proposals import Request
 from coordinator.settings import CoordinatorSettings
 from coordinator.witness import left
-from dprelease.assumptions import Mechanism, Setting, chosen, evenly
+from dprelease.assumptions import Setting, chosen, evenly
 from dprelease.canonical import read_data
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.forecast import proposed
 from dprelease.gaussian import check_target
+from dprelease.mechanisms.rational import read_weight
+from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from dprelease.wire.plan_options import compared, last_columns, outcomes_option, weight_option, with_guesses
 
 
@@ -59,7 +58,7 @@ def plan(
     request: Path | None,
     outcome: str | None,
     features: str | None,
-    mechanisms: tuple[Mechanism, ...],
+    mechanisms: tuple[str, ...],
     signals: tuple[float, ...],
     spread: float,
     plot: Path | None,
@@ -87,8 +86,8 @@ def plan(
             public = _requested(read_settings(request, Request), tx.members, utc_now())
             roster = next(iter(reported(tx.members, tuple(public["parties"])).values())).roster
             room = {party: left(tx, party, roster) for party in public["parties"]}
-    name, used = chosen(public["parties"], outcome, features, public["outcomes"])
-    setting = Setting(**public, mechanism="mixed", outcome=name, features=used, spread=spread)
+    name, used = chosen(public["parties"], outcome, features, public.get("outcomes", ()))
+    setting = Setting(**public, mechanism=names()[0], outcome=name, features=used, spread=spread)
     found = compared(setting, mechanisms, signals, plot)
     if as_json:
         print_json(found.to_json() | {"left_mu2": {party: str(mu2) for party, mu2 in room.items()}})
@@ -138,16 +137,9 @@ def _requested(request: Request, members: Members, now: datetime) -> dict[str, A
         "target": request.target(),
         "rows_per_subject": agreed.rows_per_subject,
         "grid_bits": request.grid_bits,
-        "outputs": request.k,
-        "anchor_weight": _weight(request.rho),
-        "curious": request.curious or None,
-        "weights": request.weights,
-        "outcomes": check_outcomes(parties, request.mechanism, request.outcomes),
-        "basis": request.basis,
-        "public_norm2": request.public_norm2(),
-        "parts": parts_of(parties, request.charge),
+        **mechanism_named(request.mechanism).scenario(request.options, parties),
     }
 
 
-def _weight(rho: float | str | None) -> Fraction | None:
-    return None if rho is None else read_weight(rho)
+def _weight(rho: str | None) -> Fraction | None:
+    return None if rho is None else read_weight("rho", rho)

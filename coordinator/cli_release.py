@@ -26,7 +26,7 @@ from coordinator.witness import left_after, left_text
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.one_line import one_line
 from dprelease.settings import read_settings
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 
 SHORT = 12
 
@@ -96,7 +96,7 @@ def create(
         with store.reading() as tx:
             left = left_after(tx, made.proposal.spec)
     _warn_of(made.similar)
-    plan = made.proposal.plan and made.proposal.plan.explain()
+    plan = made.proposal.explanation or None
     if as_json:
         after = {party: str(mu2) for party, mu2 in left.items()}
         print_json(describe(made.release) | {"plan": plan, "left_after_mu2": after})

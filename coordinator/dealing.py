@@ -22,7 +22,7 @@ from coordinator.store import Store, Transaction
 from dprelease.approval import SignedApproval, check_all_approved
 from dprelease.certificates import read_identity
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable
-from dprelease.moments.products import schedule_of
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.encryption import Context, seal
 from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
@@ -107,7 +107,8 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     if party not in release.record.parties:
         raise AccessDenied(f"{party} is not a party of release {release.digest[:12]}")
     spec = release.read_spec()
-    if spec.moments is None or spec.moments.dealer != "coordinator":
+    schedule = mechanism_of(spec).schedule(spec)
+    if schedule is None or not schedule.dealt_by(COORDINATOR):
         raise InvalidInput(f"the coordinator deals nothing for release {release.digest[:12]}")
     _check_running(release)
     headers = tuple(parcel.header for parcel in parcels)
@@ -118,7 +119,6 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     approvals = [SignedApproval.from_bytes(data) for data in release.approvals]
     check_all_approved(approvals, spec, root_pem.decode())
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
-    schedule = schedule_of(spec)
     for parcel in parcels:
         check_parcel(parcel, schedule, keys)
     session = Session(schedule, headers)

@@ -22,6 +22,7 @@ from dprelease.certificates import certificate_fingerprint
 from dprelease.durable import write_durably
 from dprelease.errors import InvalidInput
 from dprelease.fake import FAKE, fake_spec, marked
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.noise import SecureNoise
 from dprelease.rehearsal import Rehearsed, Signer, Signers, Stopwatch, rehearse
 from dprelease.rehearsal_fit import Trial, trial
@@ -129,7 +130,7 @@ def dry_run(
 
 
 def _rows(spec: ReleaseSpec, most: int | None) -> int:
-    outputs = 1 if spec.mixing is None else spec.mixing.outputs
+    outputs = mechanism_of(spec).least_rows(spec)
     if most is not None and most < outputs:
         raise InvalidInput(f"--rows must be at least k = {outputs}: a mixture has no more rows than there are patients")
     return min(spec.rows, max(MOST_ROWS, outputs) if most is None else most)

@@ -9,6 +9,7 @@ import click
 from coordinator.console import print_table
 from coordinator.dry_run import DryRun
 from dprelease.fake import FAKE, NOTE
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.price import price_text
 from dprelease.rehearsal import traffic
 from dprelease.rehearsal_fit import Trial
@@ -21,8 +22,8 @@ def print_report(found: DryRun) -> None:
     click.echo(f"{FAKE}: a dry run of {spec.title!r}. Nothing was proposed, charged, stored or sent.")
     click.echo(NOTE)
     click.echo(_shape(found))
-    if found.proposal.plan is not None:
-        click.echo(f"plan: {found.proposal.plan.explain()}")
+    if found.proposal.explanation:
+        click.echo(f"plan: {found.proposal.explanation}")
     click.echo()
     _print_parties(found)
     click.echo()
@@ -48,7 +49,6 @@ def print_report(found: DryRun) -> None:
 def report_json(found: DryRun) -> dict[str, Any]:
     """The report as plain data; every mu^2 is an exact rational, ``"p/q"``."""
     spec, given = found.proposal.spec, found.proposal.guarantee
-    plan = found.proposal.plan
     return {
         "fake": True,
         "note": NOTE,
@@ -56,7 +56,7 @@ def report_json(found: DryRun) -> dict[str, Any]:
         "rows": spec.rows,
         "fake_rows": found.rehearsed.spec.rows,
         "mechanism": spec.mechanism,
-        "plan": None if plan is None else plan.explain(),
+        "plan": found.proposal.explanation or None,
         "similar": None if found.similar is None else found.similar.digest,
         "charged_mu2": {part.party: str(part.mu2) for part in given.parties},
         "epsilon": {part.party: part.epsilon for part in given.parties},
@@ -75,11 +75,8 @@ def report_json(found: DryRun) -> dict[str, Any]:
 def _shape(found: DryRun) -> str:
     spec, rows = found.proposal.spec, found.rehearsed.spec.rows
     shape = f"n = {spec.rows}, mechanism {spec.mechanism}"
-    if spec.mixing is not None:
-        shape += f", k = {spec.mixing.outputs}, rho = {spec.anchor_weight}"
-    if spec.moments is not None:
-        shape += f", curious = {spec.moments.curious}, dealer {spec.moments.dealer}"
-        shape += f", outcomes only: {', '.join(spec.moments.outcomes)}" if spec.moments.outcomes else ""
+    own = mechanism_of(spec).words(spec).shape
+    shape += f", {own}" if own else ""
     if rows < spec.rows:
         shape += (
             f"\n{FAKE} rows: {rows} instead of n = {spec.rows} (--rows). Seconds and the fit are of those; bytes, prices and "
@@ -90,7 +87,8 @@ def _shape(found: DryRun) -> str:
 
 def _print_parties(found: DryRun) -> None:
     spec, given = found.proposal.spec, found.proposal.guarantee
-    moments = spec.moments is not None and len(spec.parties) > 1
+    schedule = mechanism_of(spec).schedule(spec)
+    moments = schedule is not None and bool(schedule.pairs)
     header = ("HOSPITAL", "COLUMNS", "BLOCK", *(("MASKED COLUMNS", "DEALT") if moments else ()), "IS CHARGED")
     lines = []
     for part in spec.parties:

@@ -16,7 +16,7 @@ from dprelease.canonical import read_data
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.gaussian import check_target
 from dprelease.invite import Invite
-from dprelease.spec import Target, instant
+from dprelease.spec_base import Target, instant
 from dprelease.wire.v1.enrolment_pb2 import EnrolRequest, EnrolResponse
 
 SECRET_BYTES = 32

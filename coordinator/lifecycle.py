@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from coordinator.record import Record, State
 from dprelease.errors import Conflict
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 
 PUBLICATION_TIME = timedelta(days=30)
 """How long the hub may take to report a publication that it was allowed: it may already be public, so give up late."""

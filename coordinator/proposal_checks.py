@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from coordinator.members import Members, Party
+from dprelease import spec_base
 from dprelease.catalogue import Catalogue
 from dprelease.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
-from dprelease.moments import terms
-from dprelease.moments.terms import Label
+from dprelease.mechanisms.base import Mechanism
 from dprelease.price import mu2_text
-from dprelease.spec import instant
+from dprelease.spec_base import Label, instant
 
 EVERY_COLUMN = "*"
 
@@ -121,42 +120,9 @@ def check_clashes(columns: Mapping[str, tuple[Column, ...]]) -> None:
             owner[name] = party
 
 
-def check_outcomes(
-    columns: Mapping[str, tuple[Column, ...]], mechanism: str, outcomes: tuple[str, ...] | None
-) -> tuple[str, ...]:
-    """The columns that are outcomes only; none where the request does not say.
-
-    Args:
-        columns: party to declared columns.
-        mechanism: of the release.
-        outcomes: as asked for.
-
-    Raises:
-        InvalidInput: the mechanism knows no outcomes, no column is named or one twice or one that is not released, or every
-            column is one.
-    """
-    if outcomes is None:
-        return ()
-    if mechanism != "moments":
-        raise InvalidInput(f"outcomes belong to mechanism 'moments'; '{mechanism}' treats all columns alike")
-    if not outcomes:
-        raise InvalidInput("outcomes: name at least one outcome, or leave it out")
-    names = [column.name for declared in columns.values() for column in declared]
-    known = set(names)
-    unknown = [name for name in outcomes if name not in known]
-    if unknown:
-        raise InvalidInput(f"outcomes: not in this release: {_listed(unknown)}; it has {_listed(names)}")
-    if len(set(outcomes)) < len(outcomes):
-        twice = [name for name, times in Counter(outcomes).items() if times > 1]
-        raise InvalidInput(f"outcomes: {_listed(twice)} is named more than once")
-    if len(outcomes) == len(names):
-        raise InvalidInput("outcomes: every column is one; leave at least one as a feature")
-    return outcomes
-
-
 def label_of(
     columns: Mapping[str, tuple[Column, ...]],
-    mechanism: str,
+    mechanism: Mechanism[Any],
     side: PublicSide | None,
     outcomes: tuple[str, ...] = (),
 ) -> Label:
@@ -166,7 +132,7 @@ def label_of(
         columns: party to declared columns.
         mechanism: of the release.
         side: what the office says that the public columns are; needless where outcomes are named.
-        outcomes: from `check_outcomes`.
+        outcomes: columns that are outcomes only, as the request says.
 
     Raises:
         InvalidInput: public columns and what is said of them do not fit, or there is nothing to protect.
@@ -183,10 +149,10 @@ def label_of(
         raise InvalidInput(
             "all of these columns are public: there is nothing to protect, so publish them without noise"
         )
-    if mechanism == "rows":
+    if mechanism.row_per_patient:
         raise InvalidInput(f"{names}: public columns would link every noisy row to a patient; use mechanism 'mixed'")
     if outcomes:
-        return terms.label_of(everything, outcomes)
+        return spec_base.label_of(everything, outcomes)
     if side is None:
         raise InvalidInput(f"{names}: these are public; say what they are: --public-side features, outcomes or mixed")
     return LABELS[side]
@@ -232,51 +198,6 @@ def check_delta(delta: float, rows: int) -> None:
             f"delta = {delta:g} is not below 1/n = {1 / rows:.3g}: such a delta allows publishing some patient's row "
             "outright; lower it, or say --allow-large-delta"
         )
-
-
-def check_outputs(outputs: int, rows: int) -> None:
-    """Refuse a number of mixing rows outside 1 to n.
-
-    Raises:
-        InvalidInput: with the range.
-    """
-    if not 1 <= outputs <= rows:
-        raise InvalidInput(f"k must lie between 1 and n = {rows}, not {outputs}")
-
-
-def read_weight(rho: float | str) -> Fraction:
-    """The anchor's weight as an exact rational.
-
-    Raises:
-        InvalidInput: it is not a number in [0, 1).
-    """
-    weight = _rational("rho", rho)
-    if not 0 <= weight < 1:
-        raise InvalidInput(f"rho must lie at or above 0 and below 1, not {rho}")
-    return weight
-
-
-def read_positive(name: str, value: float | str) -> Fraction:
-    """A positive number as an exact rational.
-
-    Args:
-        name: of the field, for the error.
-        value: as it was asked for.
-
-    Raises:
-        InvalidInput: it is not a positive number.
-    """
-    number = _rational(name, value)
-    if number <= 0:
-        raise InvalidInput(f"{name} must be positive, not {value}")
-    return number
-
-
-def _rational(name: str, value: float | str) -> Fraction:
-    try:
-        return Fraction(str(value))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InvalidInput(f"{name} = {value!r} is not a number such as '1/10' or 0.1") from error
 
 
 def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], advice: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 
 
 class State(StrEnum):

@@ -10,8 +10,9 @@ import click
 from coordinator.history import Happening
 from coordinator.releases import Release
 from dprelease.accounting import guarantee
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.price import price_text
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 from dprelease.trust import trust
 
 
@@ -45,10 +46,7 @@ def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict
         "public_columns": [column.name for column in spec.public],
         "weights": spec.weights,
         "mechanism": spec.mechanism,
-        "k": None if spec.mixing is None else spec.mixing.outputs,
-        "rho": spec.anchor_weight,
-        "curious": None if spec.moments is None else spec.moments.curious,
-        "dealer": None if spec.moments is None else spec.moments.dealer,
+        **mechanism_of(spec).words(spec).figures,
         "outcomes": list(spec.outcomes),
         "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
         "delta": given.delta,
@@ -65,7 +63,7 @@ def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict
 
 def print_release(found: Release) -> None:
     """A release for people."""
-    described = describe(found)
+    described, spec = describe(found), found.read_spec()
     click.echo(f"release {found.digest}")
     click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
     for party, columns in described["parties"].items():
@@ -75,12 +73,8 @@ def print_release(found: Release) -> None:
     for sentence in (*described["guarantee"], *described["trust"]):
         click.echo(sentence)
     shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
-    if described["k"] is not None:
-        shape += f", k = {described['k']}, rho = {described['rho']}"
+    own = mechanism_of(spec).words(spec).shape
+    shape += f", {own}" if own else ""
     if described["weights"]:
         shape += ", weights " + ", ".join(f"{name} = {weight}" for name, weight in described["weights"].items())
-    if described["dealer"] is not None:
-        shape += f", curious = {described['curious']}, dealer {described['dealer']}"
-    if described["outcomes"]:
-        shape += f", outcomes only: {', '.join(described['outcomes'])}"
     click.echo(shape)

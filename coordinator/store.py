@@ -22,7 +22,7 @@ from coordinator.releases import Releases
 from coordinator.tables import SCHEMA, meta
 from dprelease.calibration import budget
 from dprelease.errors import DpReleaseError, InvalidInput
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from dprelease.spec import instant, moment
+from dprelease.spec_base import instant, moment
 
 SCHEMA = "3"
 """Version of this layout, kept in `meta`."""

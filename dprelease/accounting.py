@@ -45,6 +45,7 @@ SIDES: Mapping[Label, str] = MappingProxyType(
 )
 """What a label says of the two sides of a regression; ``DP`` needs no such words."""
 
+
 @dataclass(frozen=True)
 class PartyGuarantee:
     """What a release costs one party.
@@ -114,6 +115,7 @@ class Guarantee:
             PRIVATE_NEIGHBOURS_IN_WORDS.format(private=private),
             PUBLIC_IN_WORDS.format(label=self.label, side=SIDES[self.label], public=public),
         )
+
 
 def guarantee(spec: ReleaseSpec) -> Guarantee:
     """The guarantee of a spec, from its declared bounds and noise scales alone."""

@@ -11,12 +11,13 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from dprelease.canonical import Value
+from dprelease.canonical import Digest, Value
 from dprelease.certificates import check_certificate
 from dprelease.columns import Name
 from dprelease.errors import IntegrityError
 from dprelease.signing import APPROVAL, PrivateKey, sign, verify
-from dprelease.spec import Digest, Instant, ReleaseSpec, instant, moment
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import Instant, instant, moment
 
 SALT_BYTES = 32
 

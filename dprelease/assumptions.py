@@ -11,20 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate
-from typing import Literal
 
 import numpy as np
 
 from dprelease.columns import Column, NumericColumn, check_weights
 from dprelease.errors import InvalidInput
-from dprelease.expected_error import EVEN_SPREAD, Assumed
+from dprelease.expected_error import EVEN_SPREAD, Assumed, Floats
 from dprelease.gaussian import check_target
+from dprelease.mechanisms.registry import mechanism_named
 from dprelease.moments.layout import is_binary
-from dprelease.moments.parameters import Basis
-from dprelease.release import Floats
-from dprelease.spec import Target
-
-Mechanism = Literal["mixed", "rows", "moments"]
+from dprelease.spec_base import Target
 
 MOST_COLUMNS = 10_000
 """Columns of one party that a forecast is made for at most."""
@@ -51,11 +47,11 @@ class Guess:
     own: float | None
 
     @classmethod
-    def of(cls, column: Column, spread: float, mechanism: Mechanism) -> Guess:
+    def of(cls, column: Column, spread: float, *, signs: bool) -> Guess:
         """A guess from the declaration alone."""
         if isinstance(column, NumericColumn):
             return cls(1, spread, spread, 0.0, EVEN_SPREAD, None)
-        if mechanism == "moments" and is_binary(column):  # +1 or -1 there, 0 or 1 elsewhere
+        if signs and is_binary(column):  # +1 or -1 there, 0 or 1 elsewhere
             return cls(1, 1.0, 1.0, 0.0, EVEN_SPREAD, 0.0)
         # L levels of frequency f = 1/L, one left out: covariance f I - f^2 1 1^T, whose inverse is L (I + 1 1^T).
         levels = len(column.released)
@@ -72,7 +68,7 @@ class Setting:
         rows: n.
         parties: party to declared columns.
         target: privacy target; for joint moments it is taken as a joint one, whatever its scope.
-        mechanism: ``mixed``, ``rows`` or ``moments``.
+        mechanism: name in the registry.
         outcome: name of a declared column; of a category, one of its levels is meant.
         features: names of declared columns, the outcome not among them.
         spread: variance of every number in scaled units, in (0, 1]; 1/3 where cells spread evenly over their ranges.
@@ -83,8 +79,6 @@ class Setting:
         curious: t of ``moments``; None for 1, or 0 for one party.
         weights: column to weight in ``mixed`` and ``rows``, where it is not 1.
         outcomes: names of columns that are outcomes only in ``moments``; none of them is a feature.
-        basis: what their association is with. It decides the price; of the noise, which an orthonormal basis makes less only
-            where features are alike, a plan knows nothing.
         public_norm2: T2 as it is stated, of public outcomes.
         parts: of the price of ``moments``, one for each party with a private column; none where they are equal.
 
@@ -95,7 +89,7 @@ class Setting:
     rows: int
     parties: Mapping[str, tuple[Column, ...]]
     target: Target
-    mechanism: Mechanism
+    mechanism: str
     outcome: str
     features: tuple[str, ...]
     spread: float = EVEN_SPREAD
@@ -106,7 +100,6 @@ class Setting:
     curious: int | None = None
     weights: Mapping[str, int] = field(default_factory=dict)
     outcomes: tuple[str, ...] = ()
-    basis: Basis = "columns"
     public_norm2: Fraction | None = None
     parts: tuple[Fraction, ...] = ()
 
@@ -144,7 +137,8 @@ class Setting:
 
     def guess(self, name: str) -> Guess:
         """What is guessed of a declared column."""
-        return Guess.of(next(column for column in self.columns if column.name == name), self.spread, self.mechanism)
+        column = next(column for column in self.columns if column.name == name)
+        return Guess.of(column, self.spread, signs=mechanism_named(self.mechanism).signs_binaries)
 
     def assumed(self, signal: float) -> Assumed:
         """The regression of the outcome on the features.

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.bounding import Codes, within
-from dprelease.canonical import Value
+from dprelease.canonical import Digest, Value
 from dprelease.columns import Name, released_names
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.spec import ReleaseSpec
-from dprelease.spec_base import Digest
 
 MAGIC = b"DPRBLK1\n"
 _LENGTH_BYTES = 4

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from dprelease.canonical import Value
+from dprelease.canonical import Digest, Value
 from dprelease.columns import Column, Name, distinct_names
-from dprelease.spec import Digest
 
 
 class Catalogue(Value):

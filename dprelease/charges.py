@@ -13,12 +13,13 @@ from typing import Literal
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dprelease.accounting import guarantee
-from dprelease.canonical import Rational, Value
+from dprelease.canonical import Digest, Rational, Value
 from dprelease.certificates import read_certificate
 from dprelease.columns import Name
 from dprelease.errors import IntegrityError
 from dprelease.signing import CHARGES, PrivateKey, sign, verify
-from dprelease.spec import Digest, Instant, ReleaseSpec, instant
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import Instant, instant
 
 
 class Charge(Value):

@@ -8,24 +8,21 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dprelease.assumptions import Mechanism, Setting
+from dprelease.assumptions import Setting
+from dprelease.expected_error import Forecast, Proposed
 from dprelease.forecast import (
     MOST_EPSILON,
     MOST_ROWS,
-    Forecast,
-    Release,
     epsilon_needed,
     forecast,
     mean_variance,
     proposed,
     rows_needed,
 )
-from dprelease.moments.layout import Layout
+from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.price import price_text
 from dprelease.weighting import Weighing, outcome_weight
 
-MECHANISMS: tuple[Mechanism, ...] = ("mixed", "rows", "moments")
-"""Every mechanism; those that need least trust come first."""
 SIGNALS = (0.1, 0.3, 0.5, 0.9)
 """R^2 that are assumed unless somebody knows better."""
 ALIKE = 0.02
@@ -47,7 +44,7 @@ class Cell:
         epsilon_needed: about the least epsilon; None above `MOST_EPSILON`.
     """
 
-    mechanism: Mechanism
+    mechanism: str
     forecast: Forecast
     rows_needed: int | None
     epsilon_needed: float | None
@@ -67,7 +64,7 @@ class Comparison:
     signals: tuple[float, ...]
     cells: tuple[Cell, ...]
 
-    def of(self, mechanism: Mechanism) -> tuple[Cell, ...]:
+    def of(self, mechanism: str) -> tuple[Cell, ...]:
         """One mechanism's cells, by signal."""
         return tuple(cell for cell in self.cells if cell.mechanism == mechanism)
 
@@ -85,9 +82,8 @@ class Comparison:
                 break
         others = [f"{name} {_from(useful[name])}" for name in useful if name != best]
         compared = f" ({', '.join(others)})" if others else ""
-        trust = ""
-        if best == "moments" and len(self.settings[0].parties) > 1:
-            trust = "; hospitals have to trust one another's software for it"
+        asked = next(proposed(setting).trust for setting in self.settings if setting.mechanism == best)
+        trust = f"; {asked}" if asked else ""
         return (
             f"Choose {best}: expected to beat the mean and keep most of the signal {_from(earliest)}{compared}{trust}."
         )
@@ -105,16 +101,16 @@ class Comparison:
             f"if R^2 = {best.forecast.signal:g}."
         )
 
-    def _worth(self, mechanism: Mechanism) -> float:
+    def _worth(self, mechanism: str) -> float:
         return sum(cell.forecast.r2 for cell in self.of(mechanism))
 
-    def _alike(self, mechanism: Mechanism, best: Mechanism) -> bool:
+    def _alike(self, mechanism: str, best: str) -> bool:
         pairs = zip(self.of(mechanism), self.of(best), strict=True)
         return all(one.forecast.r2 >= other.forecast.r2 - ALIKE for one, other in pairs)
 
     def weighing(self) -> Weighing | None:
         """Which weight to give the outcome, if the middle R^2 is right; None where only moments are compared."""
-        weighable = [setting for setting in self.settings if setting.mechanism != "moments"]
+        weighable = [setting for setting in self.settings if mechanism_named(setting.mechanism).weighs_columns]
         return outcome_weight(weighable[0], self.signals[len(self.signals) // 2]) if weighable else None
 
     def lines(self) -> list[str]:
@@ -186,20 +182,18 @@ class Comparison:
         }
 
 
-def compare(
-    setting: Setting, mechanisms: Sequence[Mechanism] = MECHANISMS, signals: Sequence[float] = SIGNALS
-) -> Comparison:
+def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[float] = SIGNALS) -> Comparison:
     """Forecasts for all mechanisms and assumptions.
 
     Args:
         setting: public numbers and guesses; its mechanism plays no part.
-        mechanisms: which ones.
+        mechanisms: which ones; all if empty.
         signals: assumed R^2.
 
     Raises:
         InvalidInput: a signal is not in (0, 1].
     """
-    settings = tuple(replace(setting, mechanism=name) for name in MECHANISMS if name in mechanisms)
+    settings = tuple(replace(setting, mechanism=name) for name in names() if name in (mechanisms or names()))
     assumed = tuple(sorted(set(signals)))
     cells = tuple(
         Cell(each.mechanism, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))
@@ -219,12 +213,7 @@ def _from(signal: float | None) -> str:
 
 def _released(setting: Setting) -> tuple[str, ...]:
     release, deviation = proposed(setting), math.sqrt(mean_variance(setting, proposed(setting)))
-    shape, unit = f"{setting.rows} rows", "of a scaled cell"
-    if setting.mechanism == "mixed":
-        shape = f"{release.outputs} mixed rows, rho = {release.anchor_weight}"
-    elif setting.mechanism == "moments":
-        shape, unit = f"{Layout(setting.columns, setting.outcomes).entries} sums", "of a sum, per patient"
-    return setting.mechanism, shape, f"{deviation:.3g} {unit}"
+    return setting.mechanism, release.shape, f"{deviation:.3g} {release.unit}"
 
 
 def _charged(setting: Setting) -> list[tuple[str, ...]]:
@@ -268,7 +257,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _release_json(setting: Setting, release: Release) -> dict[str, Any]:
+def _release_json(setting: Setting, release: Proposed) -> dict[str, Any]:
     return {
         "k": release.outputs,
         "rho": None if release.anchor_weight is None else str(release.anchor_weight),

@@ -11,7 +11,7 @@ from pydantic import field_validator
 from dprelease.canonical import Rational, Value
 from dprelease.columns import Name
 from dprelease.errors import InvalidInput
-from dprelease.spec import Instant
+from dprelease.spec_base import Instant
 
 
 class Invite(Value):

@@ -15,7 +15,8 @@ from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
 from dprelease.canonical import Value
 from dprelease.signing import BLOCK, MANIFEST, PrivateKey, PublicKey, sign, verify
-from dprelease.spec import Instant, ReleaseSpec, instant
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import Instant, instant
 from dprelease.trust import trust
 
 

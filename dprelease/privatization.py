@@ -17,9 +17,7 @@ from dprelease.noise import NoiseSource
 from dprelease.spec import ReleaseSpec
 
 
-def privatize(
-    bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource, shares: object = None
-) -> Block:
+def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource, shares: object = None) -> Block:
     """One party's block.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), what `accounting.guarantee` says of

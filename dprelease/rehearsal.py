@@ -17,17 +17,15 @@ from datetime import datetime
 
 from dprelease.accounting import check_spec
 from dprelease.approval import approve, check_all_approved, commit, new_salt
-from dprelease.block import Block, SealedBlock, block_size
+from dprelease.block import Block, SealedBlock, block_size, expected_header
 from dprelease.bounding import BoundedRows
 from dprelease.canonical import sha256
 from dprelease.durable import write_durably
 from dprelease.fake import fake_rows
 from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
-from dprelease.moments.in_process import compute
-from dprelease.moments.products import schedule_of
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize
 from dprelease.release import Release
 from dprelease.release_folder import ReleaseFolder
 from dprelease.signing import PrivateKey
@@ -149,11 +147,9 @@ def _blocks(
     noise: NoiseSource,
     watch: Stopwatch,
 ) -> dict[str, Block]:
-    if spec.moments is not None:
-        identities = {party: signer.key for party, signer in signers.parties.items()}
-        return compute(spec, rows, identities, commitments, noise, watch.step)
-    with watch.step("query and draw noise"):
-        return {party: privatize(table, spec, party, noise) for party, table in rows.items()}
+    identities = {party: signer.key for party, signer in signers.parties.items()}
+    made = mechanism_of(spec).simulate(spec, rows, identities, commitments, noise, watch.step)
+    return {party: Block(expected_header(spec, party), values, rows[party].public) for party, values in made.items()}
 
 
 def _sealed(block: Block, signer: Signer, folder: ReleaseFolder) -> BlockEntry:
@@ -182,11 +178,13 @@ class Traffic:
 
 def traffic(spec: ReleaseSpec) -> dict[str, Traffic]:
     """What would travel: party to bytes."""
-    names = [part.party for part in spec.parties]
-    if spec.moments is None:
-        return {name: Traffic(block_size(spec, name)) for name in names}
-    schedule = schedule_of(spec)
-    return {name: Traffic(block_size(spec, name), _columns(schedule, name), _dealt(schedule, name)) for name in names}
+    schedule = mechanism_of(spec).schedule(spec)
+    return {
+        part.party: Traffic(block_size(spec, part.party))
+        if schedule is None
+        else Traffic(block_size(spec, part.party), _columns(schedule, part.party), _dealt(schedule, part.party))
+        for part in spec.parties
+    }
 
 
 def _columns(schedule: Schedule, party: str) -> int:

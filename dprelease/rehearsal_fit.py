@@ -6,14 +6,15 @@ Only a rehearsal can say all three: its rows are nobody's, so they may be looked
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from dprelease.assumptions import Setting
 from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult, fit
-from dprelease.forecast import Forecast, forecast
+from dprelease.expected_error import Forecast
+from dprelease.forecast import forecast
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.rehearsal import Rehearsed
 from dprelease.release import Floats
 from dprelease.spec import ReleaseSpec
@@ -89,21 +90,14 @@ def _least_squares(x: Floats, y: Floats) -> Floats:
 
 
 def _setting(spec: ReleaseSpec, outcome: str) -> Setting:
-    outcomes = spec.outcomes
     return Setting(
         rows=spec.rows,
         parties={part.party: part.columns for part in spec.parties},
         target=spec.target,
         mechanism=spec.mechanism,
         outcome=outcome,
-        features=tuple(column.name for column in spec.columns if column.name not in {outcome, *outcomes}),
+        features=tuple(column.name for column in spec.columns if column.name not in {outcome, *spec.outcomes}),
         rows_per_subject=spec.rows_per_subject,
         grid_bits=spec.grid_bits,
-        outputs=None if spec.mixing is None else spec.mixing.outputs,
-        anchor_weight=None if spec.mixing is None else Fraction(spec.anchor_weight),
-        weights=spec.weights,
-        outcomes=outcomes,
-        basis="orthonormal" if spec.moments is not None and spec.moments.by_leverage else "columns",
-        public_norm2=None if spec.moments is None else spec.moments.public_norm2,
-        curious=None if spec.moments is None else spec.moments.curious or None,
+        **mechanism_of(spec).scenario_of(spec),
     )

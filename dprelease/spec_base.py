@@ -101,6 +101,20 @@ class PartyColumns(Value):
         return public(self.columns)
 
 
+def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
+    """What the guarantee is called when outcomes are named: it follows from which columns are public.
+
+    Args:
+        columns: of all parties.
+        outcomes: names of those that are outcomes only.
+    """
+    named = frozenset(outcomes)
+    sides = {column.name in named for column in public(columns)}
+    if len(sides) != 1:
+        return "mixed" if sides else "DP"
+    return "feature-DP" if True in sides else "label-DP"
+
+
 class Terms(Value):
     """A mechanism's own part of a spec; every mechanism has a class of its own.
 

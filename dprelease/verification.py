@@ -17,10 +17,11 @@ from dprelease.canonical import sha256
 from dprelease.certificates import check_certificate, read_certificate
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.fake import note
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.manifest import BlockEntry, Manifest, verify_block, verify_manifest
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release import Release
-from dprelease.spec import ReleaseSpec, moment
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import moment
 from dprelease.trust import trust
 
 

@@ -13,6 +13,7 @@ from dprelease.durable import write_durably
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, fit
 from dprelease.extras import require
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release import Release
 from learner import show
 from learner.cli_releases import from_option, json_option
@@ -150,11 +151,12 @@ def export_release(
 
 
 def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> Table | Matrix:
-    mechanism = opened.release.spec.mechanism
-    if mechanism == "moments":
+    if not isinstance(opened.release.view, NoisyRows):
         return rows(opened) if form == "rows" else matrix(opened)
     if form == "matrix":
-        raise InvalidInput(f"a release of mechanism {mechanism!r} has rows and no matrix of moments; leave out --as")
+        raise InvalidInput(
+            f"a release of mechanism {opened.release.spec.mechanism!r} has rows and no matrix of moments; leave out --as"
+        )
     return table(opened)
 
 

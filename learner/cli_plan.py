@@ -9,7 +9,8 @@ import click
 
 from dprelease.assumptions import Mechanism, Setting, chosen, evenly
 from dprelease.canonical import read_data
-from dprelease.spec import Target
+from dprelease.mechanisms.registry import names
+from dprelease.spec_base import Target
 from dprelease.wire.plan_options import compared, last_columns, outcomes_option, weight_option, with_guesses
 from learner.cli_releases import json_option
 
@@ -70,7 +71,7 @@ def plan(
         rows=rows,
         parties=held,
         target=target,
-        mechanism="mixed",
+        mechanism=names()[0],
         outcome=outcome,
         features=used,
         spread=spread,

@@ -12,6 +12,7 @@ from dprelease.columns import CategoricalColumn
 from dprelease.estimators.inference import plain
 from dprelease.estimators.resolution import WIDTHS, is_hidden
 from dprelease.estimators.summary import summarise
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release import Floats, Release
 from dprelease.trust import trust
 
@@ -95,7 +96,7 @@ def describe(release: Release, columns: Sequence[str] = ()) -> Description:
         InvalidInput: no such column.
     """
     names = release.expand(tuple(columns), reference=False) or release.spec.released
-    return _from_rows(release, names) if release.spec.moments is None else _from_moments(release, names)
+    return _from_rows(release, names) if isinstance(release.view, NoisyRows) else _from_moments(release, names)
 
 
 def _from_moments(release: Release, names: tuple[str, ...]) -> Description:

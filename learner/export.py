@@ -25,7 +25,7 @@ CONSTANT = "(constant)"
 METADATA_KEY = "dprelease"
 
 MEANING = {
-    "mixed": "Each row is a random mixture of all patients' scaled rows, plus noise. Rows are not patients.",
+    "mixtures": "Each row is a random mixture of all patients' scaled rows, plus noise. Rows are not patients.",
     "rows": "Each row is a scaled row of the hospitals' table plus noise that hides it. Rows are not patients' true values.",
 }
 
@@ -73,7 +73,7 @@ def table(opened: Opened) -> Table:
         metadata=about(opened)
         | {
             "released_rows": len(scaled.values),
-            "meaning_of_rows": MEANING[spec.mechanism],
+            "meaning_of_rows": MEANING[scaled.kind],
             "scale": "In original units an entry is midpoint * (constant) + half_width * value; noise_sd is in scaled units.",
             "columns": [constant, *columns],
         },

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from dprelease.canonical import Value
+from dprelease.canonical import Digest, Value
 from dprelease.manifest import Manifest
-from dprelease.spec import Digest, Instant
+from dprelease.spec_base import Instant
 
 INDEX = "index.json"
 """Name of the list in a folder of published releases."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from dprelease.columns import CategoricalColumn, Column
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.version import __version__
 from learner import show
 from learner.report import Report
@@ -112,7 +113,7 @@ def _release(report: Report) -> Markup:
         ["consortium", spec.consortium],
         ["patients", f"{spec.rows:,} ({_count(spec.rows_per_subject, 'row')} each at most)"],
         ["hospitals", ", ".join(part.party for part in spec.parties)],
-        ["mechanism", _mechanism(report)],
+        ["mechanism", mechanism_of(spec).words(spec).summary],
         ["guarantee", spec.guarantee],
         ["agreed on", spec.created],
         ["published", manifest.published],
@@ -135,14 +136,6 @@ def _release(report: Report) -> Markup:
         listing(checked),
         _declared(report),
     )
-
-
-def _mechanism(report: Report) -> str:
-    spec = report.opened.release.spec
-    if spec.moments is not None:
-        return f"moments: one noisy matrix of sums of products of {len(spec.released)} columns"
-    meaning = "noisy random mixtures of all patients" if spec.mixing is not None else "one noisy row for each patient"
-    return f"{spec.mechanism}: {spec.block_rows()} rows, {meaning}"
 
 
 def _declared(report: Report) -> Markup:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release import Floats, Release
 
 IN_NOISE = "eigenvalue, noise variance = 1"
@@ -56,7 +57,7 @@ def spectrum(release: Release, features: Sequence[str]) -> Spectrum | None:
         release: verified.
         features: released names.
     """
-    return _of_rows(release, features) if release.spec.moments is None else _of_moments(release, features)
+    return _of_rows(release, features) if isinstance(release.view, NoisyRows) else _of_moments(release, features)
 
 
 def _of_rows(release: Release, features: Sequence[str]) -> Spectrum | None:

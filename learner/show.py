@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dprelease.estimators import FitResult
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.price import epsilon_text, mu2_text
 from dprelease.release import Floats, Release
@@ -33,12 +34,11 @@ CHECKS = (
     "every party approved this spec, with the key that the spec names",
     "every block signed by its party, for this release, and unchanged",
 )
-CHECKS_OF_MOMENTS = (*CHECKS, "moments recomputed: the blocks of all parties added up, where their masks cancel")
 
 
 def checks(spec: ReleaseSpec) -> tuple[str, ...]:
     """What `learner verify` has checked, in sentences."""
-    return CHECKS if spec.moments is None else CHECKS_OF_MOMENTS
+    return (*CHECKS, *mechanism_of(spec).words(spec).checks)
 
 
 def plain(text: str) -> str:
@@ -95,23 +95,11 @@ def verified(opened: Opened) -> None:
     spec = opened.release.spec
     _say(f"[bold]{plain(spec.title)}[/bold]")
     _say(f"release {spec.digest()} of consortium {plain(spec.consortium)}, published {opened.manifest.published}")
-    _say(f"{spec.rows} patients, {_content(spec)}")
+    _say(f"{spec.rows} patients, {mechanism_of(spec).words(spec).content}")
     _say(f"\n[bold]Checked[/bold] against the pinned root {opened.consortium.fingerprint}")
     for check in checks(spec):
         _say(f"  [green]ok[/green] {check}")
     guarantee(opened.release)
-
-
-def _content(spec: ReleaseSpec) -> str:
-    columns, parties = len(spec.released), len(spec.parties)
-    if spec.moments is None:
-        return f"{columns} columns, {spec.block_rows()} released rows ({spec.mechanism})"
-    together = f"computed together by {parties} hospitals" if parties > 1 else "computed by one hospital"
-    outcomes = set(spec.moments.outcomes)
-    apart = sum(len(each.released) for each in spec.columns if each.name in outcomes)
-    if apart:
-        return f"moments of {columns - apart} features and their association with {apart} outcomes, {together}"
-    return f"moments of {columns} columns, {together}"
 
 
 def guarantee(release: Release) -> None:

@@ -18,7 +18,7 @@ from dprelease.calibration import budget
 from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.manifest import Manifest
 from dprelease.price import epsilon_at, mu2_text, price_text, room_text
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from dprelease.verification import check_manifest
 from learner.download import Patience
 from learner.library import check_origin

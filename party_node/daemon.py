@@ -27,6 +27,7 @@ from dprelease.errors import (
     PolicyRefused,
     SpecRefused,
 )
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.wire.console import StopSignal
@@ -178,7 +179,11 @@ class Daemon:
                 record = self._seal(coordinator, record, offer)
         if record.status == Status.SEALED and offer.state in _GO:
             self._deliver(record)
-        if record.status in {Status.SEALED, Status.DELIVERED} and offer.state in _GO and record.spec.moments:
+        if (
+            record.status in {Status.SEALED, Status.DELIVERED}
+            and offer.state in _GO
+            and mechanism_of(record.spec).interactive
+        ):
             self._joint.keep_up(record)
 
     def _stay_out(self, coordinator: Coordinator, record: Record, offer: Offer) -> None:
@@ -251,7 +256,7 @@ class Daemon:
     def _block(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> Block | str:
         """Our block; or, of a joint computation that is under way, for whom we wait."""
         desk = self._desk
-        if record.spec.moments is not None:
+        if mechanism_of(record.spec).interactive:
             return self._joint.block(coordinator, record, approvals)
         bounded = desk.bounded(record.spec)
         if bounded.digest() != record.codes:

@@ -13,8 +13,10 @@ from fractions import Fraction
 from dprelease.accounting import Guarantee, check_spec
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.price import epsilon_figure, mu2_text
-from dprelease.spec import ReleaseSpec, moment
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import moment
 from party_node.entries import Balance
 from party_node.settings import Limits, Policy
 
@@ -168,17 +170,8 @@ def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
         found.append(
             f"public columns are outside the guarantee: name {spec.guarantee} in auto_approve's guarantees, or decide here"
         )
-    if spec.moments is not None and len(spec.parties) > 1:
-        if limits.mechanisms is None:
-            found.append(
-                "joint moments ask for more trust than blocks: name the mechanism in auto_approve, or decide here"
-            )
-        if spec.moments.dealer == "coordinator" and len(spec.parties) > 2 and spec.moments.curious == 1:
-            found.append("the coordinator would deal, although a third hospital could")
-        for owner, what in ((spec.norm_owner, "how long its public outcomes are"), (spec.basis_owner, "its basis")):
-            if owner not in (None, party):
-                found.append(f"the noise counts on {owner} for {what}, which nobody else can check before publication")
-    return found
+    reasons = mechanism_of(spec).review_reasons(spec, party, named=limits.mechanisms is not None)
+    return [*found, *reasons]
 
 
 def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:

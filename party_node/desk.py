@@ -11,6 +11,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.columns import Column
 from dprelease.durable import write_durably
 from dprelease.errors import Conflict, DataRefused, NotFound
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.spec import ReleaseSpec
 from party_node.books import Books
 from party_node.decision import Assessment, assess
@@ -21,7 +22,6 @@ from party_node.journal import Journal, Record, Status
 from party_node.ledger import Ledger
 from party_node.linkage import linkages
 from party_node.public_columns import PublicAct, acts, latest, with_public
-from party_node.public_side import check_public_features
 from party_node.repetition import repetitions
 from party_node.sealing import Vault
 from party_node.settings import PartySettings
@@ -216,7 +216,7 @@ class Desk:
 
         Raises:
             BudgetExceeded: the ledger has no room.
-            DataRefused: the table is not the one that the spec describes, or see `public_side.check_public_features`.
+            DataRefused: the table is not the one that the spec describes, or see `Mechanism.check_public`.
             Conflict: the release was given up or declined in the meantime, or a column is not fit to be released now;
                 nothing may be sent.
         """
@@ -228,7 +228,7 @@ class Desk:
             table = self._table(spec)
             if table.implausible:
                 raise Conflict("first: " + "; ".join(problems(table.findings, table.implausible)))
-            check_public_features(table.bounded, spec, self.settings.name)
+            mechanism_of(spec).check_public(table.bounded, spec, self.settings.name)
             codes, salt = table.bounded.digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
         if self.ledger.stage(self.settings.roster, record.release) != "reserve":

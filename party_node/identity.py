@@ -27,7 +27,7 @@ from dprelease.signing import (
     private_key_pem,
     write_private,
 )
-from dprelease.spec import moment
+from dprelease.spec_base import moment
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.errors import Conflict, InvalidInput, NotFound
-from dprelease.spec import ReleaseSpec, instant
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import instant
 from party_node.transactions import transaction
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput
 from dprelease.price import mu2_text
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 from party_node.entries import STAGES, Balance, Entry, balance_of, stage_of
 from party_node.transactions import transaction
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.spec import ReleaseSpec
 from party_node.journal import Record
 
@@ -26,9 +27,9 @@ def linkages(spec: ReleaseSpec, public: bool, records: Iterable[Record], stages:
     """
     held = [each.spec for each in records if each.release != spec.digest() and stages.get(each.release) in _HELD]
     shown = any(each.public for each in held)
-    if spec.mechanism == "rows" and (public or shown):
+    if mechanism_of(spec).row_per_patient and (public or shown):
         return ("its noisy rows come in the same order as the roster's public columns, which tell whose they are",)
-    if spec.public and not shown and any(each.mechanism == "rows" for each in held):
+    if spec.public and not shown and any(mechanism_of(each).row_per_patient for each in held):
         return (
             "its public columns come in the same order as noisy rows of an earlier release, and tell whose they are",
         )

@@ -47,5 +47,5 @@ def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ..
     """What of ours a release shows with noise, less columns that are public by now, whatever else and whoever else takes part."""
     part = spec.party(party)
     columns = {column.name: column for column in private(part.columns) if column.name not in exact} if part else {}
-    outcomes = frozenset(spec.moments.outcomes) & set(columns) if spec.moments else None
+    outcomes = frozenset(spec.outcomes) & set(columns)
     return columns, spec.mechanism, outcomes, spec.alignment

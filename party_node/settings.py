@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from dprelease.columns import Column, Name
-from dprelease.moments.terms import Label
+from dprelease.mechanisms.registry import MechanismName
 from dprelease.settings import LocalPath, Settings
+from dprelease.spec_base import Label
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
 
@@ -53,7 +54,7 @@ class Limits(Settings):
 
     parties: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
-    mechanisms: tuple[Literal["mixed", "rows", "moments"], ...] | None = None
+    mechanisms: tuple[MechanismName, ...] | None = None
     guarantees: tuple[Label, ...] | None = None
     max_epsilon: Annotated[float, Field(gt=0)] | None = None
     max_delta: Annotated[float, Field(gt=0, lt=1)] | None = None

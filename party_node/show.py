@@ -11,9 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from dprelease.columns import CategoricalColumn, Column, released_names
-from dprelease.moments.layout import Kind
-from dprelease.moments.scales import released_sd
-from dprelease.moments.terms import Association
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.price import epsilon_figure, mu2_text, price_text
 from dprelease.spec import ReleaseSpec
@@ -75,7 +73,7 @@ def card(
             for name, weight in spec.weights.items()
         ],
         "outcome_columns": list(spec.outcomes),
-        "noise_of_outcomes": _noise_of_outcomes(spec),
+        "noise_of_outcomes": list(mechanism_of(spec).words(spec).details),
         "parties": {part.party: list(part.released) for part in spec.parties},
         "joint_epsilon": guarantee.joint_epsilon,
         "own_epsilon": guarantee.party(assessment.party).epsilon,
@@ -103,61 +101,7 @@ def card(
 def _published(spec: ReleaseSpec) -> str:
     exact = len(released_names(spec.public))
     rows = f"; and, exactly, all {spec.rows} rows of {exact} public columns" if exact else ""
-    return _noisy(spec, len(spec.released) - (0 if spec.moments else exact)) + rows
-
-
-def _noisy(spec: ReleaseSpec, width: int) -> str:
-    if spec.moments is not None:
-        whom = (
-            "by this hospital alone"
-            if len(spec.parties) == 1
-            else f"by {len(spec.parties)} hospitals on masked columns"
-        )
-        private = "private " if spec.public else ""
-        sums = f"{spec.layout.entries} noisy sums over all {spec.rows} patients"
-        if spec.moments.association is not None:
-            what, apart = _of_outcomes(spec, spec.moments.association), "no product of two outcomes, "
-        else:
-            what, apart = f"means and products of {width} columns", ""
-        return f"{sums}: {what}, computed {whom}; {apart}no {private}row of anybody's"
-    if spec.mixing is None:
-        return f"{spec.rows} noisy rows of {width} columns, one for each patient, in keyed order"
-    anchor = " and one row of column sums" if Fraction(spec.anchor_weight) else ""
-    return f"{spec.mixing.outputs} noisy random mixtures of all {spec.rows} patients{anchor}, {width} columns"
-
-
-def _of_outcomes(spec: ReleaseSpec, apart: Association) -> str:
-    named = set(apart.outcomes)
-    outcomes = sum(len(column.released) for column in spec.columns if column.name in named)
-    features = len(spec.released) - outcomes
-    covariance = f"means and products of {features} features, " if spec.moments and spec.moments.scale else ""
-    squares = " and squares" if apart.square_scale else ""
-    return f"{covariance}means{squares} of {outcomes} outcomes and their products with the {features} features"
-
-
-def _noise_of_outcomes(spec: ReleaseSpec) -> list[str]:
-    """How much noise each part of a release with outcomes gets, and how the budget is split; nothing for any other."""
-    moments = spec.moments
-    if moments is None or moments.association is None:
-        return []
-    names = {
-        Kind.PRODUCT: "products of two features",
-        Kind.ASSOCIATION: f"products of {'the basis of the features' if moments.by_leverage else 'a feature'} and an outcome",
-        Kind.OUTCOME_SQUARE: "squares of outcomes",
-    }
-    parties, unit = len(spec.parties), 4.0**spec.grid_bits
-    found = [
-        f"{name}: noise sd {released_sd(moments.scales[kind], parties) / unit:.4g}"
-        + ("" if moments.by_leverage and kind is Kind.ASSOCIATION else " patients")
-        if moments.scales[kind]
-        else f"{name}: none is noisy"
-        for kind, name in names.items()
-    ]
-    if spec.norm_owner is not None:
-        stated = float(moments.public_norm2 or 0)
-        found.append(f"noise is for public outcomes of squared norm {stated:.6g} at most, as {spec.norm_owner} states")
-    split, squares = Fraction(moments.association.split), Fraction(moments.association.squares)
-    return [*found, f"split of mu^2: q = {float(split):.3g}; {float(squares):.0%} of it for squares of outcomes"]
+    return mechanism_of(spec).words(spec).would_publish + rows
 
 
 def print_card(console: Console, shown: dict[str, object]) -> None:

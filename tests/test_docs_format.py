@@ -41,11 +41,11 @@ from dprelease.canonical import Rational, Value, canonical_bytes
 from dprelease.certificates import Role, check_certificate
 from dprelease.errors import InvalidInput
 from dprelease.invite import Invite
-from dprelease.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.planning import plan_mixing
+from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.moments import terms
 from dprelease.mpc import messages
-from dprelease.planning import plan_mixing
-from dprelease.privatization import integer_query, weighted
 from dprelease.public_stream import PublicStream
 from dprelease.signing import new_private_key, private_key_pem
 from dprelease.trust import trust

@@ -9,6 +9,7 @@ import numpy as np
 
 from dprelease.columns import CategoricalColumn
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release import Floats, Release
 
 
@@ -111,8 +112,8 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
 def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
     """Released name to (position, midpoint, half_width, lower end in scaled units)."""
     released = release.spec.released
-    if release.spec.moments is not None:
-        moments = release.products
+    moments = release.view
+    if not isinstance(moments, NoisyRows):
         kinds = ["constant", *(variable.kind for variable in moments.layout.variables)]
         found = {name: moments.lookup(name) for name in released}
         return {name: (*place, 0.0 if kinds[place[0]] == "level" else -1.0) for name, place in found.items()}

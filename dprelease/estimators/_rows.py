@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.moments.released import Moments
-from dprelease.release import Floats, Scaled
+from dprelease.release import Floats
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Rows:
     mixed: bool
 
     @classmethod
-    def of(cls, scaled: Scaled, features: list[int], targets: list[int], *, mixed: bool) -> Rows:
+    def of(cls, scaled: NoisyRows, features: list[int], targets: list[int], *, mixed: bool) -> Rows:
         """The rows of the given released columns."""
         return cls(
             ones=scaled.ones,

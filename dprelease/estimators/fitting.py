@@ -21,9 +21,10 @@ from dprelease.estimators.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.result import Diagnostics, FitResult
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.released import with_constant
-from dprelease.release import Floats, Release, Scaled
+from dprelease.release import Floats, Release
 from dprelease.trust import trust
 
 
@@ -54,11 +55,12 @@ def fit(
             not read this mechanism, (but for ``dgm``) more features than released rows or a singular Gram matrix of
             theirs, or a private column for which the release declares no noise.
     """
-    name = method or DEFAULTS[release.spec.mechanism]
-    chosen = method_for(name, release.spec.mechanism)
+    view = release.view
+    name = method or DEFAULTS[view.kind]
+    chosen = method_for(name, view.kind)
     names = design(release, targets, features)
     intercept = chosen.intercept if fit_intercept is None else fit_intercept
-    find = _on_rows if release.spec.moments is None else _on_moments
+    find = _on_rows if isinstance(view, NoisyRows) else _on_moments
     found = find(release, names, chosen, intercept=intercept)
     half_width = np.abs(names.target_half_width)
     coef, intercepts = names.original_model(found.weights, found.offsets)
@@ -81,6 +83,7 @@ def fit(
         release=release.digest,
         patients=release.spec.rows,
         mechanism=release.spec.mechanism,
+        view=view.kind,
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},
         infer=partial(infer, release, names, intercept=intercept),
     )
@@ -108,7 +111,7 @@ def _public_variables(release: Release) -> Floats:
 def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:
     scaled = release.scaled()
     _check_noise(release, names, scaled.noise_sd[[*names.feature_index, *names.target_index]])
-    rows = Rows.of(scaled, names.feature_index, names.target_index, mixed=release.spec.mechanism == "mixed")
+    rows = Rows.of(scaled, names.feature_index, names.target_index, mixed=scaled.mixed)
     _check_shape(rows, names, method, intercept=intercept)
     if method.weights is None:
         return calibrated(rows, names.feature_lower, names.lower, intercept=intercept)
@@ -161,7 +164,7 @@ def _check_shape(rows: Rows, names: Design, method: Method, *, intercept: bool) 
         )
 
 
-def _constant(scaled: Scaled, names: Design) -> tuple[Floats, Floats]:
+def _constant(scaled: NoisyRows, names: Design) -> tuple[Floats, Floats]:
     means, noise_sd = scaled.means()
     return np.clip(means[names.target_index], names.lower, 1.0), noise_sd[names.target_index]
 

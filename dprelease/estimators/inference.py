@@ -30,6 +30,7 @@ from dprelease.estimators._leverage_inference import learned_by_leverage
 from dprelease.estimators._moment_inference import learned_from_moments
 from dprelease.estimators._row_inference import learned_from_rows
 from dprelease.estimators._rows import Rows
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats, Release
@@ -194,11 +195,12 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
     """
     origin = -names.feature_midpoint / names.feature_half_width
     x, y = names.feature_index, names.target_index
-    if release.spec.moments is None:
-        rows = Rows.of(release.scaled(), x, y, mixed=release.spec.mechanism == "mixed")
+    view = release.view
+    if isinstance(view, NoisyRows):
+        rows = Rows.of(view, x, y, mixed=view.mixed)
         learned = learned_from_rows(rows, release.spec.rows, origin, intercept=intercept)
     else:
-        learned = _from_products(release.products, x, y, origin, intercept=intercept)
+        learned = _from_products(view, x, y, origin, intercept=intercept)
     return in_units(learned, names)
 
 

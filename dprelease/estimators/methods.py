@@ -64,13 +64,17 @@ def primo_ridge(features: int, covariance: float, association: float) -> float:
     return math.sqrt(features * logarithm * (covariance + association / float(EXPLAINED)))
 
 
+ViewKind = Literal["mixtures", "rows", "moments"]
+"""What there is to read of a release: noisy mixtures of all patients, a noisy row for each, or noisy moments."""
+
+
 @dataclass(frozen=True)
 class Method:
     """One row of the table.
 
     Attributes:
         weights: normal equations to weights; None for a method that needs more than these, and has a module of its own.
-        mechanisms: those whose releases it reads.
+        views: what it reads of a release.
         intercept: whether an intercept is fitted unless the caller says otherwise.
         anchor: whether the anchor row takes part in the fit.
         definite: whether a singular Gram matrix is an error (else it is a diagnostic).
@@ -78,7 +82,7 @@ class Method:
     """
 
     weights: Callable[[NormalEquations], Solution] | None
-    mechanisms: tuple[Literal["mixed", "rows", "moments"], ...]
+    views: tuple[ViewKind, ...]
     intercept: bool
     anchor: bool
     definite: bool
@@ -87,38 +91,36 @@ class Method:
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "calibrated": Method(None, mechanisms=("mixed", "rows"), intercept=True, anchor=True, definite=True),
-        "shrinkage": Method(None, mechanisms=("moments",), intercept=True, anchor=False, definite=True),
-        "ols": Method(
-            least_squares, mechanisms=("mixed", "rows", "moments"), intercept=True, anchor=True, definite=True
-        ),
-        "primo": Method(
-            least_squares, mechanisms=("moments",), intercept=True, anchor=False, definite=True, ridge=True
-        ),
-        "rmgm": Method(mixed_least_squares, mechanisms=("mixed",), intercept=False, anchor=False, definite=True),
-        "bgm": Method(least_squares, mechanisms=("rows",), intercept=False, anchor=False, definite=True),
-        "dgm": Method(debiased, mechanisms=("rows",), intercept=False, anchor=False, definite=False),
+        "calibrated": Method(None, views=("mixtures", "rows"), intercept=True, anchor=True, definite=True),
+        "shrinkage": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
+        "ols": Method(least_squares, views=("mixtures", "rows", "moments"), intercept=True, anchor=True, definite=True),
+        "primo": Method(least_squares, views=("moments",), intercept=True, anchor=False, definite=True, ridge=True),
+        "rmgm": Method(mixed_least_squares, views=("mixtures",), intercept=False, anchor=False, definite=True),
+        "bgm": Method(least_squares, views=("rows",), intercept=False, anchor=False, definite=True),
+        "dgm": Method(debiased, views=("rows",), intercept=False, anchor=False, definite=False),
     }
 )
 """Every method by name, the defaults first. `calibrated` is in `_calibrated`, `shrinkage` in `_shrinkage`."""
 
-DEFAULTS: Mapping[str, str] = MappingProxyType({"mixed": "calibrated", "rows": "calibrated", "moments": "shrinkage"})
-"""Mechanism to the method that is used unless another is named."""
+DEFAULTS: Mapping[ViewKind, str] = MappingProxyType(
+    {"mixtures": "calibrated", "rows": "calibrated", "moments": "shrinkage"}
+)
+"""What is read of a release to the method that is used unless another is named."""
 
 
-def method_for(name: str, mechanism: str) -> Method:
-    """The named method, for a release of the given mechanism.
+def method_for(name: str, view: ViewKind) -> Method:
+    """The named method, for what there is to read of a release.
 
     Raises:
-        InvalidInput: no such method, or it does not read releases of this mechanism.
+        InvalidInput: no such method, or it does not read that.
     """
     if name not in METHODS:
         raise InvalidInput(f"no method {name!r}; choose one of {', '.join(METHODS)}")
     method = METHODS[name]
-    if mechanism not in method.mechanisms:
-        fitting = [other for other, row in METHODS.items() if mechanism in row.mechanisms]
+    if view not in method.views:
+        fitting = [other for other, row in METHODS.items() if view in row.views]
         raise InvalidInput(
-            f"method {name!r} reads releases of mechanism {' or '.join(method.mechanisms)}, and this one is {mechanism}; "
+            f"method {name!r} reads releases of {' or '.join(method.views)}, and this one has {view}; "
             f"choose one of {', '.join(fitting)}"
         )
     return method

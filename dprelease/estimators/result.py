@@ -63,7 +63,8 @@ class FitResult:
         trust: who has to be trusted for what, in words.
         release: the release's digest.
         patients: n.
-        mechanism: ``mixed``, ``rows`` or ``moments``.
+        mechanism: of the release.
+        view: what the fit read of it: ``mixtures``, ``rows`` or ``moments``.
         units: released name to the unit that its column was declared in, empty for none.
         infer: works `inference` out.
     """
@@ -85,6 +86,7 @@ class FitResult:
     release: str
     patients: int
     mechanism: str
+    view: str
     units: Mapping[str, str]
     infer: Callable[[], Inference] = field(repr=False)
 
@@ -112,7 +114,7 @@ class FitResult:
         None can that uses features of which the release does not show how they vary.
         """
         found = self.quality.verdicts()
-        if self.mechanism != "moments" or np.isfinite(self.inference.doubt):
+        if self.view != "moments" or np.isfinite(self.inference.doubt):
             return found
         used = (self.coef[:, np.isin(self.features, self.inference.hidden)] != 0).any(axis=1)
         return tuple(INDISTINCT if blind else verdict for blind, verdict in zip(used, found, strict=True))

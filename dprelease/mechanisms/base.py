@@ -247,7 +247,6 @@ class Mechanism(ABC, Generic[OwnTerms]):
     def forecast(self, setting: Setting, signal: float) -> Forecast:
         """What to expect of a fit."""
 
-
     def schedule(self, spec: SpecBase) -> Schedule | None:
         """Who sends what to whom in the session of an interactive mechanism; None without a session."""
         return None

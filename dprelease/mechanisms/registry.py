@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from dprelease.canonical import explain
 from dprelease.errors import InvalidInput
@@ -13,6 +13,7 @@ from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.moments.mechanism import MOMENTS
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
 from dprelease.one_line import quoted
+from dprelease.settings import Settings
 from dprelease.spec_base import SpecBase, Terms
 
 _TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, MOMENTS)}
@@ -66,3 +67,34 @@ def read_terms(data: object) -> Terms:
     except ValidationError as error:
         raise ValueError(explain(error)) from error
     return found
+
+
+def read_options(name: str, data: dict[str, Any]) -> Settings:
+    """A mechanism's own keys of a request.
+
+    Args:
+        name: of the mechanism, which is in the table.
+        data: keys to values.
+
+    Raises:
+        ValueError: a key is unknown, of another mechanism, or its value is wrong.
+    """
+    options = _TABLE[name].options
+    for key in data.keys() - options.model_fields.keys():
+        owners = [repr(each.name) for each in _TABLE.values() if key in each.options.model_fields]
+        if owners:
+            raise ValueError(f"{key} belongs to mechanism {' or '.join(owners)}; mechanism {name!r} has none")
+    try:
+        return options.model_validate(data)
+    except ValidationError as error:
+        raise ValueError(explain(error)) from error
+
+
+def _known(name: str) -> str:
+    if name not in _TABLE:
+        raise ValueError(f"no mechanism is called {quoted(name)!r}; there are {', '.join(_TABLE)}")
+    return name
+
+
+MechanismName = Annotated[str, AfterValidator(_known)]
+"""The name of a mechanism in the table."""

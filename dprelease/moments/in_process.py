@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dprelease.block import Block
 from dprelease.bounding import BoundedRows, Codes
 from dprelease.canonical import sha256
-from dprelease.moments.basis import coded
+from dprelease.mechanisms.moments.privatize import Shares, noisy_share
+from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
@@ -30,23 +31,22 @@ from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize_moments
 from dprelease.signing import PrivateKey
-from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import SpecBase
 
 Step = Callable[[str], AbstractContextManager[None]]
 """Called with the name of a step; the step is done within it."""
 
 
 def compute(
-    spec: ReleaseSpec,
+    spec: SpecBase,
     tables: Mapping[str, BoundedRows],
     identities: Mapping[str, PrivateKey],
     commitments: Mapping[str, str],
     noise: NoiseSource,
     step: Step,
-) -> dict[str, Block]:
-    """Every party's block.
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Every party's masked share of every noisy entry.
 
     Args:
         spec: of mechanism ``moments``, that `accounting.check_spec` accepted.
@@ -72,7 +72,7 @@ def compute(
         halves = {party: session.multiply(party) for party in session.schedule.parties}
     with step("draw noise"):
         return {
-            party: privatize_moments(table, spec, party, halves[party], session.shared(party), noise)
+            party: noisy_share(table, spec, party, noise, Shares(halves[party], session.shared(party)))
             for party, table in tables.items()
         }
 
@@ -172,4 +172,4 @@ class _Session:
 
     @cached_property
     def _variables(self) -> dict[str, Codes]:
-        return {party: coded(table, self.schedule.spec, party) for party, table in self.tables.items()}
+        return {party: code(table.codes, table.columns) for party, table in self.tables.items()}

@@ -12,21 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.errors import InvalidInput
 from dprelease.moments.layout import Integers, variables
+from dprelease.moments.terms import joint_moments
 from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import Words, product
 from dprelease.mpc.schedule import Schedule
-from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import SpecBase
 
 EVERYBODY = -1
 """Stands for the party that has the constant: each multiplies it with its own columns."""
 
 
-def schedule_of(spec: ReleaseSpec) -> Schedule:
+def schedule_of(spec: SpecBase) -> Schedule:
     """The schedule of a release's products: a matrix has a column for each variable of its party.
-
-    The owner of a basis has one more, the constant element.
 
     Args:
         spec: of mechanism ``moments``.
@@ -34,30 +32,26 @@ def schedule_of(spec: ReleaseSpec) -> Schedule:
     Raises:
         InvalidInput: it is of another mechanism.
     """
-    if spec.moments is None:
-        raise InvalidInput("only a release of mechanism 'moments' is computed together")
+    terms = joint_moments(spec)
     return Schedule(
         task=spec.digest(),
-        widths={part.party: len(variables(part.columns)) + (part.party == spec.basis_owner) for part in spec.parties},
+        widths={part.party: len(variables(part.columns)) for part in spec.parties},
         rows=spec.rows,
         bits=spec.grid_bits,
-        collusion_threshold=spec.moments.curious,
-        rotating=spec.moments.dealer == "rotating",
+        collusion_threshold=terms.curious,
+        rotating=terms.dealer == "rotating",
     )
 
 
-def places(spec: ReleaseSpec) -> tuple[Integers, Integers]:
+def places(spec: SpecBase) -> tuple[Integers, Integers]:
     """For each entry of x = (1, z): the number of the party that has it, and its column in that party's matrix.
 
-    The constant is `EVERYBODY`'s, but for the constant element of a basis, which is its owner's.
+    The constant is `EVERYBODY`'s.
     """
     owner, local = [EVERYBODY], [0]
-    for number, (party, width) in enumerate(schedule_of(spec).widths.items()):
-        first = party == spec.basis_owner
-        if first:
-            owner[0] = number
-        owner += [number] * (width - first)
-        local += range(first, width)
+    for number, width in enumerate(schedule_of(spec).widths.values()):
+        owner += [number] * width
+        local += range(width)
     return np.array(owner), np.array(local)
 
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +60,11 @@ class Moments(ABC):
 
     layout: Layout
     rows: int
+
+    @property
+    def kind(self) -> Literal["moments"]:
+        """What there is to read, for the table of methods."""
+        return "moments"
 
     @abstractmethod
     def between(self, rows: Indices, columns: Indices) -> Floats:

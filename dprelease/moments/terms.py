@@ -13,21 +13,7 @@ from dprelease.canonical import Rational, Value
 from dprelease.columns import Column, Name, private, public
 from dprelease.errors import InvalidInput
 from dprelease.moments.layout import Kind, Layout, by_kind
-from dprelease.spec_base import Label, SpecBase, Terms
-
-
-def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
-    """What the guarantee is called when outcomes are named: it follows from which columns are public.
-
-    Args:
-        columns: of all parties.
-        outcomes: names of those that are outcomes only.
-    """
-    named = frozenset(outcomes)
-    sides = {column.name in named for column in public(columns)}
-    if len(sides) != 1:
-        return "mixed" if sides else "DP"
-    return "feature-DP" if True in sides else "label-DP"
+from dprelease.spec_base import Label, SpecBase, Terms, label_of
 
 
 def split_charge(

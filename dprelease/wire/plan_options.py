@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 import click
 
-from dprelease.assumptions import Mechanism, Setting
+from dprelease.assumptions import Setting
 from dprelease.columns import Column
-from dprelease.comparison import MECHANISMS, SIGNALS, Comparison, compare
+from dprelease.comparison import SIGNALS, Comparison, compare
 from dprelease.comparison_plot import draw
 from dprelease.expected_error import EVEN_SPREAD
 from dprelease.extras import require
+from dprelease.mechanisms.registry import names
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,7 +33,7 @@ def _drawable(context: click.Context, parameter: click.Parameter, path: Path | N
 
 _GUESSES = (
     click.option(
-        "--mechanism", "mechanisms", multiple=True, type=click.Choice(MECHANISMS), help="May be repeated; or all."
+        "--mechanism", "mechanisms", multiple=True, type=click.Choice(names()), help="May be repeated; or all."
     ),
     click.option("--signal", "signals", multiple=True, type=float, help="R^2 that you expect; may be repeated."),
     click.option(
@@ -86,15 +87,13 @@ def with_guesses(command: Command) -> Command:
     return command
 
 
-def compared(
-    setting: Setting, mechanisms: Sequence[Mechanism], signals: Sequence[float], plot: Path | None
-) -> Comparison:
+def compared(setting: Setting, mechanisms: Sequence[str], signals: Sequence[float], plot: Path | None) -> Comparison:
     """Mechanisms side by side; all of them, and the usual R^2, where nothing was asked for. Draws the plot if asked to.
 
     Raises:
         InvalidInput: a signal is not in (0, 1], or the plot cannot be written.
     """
-    found = compare(setting, mechanisms or MECHANISMS, signals or SIGNALS)
+    found = compare(setting, mechanisms, signals or SIGNALS)
     if plot is not None:
         draw(found, plot)
     return found

@@ -18,7 +18,8 @@ from dprelease.block import SealedBlock, view_block
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError
 from dprelease.manifest import BlockEntry
-from dprelease.spec import ReleaseSpec, instant
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import instant
 from dprelease.verification import check_entry
 from learner.hub.record import Record
 from learner.hub.storage import Storage

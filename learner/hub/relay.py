@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.moments.products import schedule_of
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.spec import ReleaseSpec
@@ -111,7 +111,7 @@ class Relay:
         spec = self._spec_for(caller, header.spec)
         if header.kind == "offer":
             self._look()
-        schedule = schedule_of(spec)
+        schedule = _schedule(spec)
         check_parcel(parcel, schedule, {caller.name: caller.key})
         store = self._store(header.spec, spec)
         with store.lock:
@@ -160,7 +160,7 @@ class Relay:
             raise Conflict("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
-        awaiting = _awaiting(kept.header, schedule_of(spec))
+        awaiting = _awaiting(kept.header, _schedule(spec))
         return kept.turn.begin(_Body(store, kept, lambda: self._tell(*awaiting)))
 
     def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
@@ -215,8 +215,7 @@ class Relay:
         part = spec.party(caller.name)
         if part is None or part.key != caller.fingerprint:
             raise AccessDenied(f"release {release[:12]} does not name {caller.name} with the key that calls")
-        if spec.moments is None:
-            raise InvalidInput(f"release {release[:12]} is of mechanism {spec.mechanism!r}: it has no parcels")
+        _schedule(spec)
         return spec
 
     def _store(self, release: str, spec: ReleaseSpec) -> ParcelStore:
@@ -225,9 +224,16 @@ class Relay:
                 staged = set(self._storage.staged())
                 self._stores = {each: store for each, store in self._stores.items() if each in staged}
                 store = ParcelStore(self._storage.parcels(release))
-                store.drop_before(_newest_session(schedule_of(spec), store))
+                store.drop_before(_newest_session(_schedule(spec), store))
                 self._stores[release] = store
             return self._stores[release]
+
+
+def _schedule(spec: ReleaseSpec) -> Schedule:
+    found = mechanism_of(spec).schedule(spec)
+    if found is None:
+        raise InvalidInput(f"release {spec.digest()[:12]} is of mechanism {spec.mechanism!r}: it has no parcels")
+    return found
 
 
 def _newest_session(schedule: Schedule, store: ParcelStore) -> int:

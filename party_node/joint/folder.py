@@ -21,11 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dprelease.canonical import Value
+from dprelease.canonical import Digest, Value
 from dprelease.durable import make_folder, sync_folder, write_durably
 from dprelease.mpc.encryption import new_session_key, private_bytes
 from dprelease.mpc.messages import Parcel, ParcelHeader
-from dprelease.spec import Digest
 
 _SECRET = 0o600
 

@@ -10,8 +10,7 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize_moments
-from dprelease.spec import moment
+from dprelease.spec_base import moment
 from party_node.desk import Desk
 from party_node.joint.computation import Computation
 from party_node.joint.relay import Relay
@@ -19,6 +18,7 @@ from party_node.joint.used_seeds import UsedSeeds
 from party_node.journal import FINAL, Record
 from party_node.line import HubLine
 from party_node.outbound import Coordinator
+from tests.support.joint import privatize_moments
 
 log = logging.getLogger(__name__)
 

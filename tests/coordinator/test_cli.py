@@ -28,7 +28,7 @@ from dprelease.certificates import certificate_fingerprint, read_identity
 from dprelease.invite import Invite
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from tests.coordinator.office import Office, catalogue
 
 STUDY = """

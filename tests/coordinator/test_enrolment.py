@@ -19,7 +19,7 @@ from dprelease.gaussian import epsilon_of
 from dprelease.invite import Invite
 from dprelease.settings import read_settings
 from dprelease.signing import new_private_key
-from dprelease.spec import moment
+from dprelease.spec_base import moment
 from dprelease.wire.v1.enrolment_pb2 import EnrolRequest
 from tests.coordinator.office import NOW, Office, catalogue, founded
 

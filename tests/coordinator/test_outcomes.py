@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from coordinator.moments_proposal import MomentsPlan
+
 from coordinator.proposals import Proposal, Request, create, make_proposal
 from dprelease.accounting import check_spec
 from dprelease.calibration import budget

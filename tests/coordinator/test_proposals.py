@@ -17,9 +17,9 @@ from coordinator.record import State
 from dprelease.accounting import check_spec
 from dprelease.canonical import sha256
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.planning import plan_mixing
+from dprelease.mechanisms.noisy_rows.planning import plan_mixing
 from dprelease.settings import read_settings
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, request
 
 

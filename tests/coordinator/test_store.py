@@ -20,7 +20,7 @@ from coordinator.tables import releases
 from dprelease.calibration import budget
 from dprelease.certificates import read_identity
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound, PeerUnavailable, Unauthenticated
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from tests.coordinator.office import NOW, Office, catalogue, two_hospitals
 
 LATER = NOW + timedelta(hours=1)

@@ -8,9 +8,11 @@ from fractions import Fraction
 import pytest
 
 from dprelease.accounting import Guarantee, PartyGuarantee, check_spec, guarantee
-from dprelease.calibration import party_noise
 from dprelease.errors import SpecRefused
-from dprelease.spec import PartyNoise, ReleaseSpec, Target
+from dprelease.mechanisms.noisy_rows.calibration import party_noise
+from dprelease.mechanisms.noisy_rows.terms import PartyNoise
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import Target
 from tests.support.specs import build_spec, categorical, numeric
 
 

@@ -14,7 +14,8 @@ from dprelease.columns import Column
 from dprelease.errors import SpecRefused
 from dprelease.gaussian import epsilon_of
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.spec import ReleaseSpec, Target
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import Target
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 
 ONE: Mapping[str, tuple[Column, ...]] = {"a": (numeric("x"),)}

@@ -10,7 +10,7 @@ import pytest
 from dprelease.assumptions import Guess, Setting, chosen, evenly
 from dprelease.columns import released_names
 from dprelease.errors import InvalidInput
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from tests.support.specs import categorical, numeric
 
 PARTIES = {

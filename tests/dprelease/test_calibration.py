@@ -13,13 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.calibration import GRID_VARIANCE, budget, party_noise, root_up, shares, spent
+from dprelease.calibration import GRID_VARIANCE, budget, root_up
 from dprelease.columns import Column, NumericColumn
 from dprelease.gaussian import mu_of
-from dprelease.mixing import BernoulliMixing
-from dprelease.privatization import integer_query, weighted
+from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares, spent
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.public_stream import PublicStream
-from dprelease.spec import ReleaseSpec, Target
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import Target
 from tests.support.specs import SEED, build_spec, categorical, numeric, random_raw
 
 JOINT = Target(scope="joint", epsilon=1.0, delta=1e-5)

@@ -13,7 +13,7 @@ from dprelease.assumptions import Setting, evenly
 from dprelease.comparison import MECHANISMS, NO_DATA, SIGNALS, compare
 from dprelease.errors import InvalidInput
 from dprelease.forecast import epsilon_needed, forecast, proposed, rows_needed
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 
 
 def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **changed: Any) -> Setting:

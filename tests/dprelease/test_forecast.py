@@ -16,14 +16,15 @@ from dprelease.assumptions import Mechanism, Setting, evenly
 from dprelease.estimators._calibrated import calibrated
 from dprelease.estimators._rows import Rows
 from dprelease.estimators._shrinkage import shrunken
-from dprelease.forecast import HALF, epsilon_needed, forecast, mean_variance, proposed, rows_needed
+from dprelease.expected_error import HALF
+from dprelease.forecast import epsilon_needed, forecast, mean_variance, proposed, rows_needed
+from dprelease.mechanisms.noisy_rows.planning import plan_mixing
 from dprelease.moments.association import Moves
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.released import NoisyMoments
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.planning import plan_mixing
 from dprelease.release import Floats
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from tests.support.specs import build_spec, categorical, numeric
 
 WITHIN = 0.15

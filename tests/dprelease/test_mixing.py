@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dprelease import mixing as mixing_module
 from dprelease.errors import InvalidInput
-from dprelease.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.public_stream import PublicStream
 from tests.support.specs import SEED
 

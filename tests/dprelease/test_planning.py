@@ -11,8 +11,8 @@ from dprelease.accounting import check_spec
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import mu_of
-from dprelease.planning import MixingPlan, plan_mixing
-from dprelease.spec import Target
+from dprelease.mechanisms.noisy_rows.planning import MixingPlan, plan_mixing
+from dprelease.spec_base import Target
 from tests.support.specs import build_spec, categorical, numeric
 
 PARTIES: dict[str, tuple[Column, ...]] = {

@@ -8,9 +8,10 @@ import pytest
 from dprelease.block import expected_header
 from dprelease.bounding import BoundedRows
 from dprelease.errors import DataRefused
-from dprelease.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.noise import SecureNoise
-from dprelease.privatization import integer_query, privatize, weighted
+from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 from tests.support.noise import RecordingNoise, ZeroNoise

@@ -18,7 +18,7 @@ from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.estimators.summary import summarise
 from dprelease.forecast import forecast, proposed
 from dprelease.gaussian import mu_of
-from dprelease.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize

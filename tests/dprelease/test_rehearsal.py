@@ -12,8 +12,8 @@ from dprelease.approval import check_all_approved
 from dprelease.block import block_size
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.fake import NOTE, fake_rows
+from dprelease.mechanisms.noisy_rows.privatize import integer_query
 from dprelease.moments.products import schedule_of
-from dprelease.privatization import integer_query
 from dprelease.rehearsal import Stopwatch, rehearse, traffic
 from dprelease.release_folder import ReleaseFolder
 from tests.support.noise import RecordingNoise, ZeroNoise

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
-from dprelease.release import Release, Scaled
+from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import SEED, build_spec, categorical, numeric, random_rows
@@ -140,12 +141,12 @@ def test_means_without_noise(name: str) -> None:
 
 def test_means_of_constant_columns_are_exact_even_from_mixing_rows_alone() -> None:
     scaled = released(SPECS["plain"], ZeroNoise()).scaled()
-    constant = Scaled(("c",), 0.25 * scaled.ones[:, None], scaled.ones, np.ones(1), scaled.rows, anchor=False)
+    constant = NoisyRows(("c",), 0.25 * scaled.ones[:, None], scaled.ones, np.ones(1), scaled.rows, anchor=False)
     assert constant.means()[0] == pytest.approx(0.25, rel=1e-12)
 
 
 def test_mixing_rows_that_cancel_say_nothing_about_means() -> None:
-    empty = Scaled(("c",), np.ones((2, 1)), np.zeros(2), np.ones(1), 40, anchor=False)
+    empty = NoisyRows(("c",), np.ones((2, 1)), np.zeros(2), np.ones(1), 40, anchor=False)
     means, sd = empty.means()
     assert np.isfinite(means).all()
     assert np.isinf(sd).all()

@@ -8,8 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows.terms import Mixing
 from dprelease.moments.terms import JointMoments
-from dprelease.spec import Mixing, PartyColumns, ReleaseSpec, Target, instant, moment
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import PartyColumns, Target, instant, moment
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 
 SPEC = build_spec()

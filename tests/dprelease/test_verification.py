@@ -13,7 +13,7 @@ from dprelease.block import read_block
 from dprelease.errors import IntegrityError
 from dprelease.manifest import sign_manifest
 from dprelease.signing import BLOCK, sign
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 from tests.dprelease.departures import HONEST, NORTH, TRIAL, Departures, by_hub, verified
 from tests.support.joint import exact_gram
 from tests.support.noise import SeededNoise

@@ -12,7 +12,7 @@ from dprelease.assumptions import Setting, evenly
 from dprelease.columns import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
 from dprelease.forecast import forecast, mean_variance, proposed
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from dprelease.weighting import Weighing, outcome_weight
 from tests.support.specs import numeric
 

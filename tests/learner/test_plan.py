@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from dprelease.assumptions import Setting, chosen, evenly
 from dprelease.comparison import compare
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from learner.cli import main
 
 USUAL = ("--rows", "20000", "--parties", "3,4,2", "--epsilon", "1", "--delta", "1e-6")

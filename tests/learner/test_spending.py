@@ -17,7 +17,7 @@ from dprelease.calibration import budget
 from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
 from dprelease.manifest import Manifest
 from dprelease.price import mu2_text, price_text
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from learner.cli import main
 from learner.download import Patience
 from learner.hub.server import Hub

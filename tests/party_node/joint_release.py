@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from dprelease.block import read_block
-from dprelease.spec import ReleaseSpec, instant
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import instant
 from tests.party_node.world import ROWS, Hospital, World
 from tests.support.joint import entries, exact_gram
 from tests.support.specs import build_spec

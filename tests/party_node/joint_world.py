@@ -27,12 +27,12 @@ from dprelease.mpc.correlated_randomness import Dealt, read_deal
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Parcel, ParcelHeader, sign_parcel
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from party_node.joint.computation import Computation, Finished
 from party_node.joint.folder import SessionFolder, SessionState
 from party_node.joint.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
+from tests.support.joint import privatize_moments
 from tests.support.noise import ZeroNoise
 from tests.support.specs import Consortium, Member, build_spec, categorical, new_consortium, numeric, random_rows
 from tests.support.specs import sign_approval as approve

@@ -15,7 +15,7 @@ from dprelease.accounting import guarantee
 from dprelease.charges import SignedStatement, charge
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.invite import Invite
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 from party_node.books import Books, check, mismatches, reconcile
 from party_node.joining import enrol, open_roster
 from party_node.journal import Status

@@ -21,7 +21,7 @@ from dprelease.errors import (
     Unauthenticated,
     VersionMismatch,
 )
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from dprelease.wire.v1 import release_pb2
 from party_node import daemon as daemon_module
 from party_node.ledger import Ledger

@@ -26,7 +26,7 @@ from dprelease.errors import (
 )
 from dprelease.invite import Invite
 from dprelease.signing import new_private_key
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.status import exit_code
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc

@@ -13,7 +13,7 @@ from dprelease.approval import check_all_approved
 from dprelease.block import read_block
 from dprelease.canonical import sha256
 from dprelease.manifest import verify_block
-from dprelease.privatization import integer_query
+from dprelease.mechanisms.noisy_rows.privatize import integer_query
 from dprelease.spec import ReleaseSpec
 from tests.party_node.world import CAP, World
 

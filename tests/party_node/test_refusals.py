@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from dprelease.errors import Conflict, DataRefused, PeerUnavailable
-from dprelease.spec import PartyColumns, ReleaseSpec, Target
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import PartyColumns, Target
 from dprelease.wire.v1 import coordination_pb2
 from party_node.desk import Desk
 from party_node.journal import Status

@@ -20,7 +20,8 @@ from dprelease.durable import write_durably
 from dprelease.noise import NoiseSource
 from dprelease.settings import read_settings
 from dprelease.signing import private_key_pem, write_private
-from dprelease.spec import ReleaseSpec, instant
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import instant
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
 from party_node.cli import main
 from party_node.daemon import Daemon

@@ -14,10 +14,10 @@ from dprelease.columns import Column
 from dprelease.moments.association import entry_scales
 from dprelease.moments.basis import coded
 from dprelease.noise import NoiseSource, SecureNoise
-from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS
+from tests.support.joint import privatize_moments
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, numeric
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dprelease.accounting import check_spec
 from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.noise import Noise, NoiseSource, SecureNoise
 from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream

@@ -18,8 +18,8 @@ from dprelease.mpc.matrix_product import half, masked
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
+from tests.support.joint import privatize_moments
 
 
 @dataclass

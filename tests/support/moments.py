@@ -10,7 +10,7 @@ from dprelease.columns import Column
 from dprelease.moments.layout import Layout
 from dprelease.moments.parameters import least_noise
 from dprelease.moments.terms import JointMoments
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 
 
 def joint_moments(

@@ -16,14 +16,16 @@ from cryptography.x509.oid import NameOID
 from dprelease.approval import SignedApproval, approve
 from dprelease.block import SealedBlock
 from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.calibration import party_noise, shares
 from dprelease.canonical import sha256
 from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
 from dprelease.manifest import BlockEntry, Manifest, assemble, sign_block, sign_manifest
+from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
+from dprelease.mechanisms.noisy_rows.terms import Mixing, PartyNoise
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
-from dprelease.spec import Mixing, PartyColumns, PartyNoise, ReleaseSpec, Target, instant
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import PartyColumns, Target, instant
 from tests.support.joint import compute
 from tests.support.moments import joint_moments
 

@@ -14,7 +14,7 @@ from dprelease.assumptions import Setting, evenly
 from dprelease.comparison import MECHANISMS, SIGNALS, compare
 from dprelease.errors import InvalidInput
 from dprelease.expected_error import EVEN_SPREAD
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from dprelease.wire.plan_options import compared, with_guesses
 from learner.cli_plan import plan as learner_plan
 

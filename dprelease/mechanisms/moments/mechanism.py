@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dprelease.bounding import BoundedRows, Codes
+from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import (
     Columns,
     Cost,
@@ -13,17 +14,21 @@ from dprelease.mechanisms.base import (
     Integers,
     Mechanism,
     Numbers,
-    Shares,
-    Signing,
-    Traffic,
+    Step,
     Words,
 )
 from dprelease.mechanisms.moments import check, propose, words
+from dprelease.mechanisms.moments.privatize import Shares, noisy_share
+from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.association import check_public_norm
+from dprelease.moments.in_process import compute
+from dprelease.moments.products import schedule_of
 from dprelease.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.moments.terms import JointMoments, layout_of
+from dprelease.mpc.schedule import Schedule
 from dprelease.noise import NoiseSource
+from dprelease.signing import PrivateKey
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
@@ -55,6 +60,27 @@ class Moments(Mechanism[JointMoments]):
     def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
         return 1, layout_of(spec).entries
 
+    def schedule(self, spec: SpecBase) -> Schedule:
+        return schedule_of(spec)
+
+    def privatize(
+        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, shares: Any = None
+    ) -> Integers:
+        if not isinstance(shares, Shares):
+            raise InvalidInput("a block of joint moments needs what its session left")
+        return noisy_share(rows, spec, party, noise, shares)
+
+    def simulate(
+        self,
+        spec: SpecBase,
+        tables: Mapping[str, BoundedRows],
+        identities: Mapping[str, PrivateKey],
+        commitments: Mapping[str, str],
+        noise: NoiseSource,
+        step: Step,
+    ) -> dict[str, Integers]:
+        return compute(spec, tables, identities, commitments, noise, step)
+
     def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> NoisyMoments | ApartMoments:
         terms, layout = self.own(spec), layout_of(spec)
         shape = spec.rows, spec.grid_bits, terms.scales, len(spec.parties)
@@ -71,6 +97,9 @@ class Moments(Mechanism[JointMoments]):
 
     def words(self, spec: SpecBase) -> Words:
         return words.words(spec, self.own(spec))
+
+    def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
+        check_public_features(rows, spec, self.own(spec), party)
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         return words.review_reasons(spec, self.own(spec), party, named=named)

@@ -110,6 +110,7 @@ class MomentsPlan:
             "if cells spread evenly over their declared ranges, later if they do not."
         )
 
+
 def propose(options: MomentsOptions, draft: Draft) -> Numbers:
     """Terms of joint moments.
 

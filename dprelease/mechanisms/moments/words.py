@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.columns import released_names
@@ -101,7 +100,9 @@ def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
     private = "private " if spec.public else ""
     sums = f"{layout_of(spec).entries} noisy sums over all {spec.rows} patients"
     if terms.association is None:
-        return f"{sums}: means and products of {len(spec.released)} columns, computed {whom}; no {private}row of anybody's"
+        return (
+            f"{sums}: means and products of {len(spec.released)} columns, computed {whom}; no {private}row of anybody's"
+        )
     what = _of_outcomes(spec, terms, terms.association)
     return f"{sums}: {what}, computed {whom}; no product of two outcomes, no {private}row of anybody's"
 

@@ -42,9 +42,7 @@ class _NoisyRows(Mechanism[AnyRows]):
     def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> NoisyRows:
         return read(spec, self.own(spec), values, public)
 
-    def guarantee(
-        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str
-    ) -> tuple[str, ...]:
+    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:

@@ -1,6 +1,6 @@
 """Bounded rows in, noisy integers out.
 
-    bounded rows -> weighted -> exact integer query (anchor and public mix) -> discrete Gaussian noise
+bounded rows -> weighted -> exact integer query (anchor and public mix) -> discrete Gaussian noise
 """
 
 from __future__ import annotations

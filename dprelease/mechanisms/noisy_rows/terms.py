@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dprelease.canonical import Rational, Value
+from dprelease.canonical import Digest, Rational, Value
 from dprelease.columns import Name, integer_sensitivity
-from dprelease.spec_base import Digest, SpecBase, Terms
+from dprelease.spec_base import SpecBase, Terms
 
 
 class Mixing(Value):

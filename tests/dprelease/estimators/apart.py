@@ -14,7 +14,7 @@ from dprelease.moments.association import entry_scales
 from dprelease.moments.basis import Basis
 from dprelease.moments.layout import Layout
 from dprelease.moments.parameters import least_noise
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from tests.support.specs import numeric
 
 BITS = 12

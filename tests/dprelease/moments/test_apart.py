@@ -15,10 +15,9 @@ from dprelease.gaussian import mu_of
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.layout import Kind, Layout
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize_moments
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
-from tests.support.joint import compute, entries, exact_gram
+from tests.support.joint import compute, entries, exact_gram, privatize_moments
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, random_rows
 

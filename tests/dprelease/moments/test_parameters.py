@@ -14,7 +14,7 @@ from dprelease.moments.layout import Layout
 from dprelease.moments.parameters import least_noise
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.spec import Target
+from dprelease.spec_base import Target
 from tests.dprelease.moments.test_apart import spec_of
 from tests.support.specs import build_spec, numeric
 

@@ -14,9 +14,8 @@ from dprelease.moments.layout import code
 from dprelease.moments.products import OwnMoments, schedule_of
 from dprelease.moments.released import add_up, limits
 from dprelease.mpc import ring
-from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
-from tests.support.joint import compute, entries, exact_gram
+from tests.support.joint import compute, entries, exact_gram, privatize_moments
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, random_rows
 

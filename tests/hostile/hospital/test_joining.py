@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, Unauthenticated, VersionMismatch
 from dprelease.invite import Invite
 from dprelease.signing import new_private_key
-from dprelease.spec import instant
+from dprelease.spec_base import instant
 from dprelease.wire.listener import listen
 from dprelease.wire.v1 import enrolment_pb2_grpc
 from party_node.cli import main

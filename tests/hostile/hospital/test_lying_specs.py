@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from dprelease.calibration import party_noise
 from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import BudgetExceeded, Conflict, InvalidInput, PolicyRefused, SpecRefused
-from dprelease.spec import PartyColumns, ReleaseSpec, Target, instant
+from dprelease.mechanisms.noisy_rows.calibration import party_noise
+from dprelease.spec import ReleaseSpec
+from dprelease.spec_base import PartyColumns, Target, instant
 from dprelease.wire.v1 import coordination_pb2, release_pb2
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_untouched, honest_release

@@ -1,0 +1,74 @@
+"""Public features that follow from one another: over them a release with outcomes is declined before anything is charged.
+
+With outcomes named, learners regress them on the public features as these are. Features of which some follow from the others
+and the constant leave a regression on all of them without an answer. Only cells that the owner declared public are looked at,
+so that a refusal may depend on them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.bounding import BoundedRows
+from dprelease.errors import DataRefused, IntegrityError
+from dprelease.moments.association import check_public_norm
+from dprelease.moments.layout import Layout, code
+from dprelease.moments.terms import JointMoments, norm_owner
+from dprelease.spec_base import SpecBase
+
+_NAMED = 10
+
+
+def check_public_features(bounded: BoundedRows, spec: SpecBase, terms: JointMoments, party: str) -> None:
+    """Refuse a release with outcomes whose public features of ours do not stand for themselves.
+
+    Args:
+        bounded: our rows, (n, d) codes.
+        spec: the proposal.
+        terms: its terms.
+        party: our name.
+
+    Raises:
+        DataRefused: some of our public features follow from the others and the constant; which, and how to mend it.
+    """
+    if terms.association is None:
+        return
+    follow = following(bounded, terms.outcomes)
+    if follow:
+        more = f" and {len(follow) - _NAMED} more" if len(follow) > _NAMED else ""
+        raise DataRefused(
+            f"public features that follow from the others and the constant: {', '.join(follow[:_NAMED])}{more}. Ask for a "
+            "release without them; of a category, leave a level undeclared, so that 'other' is not empty"
+        )
+    stated = terms.public_norm2
+    if stated is not None and norm_owner(spec) == party:
+        try:
+            check_public_norm(bounded.public, Layout(bounded.columns, terms.outcomes), stated, spec.grid_bits)
+        except IntegrityError as error:
+            raise DataRefused(error.message) from error
+
+
+def following(bounded: BoundedRows, outcomes: tuple[str, ...]) -> tuple[str, ...]:
+    """Released names of public features that follow from the others and the constant, O(n d^2).
+
+    The first level of every category is left out, as fits do: it always follows.
+
+    Args:
+        bounded: rows of one party.
+        outcomes: names of the columns that are no features.
+    """
+    from scipy.linalg import qr  # slow to load, and few releases have outcomes apart
+
+    layout = Layout(bounded.columns, outcomes)
+    places = np.flatnonzero(layout.public[1:] & ~layout.outcome[1:] & ~layout.first_level)
+    if not len(places):
+        return ()
+    codes = code(bounded.codes, bounded.columns)[:, places]
+    values: npt.NDArray[np.float64] = np.ldexp(codes.astype(np.float64), -bounded.grid_bits)
+    least = 64 * max(values.shape) * np.finfo(np.float64).eps * np.linalg.norm(values, axis=0)
+    triangle, order = qr(values - values.mean(axis=0), mode="r", pivoting=True)
+    own = np.zeros(len(places))
+    own[: min(triangle.shape)] = np.abs(np.diag(triangle))
+    follow = sorted(order[own <= least[order]])
+    return tuple(layout.variables[places[place]].name for place in follow)
