@@ -143,7 +143,6 @@ def _requested(request: Request, members: Members, now: datetime) -> dict[str, A
         "curious": request.curious or None,
         "weights": request.weights,
         "outcomes": check_outcomes(parties, request.mechanism, request.outcomes),
-        "basis": request.basis,
         "public_norm2": request.public_norm2(),
         "parts": parts_of(parties, request.charge),
     }

@@ -17,7 +17,7 @@ from dprelease.columns import Column, private
 from dprelease.errors import InvalidInput
 from dprelease.moments.association import Moves
 from dprelease.moments.layout import Kind, Layout
-from dprelease.moments.parameters import Basis, Dealer, least_noise
+from dprelease.moments.parameters import Dealer, least_noise
 from dprelease.moments.plan import COORDINATOR, SEAL_BYTES, Plan
 from dprelease.moments.scales import released_sd
 from dprelease.moments.sensitivity import sensitivity
@@ -94,7 +94,6 @@ def plan_moments(
     dealer: Dealer | None,
     outcomes: tuple[str, ...] = (),
     *,
-    basis: Basis = "columns",
     public_norm2: Fraction | None = None,
 ) -> tuple[Fraction, JointMoments, MomentsPlan]:
     """mu^2, of which every party is charged a part, the parameters of the release, and what to expect.
@@ -107,7 +106,6 @@ def plan_moments(
         curious: t; None for the default.
         dealer: who deals; None for the default.
         outcomes: names of columns that are outcomes only.
-        basis: what their association is with.
         public_norm2: T2, as the party that has all public outcomes states it.
 
     Raises:
@@ -118,7 +116,7 @@ def plan_moments(
     everything, mu2 = tuple(column for declared in columns.values() for column in declared), budget(target)
     layout = Layout(everything, outcomes)
     shape = parties, curious, dealer, grid_bits, agreed.rows_per_subject
-    moments = least_noise(layout, mu2, *shape, basis=basis, public_norm2=public_norm2)
+    moments = least_noise(layout, mu2, *shape, public_norm2=public_norm2)
     return mu2, moments, MomentsPlan.of(layout, moments, parties, agreed.rows, grid_bits)
 
 

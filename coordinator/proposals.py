@@ -43,7 +43,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.columns import Column, Name, check_weights, integer_sensitivity, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.gaussian import check_target
-from dprelease.moments.parameters import Basis, Dealer
+from dprelease.moments.parameters import Dealer
 from dprelease.moments.terms import split_charge
 from dprelease.planning import MixingPlan, plan_mixing
 from dprelease.settings import Settings
@@ -70,8 +70,6 @@ class Request(Settings):
         dealer: who deals the randomness of joint moments; when absent a rotating hospital if there are three and t = 1,
             else the coordinator.
         outcomes: names of columns that are outcomes only, for ``moments``: their products with one another are not released.
-        basis: ``orthonormal`` for an association with a basis of the features instead of themselves, which takes less noise where
-            they are nearly alike; for public features of one party.
         outcome_norm2: the largest squared norm of a patient's public outcomes in scaled units, as the one party that has them
             states it (`party-node public norm`); less of it is less noise.
         public_side: what columns that their owners declared public are: features, outcomes, or some of both (``mixed``); asked
@@ -93,7 +91,6 @@ class Request(Settings):
     curious: Annotated[int, Field(ge=0)] | None = None
     dealer: Dealer | None = None
     outcomes: tuple[Name, ...] | None = None
-    basis: Basis = "columns"
     outcome_norm2: float | str | None = None
     public_side: PublicSide | None = None
     charge: dict[Name, float | str] = Field(default_factory=dict)
@@ -265,12 +262,12 @@ def _moments(request: Request, agreed: Catalogue, columns: _Columns) -> _Numbers
     _check_unmixed(request)
     if request.weights:
         raise InvalidInput("weights belong to mechanisms 'mixed' and 'rows'; mechanism 'moments' has none")
-    if request.outcomes is None and (request.basis != "columns" or request.outcome_norm2 is not None):
-        raise InvalidInput("basis and outcome_norm2 belong to a release with outcomes; name them, or leave both out")
+    if request.outcomes is None and request.outcome_norm2 is not None:
+        raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
     if request.scope != "joint":
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
     shape = request.target(), request.grid_bits, request.curious, request.dealer, request.outcomes or ()
-    mu2, moments, plan = plan_moments(columns, agreed, *shape, basis=request.basis, public_norm2=request.public_norm2())
+    mu2, moments, plan = plan_moments(columns, agreed, *shape, public_norm2=request.public_norm2())
     parts = parts_of(columns, request.charge)
     terms = _data(moments.model_copy(update={"parts": tuple(map(str, parts))}))
     fields: dict[str, Any] = {"mixing": None, "anchor_weight": "0", "noise": [], "moments": terms}

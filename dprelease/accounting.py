@@ -20,7 +20,6 @@ from dprelease.columns import private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.gaussian import epsilon_of, mu_of
 from dprelease.moments import association, scales
-from dprelease.moments.basis import most_columns
 from dprelease.moments.layout import Kind, Layout, by_kind
 from dprelease.moments.parameters import moves_of
 from dprelease.moments.parameters import spent as spent_on_moments
@@ -250,8 +249,6 @@ def _check_moments(spec: ReleaseSpec, moments: JointMoments) -> None:
         raise SpecRefused(
             f"{size - 1 + outcomes} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
         )
-    if moments.by_leverage and size > most_columns(spec.grid_bits):
-        raise SpecRefused(f"a basis of {size} columns is too fine for the grid of 2^-{spec.grid_bits}; raise grid_bits")
     mu2 = Fraction(moments.mu2)
     if mu2 <= 0:
         raise SpecRefused(f"mu^2 of {moments.mu2} is not positive")

@@ -20,7 +20,6 @@ from dprelease.errors import InvalidInput
 from dprelease.expected_error import EVEN_SPREAD, Assumed
 from dprelease.gaussian import check_target
 from dprelease.moments.layout import is_binary
-from dprelease.moments.parameters import Basis
 from dprelease.release import Floats
 from dprelease.spec import Target
 
@@ -83,8 +82,6 @@ class Setting:
         curious: t of ``moments``; None for 1, or 0 for one party.
         weights: column to weight in ``mixed`` and ``rows``, where it is not 1.
         outcomes: names of columns that are outcomes only in ``moments``; none of them is a feature.
-        basis: what their association is with. It decides the price; of the noise, which an orthonormal basis makes less only
-            where features are alike, a plan knows nothing.
         public_norm2: T2 as it is stated, of public outcomes.
         parts: of the price of ``moments``, one for each party with a private column; none where they are equal.
 
@@ -106,7 +103,6 @@ class Setting:
     curious: int | None = None
     weights: Mapping[str, int] = field(default_factory=dict)
     outcomes: tuple[str, ...] = ()
-    basis: Basis = "columns"
     public_norm2: Fraction | None = None
     parts: tuple[Fraction, ...] = ()
 

@@ -117,8 +117,7 @@ def _proposed_moments(setting: Setting) -> Release:
     dealer: Dealer = "coordinator"  # whoever deals, the noise is the same
     fixed = parties, setting.pooled, dealer, setting.grid_bits, setting.rows_per_subject
     moments = least_noise(layout, budget, *fixed, public_norm2=setting.public_norm2)
-    terms = least_noise(layout, budget, *fixed, setting.basis, setting.public_norm2)
-    price = spent(layout, terms, parties, setting.grid_bits, setting.rows_per_subject)
+    price = spent(layout, moments, parties, setting.grid_bits, setting.rows_per_subject)
     variance = {
         kind: (scales.released_sd(scale, parties) / 4**setting.grid_bits / setting.rows) ** 2
         for kind, scale in moments.scales.items()

@@ -21,7 +21,7 @@ from dprelease.bounding import BoundedRows
 from dprelease.columns import private_weights
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.mixing import BernoulliMixing
-from dprelease.moments.basis import coded
+from dprelease.moments.layout import code
 from dprelease.moments.plan import EVERYBODY, Pair, Plan
 from dprelease.moments.products import Codes, OwnMoments
 from dprelease.moments.ring import SecretStream, Words
@@ -91,7 +91,6 @@ def privatize_moments(
     halves: Mapping[Pair, Words],
     masks: Mapping[str, bytes],
     noise: NoiseSource,
-    codes: Codes | None = None,
 ) -> Block:
     """One party's block of joint moments: its share of every noisy entry, its noise, its masks (joint_moments.md step 8).
 
@@ -107,7 +106,6 @@ def privatize_moments(
         halves: our half of the product for each of our pairs, (d_first, d_second).
         masks: peer to the 32-byte seed that we share with it; every other party of the spec.
         noise: secret noise; `SecureNoise` outside tests.
-        codes: from `moments.basis.coded`, what the halves were multiplied with; worked out from the rows unless given.
 
     Raises:
         DataRefused: the rows are not those the spec describes.
@@ -121,7 +119,7 @@ def privatize_moments(
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
     if not set(layout.kinds.tolist()) <= {int(kind) for kind in moments.kinds}:
         raise InvalidInput("the spec declares no noise for some of what it releases")
-    total = _share(coded(bounded, spec, party) if codes is None else codes, plan, party, halves)
+    total = _share(code(bounded.codes, bounded.columns), plan, party, halves)
     drawn = np.zeros(layout.entries, np.int64)
     for kind in moments.kinds:
         chosen = layout.kinds == kind

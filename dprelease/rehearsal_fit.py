@@ -103,7 +103,6 @@ def _setting(spec: ReleaseSpec, outcome: str) -> Setting:
         anchor_weight=None if spec.mixing is None else Fraction(spec.anchor_weight),
         weights=spec.weights,
         outcomes=outcomes,
-        basis="orthonormal" if spec.moments is not None and spec.moments.by_leverage else "columns",
         public_norm2=None if spec.moments is None else spec.moments.public_norm2,
         curious=None if spec.moments is None else spec.moments.curious or None,
     )

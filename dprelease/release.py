@@ -198,7 +198,7 @@ class Release:
         if declared.association is not None:
             if declared.public_norm2 is not None:
                 check_public_norm(self.public_codes, layout, declared.public_norm2, spec.grid_bits)
-            return ApartMoments.read(layout, values, *shape, self.public_codes, orthonormal=declared.by_leverage)
+            return ApartMoments.read(layout, values, *shape, self.public_codes)
         return NoisyMoments.read(layout, values, *shape, self._public_gram)
 
     @cached_property

@@ -256,13 +256,6 @@ class ReleaseSpec(Value):
         return _layout(self.columns, self.outcomes)
 
     @property
-    def basis_owner(self) -> str | None:
-        """The party whose features an orthonormal basis is made of; None without such a basis."""
-        if self.moments is None or not self.moments.by_leverage:
-            return None
-        return next(part.party for part in self.parties if any(each.name not in self.outcomes for each in part.columns))
-
-    @property
     def norm_owner(self) -> str | None:
         """The party that states how long its public outcomes are at most; None where bounds alone count."""
         if self.moments is None or self.moments.public_norm2 is None:

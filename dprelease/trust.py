@@ -36,11 +36,6 @@ STATED_NORM = (
     "no patient's are longer than stated. Whoever verifies the release makes sure again."
 )
 
-BASIS = (
-    "The noise for outcomes counts on {owner}, who has the public features, to multiply a basis of them whose rows are no "
-    "longer than one unit of the grid, as its software makes sure."
-)
-
 PUBLIC = "Public columns are the exception: their rows were published exactly, for everybody to read."
 
 KEYS = "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates."
@@ -53,12 +48,9 @@ def trust(spec: ReleaseSpec) -> tuple[str, ...]:
 
 def _owners(spec: ReleaseSpec) -> tuple[str, ...]:
     """What outcomes apart ask of the one party that has a public side, where there are others."""
-    if spec.moments is None or len(spec.parties) == 1:
+    if spec.norm_owner is None or len(spec.parties) == 1:
         return ()
-    found: tuple[str, ...] = ()
-    if spec.norm_owner is not None:
-        found = (*found, STATED_NORM.format(owner=spec.norm_owner))
-    return found if spec.basis_owner is None else (*found, BASIS.format(owner=spec.basis_owner))
+    return (STATED_NORM.format(owner=spec.norm_owner),)
 
 
 def _sentences(spec: ReleaseSpec) -> tuple[str, ...]:

@@ -175,9 +175,11 @@ def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
             )
         if spec.moments.dealer == "coordinator" and len(spec.parties) > 2 and spec.moments.curious == 1:
             found.append("the coordinator would deal, although a third hospital could")
-        for owner, what in ((spec.norm_owner, "how long its public outcomes are"), (spec.basis_owner, "its basis")):
-            if owner not in (None, party):
-                found.append(f"the noise counts on {owner} for {what}, which nobody else can check before publication")
+        if spec.norm_owner not in (None, party):
+            found.append(
+                f"the noise counts on {spec.norm_owner} for how long its public outcomes are, which nobody else can check "
+                "before publication"
+            )
     return found
 
 

@@ -142,13 +142,12 @@ def _noise_of_outcomes(spec: ReleaseSpec) -> list[str]:
         return []
     names = {
         Kind.PRODUCT: "products of two features",
-        Kind.ASSOCIATION: f"products of {'the basis of the features' if moments.by_leverage else 'a feature'} and an outcome",
+        Kind.ASSOCIATION: "products of a feature and an outcome",
         Kind.OUTCOME_SQUARE: "squares of outcomes",
     }
     parties, unit = len(spec.parties), 4.0**spec.grid_bits
     found = [
-        f"{name}: noise sd {released_sd(moments.scales[kind], parties) / unit:.4g}"
-        + ("" if moments.by_leverage and kind is Kind.ASSOCIATION else " patients")
+        f"{name}: noise sd {released_sd(moments.scales[kind], parties) / unit:.4g} patients"
         if moments.scales[kind]
         else f"{name}: none is noisy"
         for kind, name in names.items()

@@ -20,9 +20,9 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows, Codes
 from dprelease.canonical import sha256
 from dprelease.moments import envelope
-from dprelease.moments.basis import coded
 from dprelease.moments.dealing import Dealt, deal, read_deal
 from dprelease.moments.envelope import ColumnCipher
+from dprelease.moments.layout import code
 from dprelease.moments.parcels import Kind, Parcel, ParcelHeader, check_parcel, sign_parcel
 from dprelease.moments.plan import COORDINATOR, Pair, Plan
 from dprelease.moments.products import half, masked
@@ -171,4 +171,4 @@ class _Session:
 
     @cached_property
     def _variables(self) -> dict[str, Codes]:
-        return {party: coded(table, self.plan.spec, party) for party, table in self.tables.items()}
+        return {party: code(table.codes, table.columns) for party, table in self.tables.items()}

@@ -78,23 +78,16 @@ class Plan:
 
     @cached_property
     def widths(self) -> dict[str, int]:
-        """d_j: variables of each party, and the constant element of a basis at its owner."""
-        owner = self.spec.basis_owner
-        return {part.party: len(variables(part.columns)) + (part.party == owner) for part in self.spec.parties}
+        """d_j: variables of each party."""
+        return {part.party: len(variables(part.columns)) for part in self.spec.parties}
 
     @cached_property
     def places(self) -> tuple[Integers, Integers]:
-        """For each entry of x = (1, z): the number of the party that has it, and its place among what that party multiplies.
-
-        The constant is `EVERYBODY`'s, but for the constant element of a basis, which is its owner's.
-        """
+        """For each entry of x = (1, z): the number of the party that has it, and its place among that party's variables."""
         owner, local = [EVERYBODY], [0]
-        for number, (party, width) in enumerate(self.widths.items()):
-            first = party == self.spec.basis_owner
-            if first:
-                owner[0] = number
-            owner += [number] * (width - first)
-            local += range(first, width)
+        for number, width in enumerate(self.widths.values()):
+            owner += [number] * width
+            local += range(width)
         return np.array(owner), np.array(local)
 
     @cached_property

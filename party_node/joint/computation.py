@@ -22,9 +22,9 @@ from dprelease.approval import SignedApproval
 from dprelease.bounding import BoundedRows
 from dprelease.certificates import read_identity
 from dprelease.errors import IntegrityError, PeerUnavailable
-from dprelease.moments.basis import basis_of, coded
 from dprelease.moments.dealing import Dealt
 from dprelease.moments.envelope import public_bytes
+from dprelease.moments.layout import code
 from dprelease.moments.parcels import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
 from dprelease.moments.plan import COORDINATOR, Pair, Plan
 from dprelease.moments.ring import Words
@@ -45,13 +45,11 @@ class Finished:
 
     Attributes:
         bounded: our rows.
-        codes: what of them was multiplied.
         halves: our half of the product of each of our pairs.
         masks: the seed that we share with each peer.
     """
 
     bounded: BoundedRows
-    codes: Codes
     halves: Mapping[Pair, Words]
     masks: Mapping[str, bytes]
 
@@ -231,14 +229,11 @@ class Computation:
             if pair.has(self._party):
                 halves[pair] = exchange.half(pair, variables, dealt[pair.dealer])
                 log.info("release %s: multiplied with %s", self._plan.release[:12], pair.other(self._party))
-        return Finished(self._bounded(), variables, halves, masks)
+        return Finished(self._bounded(), halves, masks)
 
     def _variables(self) -> Codes:
-        bounded, spec, basis = self._bounded(), self._plan.spec, self._folder.basis()
-        if spec.basis_owner == self._party and basis is None:
-            basis = basis_of(bounded, spec)
-            self._folder.keep_basis(basis)
-        return coded(bounded, spec, self._party, basis)
+        bounded = self._bounded()
+        return code(bounded.codes, bounded.columns)
 
     def _frozen(self, kind: str, topic: str = "") -> bool:
         ours: tuple[Outgoing, ...] = self._folder.outgoing()

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
-from dprelease.moments.basis import coded
 from dprelease.moments.dealing import Dealt, deal, read_deal
 from dprelease.moments.layout import code
 from dprelease.moments.plan import Pair, Plan
@@ -66,7 +65,7 @@ def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
     for dealer in dict.fromkeys(pair.dealer for pair in plan.pairs):
         for receiver, message in deal(plan, dealer).items():
             session.dealt[receiver, dealer] = read_deal(message, plan, receiver, dealer)
-    variables = {party: coded(table, spec, party) for party, table in tables.items()}
+    variables = {party: code(table.codes, table.columns) for party, table in tables.items()}
     for (party, dealer), dealt in session.dealt.items():
         session.columns[party, dealer] = list(masked(variables[party], dealt.mask, plan))
     for party in plan.parties:
