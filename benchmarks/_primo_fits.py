@@ -109,8 +109,10 @@ class Release:
 
     def beside_features(self) -> Floats:
         """(d, l) weights by evidence; features are public."""
-        side = PublicSide.of_gram(self.xx)
-        return _beside_features(side, side, side.right.T @ self.xy, self.noise.association, self.rows)
+        side, outcomes = PublicSide.of_gram(self.xx), self.xy.shape[1]
+        noise, spread = np.full(outcomes, self.noise.association), np.tile(VARIANCES[:, None], outcomes)
+        evidence = Evidence.of(side.singular, side.right.T @ self.xy, noise, spread, self.rows)
+        return _beside_features(side, side, evidence)
 
     def believed(self, left: Floats | None = None) -> Floats:
         """(d, l) weights by our ridge.
@@ -128,21 +130,16 @@ class Release:
         return vectors @ (_cautious(xi @ turned**2, doubt, of_s) * turned)
 
 
-def _beside_features(side: PublicSide, gained: PublicSide, seen: Floats, noise: float, rows: int) -> Floats:
+def _beside_features(side: PublicSide, gained: PublicSide, evidence: Evidence) -> Floats:
     """(d, l) weights, as `on_public_features` has them where no constant is regressed out.
 
     Args:
         side: X = U S V^T without U.
         gained: the gains of t = U^T Y in what is seen, and V.
-        seen: (r, l).
-        noise: its standard deviation.
-        rows: n.
+        evidence: of t.
     """
-    outcomes = seen.shape[1]
-    spread = np.tile(VARIANCES[:, None], outcomes)
-    evidence = Evidence.of(side.singular, seen, np.full(outcomes, noise), spread, rows, gained.singular)
     likely, doubt = evidence.believed(shares(evidence.explained()))
-    t = within(gained, seen, likely, np.full(outcomes, math.sqrt(rows)))
+    t = within(gained, evidence.seen, likely, np.full(evidence.seen.shape[1], math.sqrt(evidence.rows)))
     along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
     steps = ALPHAS[:, None]
     quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
@@ -150,10 +147,25 @@ def _beside_features(side: PublicSide, gained: PublicSide, seen: Floats, noise: 
     return side.right @ (alpha * t / side.singular[:, None])
 
 
-def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats:
-    """(d, l) weights of one release of Q^T Y, X = Q R public, by evidence.
+@dataclass(frozen=True, eq=False)
+class _EqualGains(Evidence):
+    """Evidence of t seen with gains of 1, whose prior has the spectrum of X.
 
-    Q^T Y = t + noise where X = Q S V^T: gains are 1.
+    Attributes:
+        spectrum: (r,) singular values of X.
+    """
+
+    spectrum: Floats
+
+    def _shapes(self) -> Floats:
+        return Evidence(self.spectrum, self.seen, self.noise, self.spread, self.rows)._shapes()
+
+
+def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats:
+    """(d, l) weights of one release of Q^T Y, X = Q S V^T public, by evidence.
+
+    One patient moves Q^T Y by 2 S sqrt(h) at most, h the largest squared norm of a row of Q. No release of the library is of
+    this kind.
 
     Args:
         sums: exact sums.
@@ -162,8 +174,10 @@ def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats
     """
     side = PublicSide.of_gram(sums.xx)
     exact = side.right.T @ sums.xy / side.singular[:, None]
-    seen = exact + noise * random.normal(size=exact.shape)
-    return _beside_features(side, PublicSide(np.ones(len(exact)), side.right), seen, noise, sums.rows)
+    seen, (width, outcomes) = exact + noise * random.normal(size=exact.shape), exact.shape
+    gained, spread = PublicSide(np.ones(width), side.right), np.tile(VARIANCES[:, None], outcomes)
+    evidence = _EqualGains(gained.singular, seen, np.full(outcomes, noise), spread, sums.rows, side.singular)
+    return _beside_features(side, gained, evidence)
 
 
 def naive(sums: Sums, noise: Noise, radius2: float, random: np.random.Generator) -> Floats:

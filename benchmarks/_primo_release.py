@@ -19,7 +19,6 @@ from dprelease.columns import Column, NumericColumn
 from dprelease.estimators._apart import on_apart
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.association import entry_scales
-from dprelease.moments.basis import Basis
 from dprelease.moments.layout import Layout
 from dprelease.moments.parameters import least_noise
 from dprelease.release import Floats
@@ -32,7 +31,7 @@ BITS = 12
 def explained(
     features: Features, outcomes: Single, public: Public, target: Target, random: np.random.Generator
 ) -> float:
-    """Mean R^2 of one release of one party; by leverage where features are public.
+    """Mean R^2 of one release of one party.
 
     Args:
         features: in a box, the constant first.
@@ -58,14 +57,10 @@ def _released(
     layout: Layout, codes: npt.NDArray[np.int32], width: int, target: Target, random: np.random.Generator
 ) -> ApartMoments:
     """What one party releases of its codes, features first."""
-    leverage = bool(layout.public[1])
-    basis: Literal["columns", "orthonormal"] = "orthonormal" if leverage else "columns"
     longest = int((codes[:, width:].astype(np.int64) ** 2).sum(axis=1).max())  # counts where outcomes are public
-    norm2 = None if leverage else Fraction(longest, 4**BITS)
-    scales = least_noise(layout, Fraction(target.mu) ** 2, 1, 0, "none", BITS, 1, basis, norm2).scales
+    norm2 = None if layout.public[1] else Fraction(longest, 4**BITS)
+    scales = least_noise(layout, Fraction(target.mu) ** 2, 1, 0, "none", BITS, 1, norm2).scales
     rows = np.column_stack([np.full(len(codes), 2**BITS), codes]).astype(np.float64)
-    if leverage:
-        rows[:, : width + 1] = Basis.of(layout, codes[:, :width], BITS).codes
     inner = ~layout.outcome  # the constant and the features come first
     exact, place = rows[:, inner].T @ rows, np.cumsum(inner) - 1
     squares = (rows**2).sum(axis=0)
@@ -75,7 +70,7 @@ def _released(
     values = values + entry_scales(layout, scales) * random.normal(size=layout.entries)
     shown = codes[:, layout.public[1:]]
     released = np.round(values).astype(np.int64)
-    return ApartMoments.read(layout, released, len(codes), BITS, scales, 1, shown, orthonormal=leverage)
+    return ApartMoments.read(layout, released, len(codes), BITS, scales, 1, shown)
 
 
 def _numbers(letter: str, count: int, public: bool) -> tuple[Column, ...]:

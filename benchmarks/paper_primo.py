@@ -177,7 +177,7 @@ def _figures(results: Results, points: list[Point], width: int) -> None:
 
 def _means(results: Results, features: Features, outcomes: Single, points: list[Point]) -> None:
     """What a release with an intercept explains, which is not told that means are 0, beside the curves, which are."""
-    kinds: dict[Public, str] = {"outcomes": "proj ours", "features": "leverage"}
+    kinds: dict[Public, str] = {"outcomes": "proj ours", "features": "label ours"}
     for (public, method), point in itertools.product(kinds.items(), points):
         if point.outcomes not in (100, 1000):
             continue

@@ -11,8 +11,7 @@ upper triangle (`box`):
     x = (1, z), |z| <= B, the constant's own entry exact: Delta_1^2 = 2 (1 + B^2)^2 if B >= 1, else 8 B^2
 
 Association, X^T Y, variance s2^2: Delta_2^2 = 4 R^2 S^2 with |y| <= S. With Y public (feature privacy) S is max |y_i| over the
-public rows, with X public (label privacy) R is max |x_i|, or the square root of the largest leverage if Q^T Y is released
-(`dprelease.estimators.projection.orthonormal`).
+public rows, with X public (label privacy) R is max |x_i|.
 
 Both at once. With A = Delta_1^2 / s1^2 and Q = Delta_2^2 / (2 s2^2),
 
@@ -109,7 +108,7 @@ def association(radius2: Fraction, outcome2: Fraction) -> Fraction:
     """Delta_2^2 = 4 R^2 S^2 of X^T Y, the same for full, feature and label privacy.
 
     Args:
-        radius2: R^2; with X public, max |x_i|^2 over its rows, or their largest leverage when Q^T Y is released.
+        radius2: R^2; with X public, max |x_i|^2 over its rows.
         outcome2: S^2; with Y public, max |y_i|^2 over its rows.
 
     Raises:

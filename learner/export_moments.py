@@ -53,11 +53,6 @@ MEANING_OF_SQUARES = (
     f"Rows are the constant and the features; products of two outcomes are not released. Row {SQUARES} has every column's sum "
     "of its own squares."
 )
-MEANING_OF_BASIS = (
-    "But the products with a private outcome were released with an orthonormal basis of the constant and the features: here "
-    f"their noise has the covariance s^2/n G, with s the noise_sd of the outcome's entry with {CONSTANT} and G the exact entries "
-    "of the constant and the features with one another."
-)
 MEANING_OF_ROWS = (
     "Rows are not patients: they are made up so that their means and their covariances (divided by the number of rows) "
     "are the released ones, repaired to be those of some table. n is not the number of rows. Coefficients of least squares "
@@ -95,13 +90,12 @@ def matrix(opened: Opened) -> Matrix:
     """The matrix of a verified release of moments, not repaired."""
     moments = opened.release.products
     row_names = names = (CONSTANT, *moments.names)
-    meaning, noise = MEANING_OF_ENTRIES, MEANING_OF_NOISE
+    meaning = MEANING_OF_ENTRIES
     if isinstance(moments, ApartMoments):
         values = np.vstack([moments.across, moments.squares])
         noise_sd = np.vstack([moments.across_sd, moments.squares_sd])
         row_names = (*(names[place] for place in np.flatnonzero(~moments.layout.outcome)), SQUARES)
         meaning = f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
-        noise = f"{MEANING_OF_NOISE} {MEANING_OF_BASIS}" if moments.by_leverage is not None else MEANING_OF_NOISE
     else:
         values, noise_sd = moments.gram, moments.noise_sd
     return Matrix(
@@ -112,7 +106,7 @@ def matrix(opened: Opened) -> Matrix:
         metadata=about(opened)
         | {
             "meaning_of_entries": meaning,
-            "meaning_of_noise": noise,
+            "meaning_of_noise": MEANING_OF_NOISE,
             "row_names": list(row_names),
             "scale": "In original units a column is midpoint + half_width * scaled.",
             "columns": _columns(opened, moments),

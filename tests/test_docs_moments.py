@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from dprelease.accounting import check_spec
 from dprelease.block import Block, expected_header
 from dprelease.canonical import canonical_bytes
-from dprelease.moments.basis import Basis
 from dprelease.moments.layout import Kind, code
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
@@ -197,9 +196,6 @@ def test_words_about_whoever_has_a_public_side() -> None:
     shape = {"mechanism": "moments", "outcomes": ("p",), "guarantee": "feature-DP", "public_norm2": Fraction(1, 2)}
     stated = trust(build_spec({"a": (shown,), "b": (hidden,)}, **shape))  # type: ignore[arg-type]
     assert stated[-2:-1] == tuple(text.format(OWNER="a") for text in sentences("trust-norm"))
-    shape = {"mechanism": "moments", "outcomes": ("z",), "guarantee": "label-DP", "basis": "orthonormal"}
-    basis = trust(build_spec({"a": (shown,), "b": (hidden,)}, **shape))  # type: ignore[arg-type]
-    assert basis[-2:-1] == tuple(text.format(OWNER="a") for text in sentences("trust-basis"))
 
 
 def test_numbers_named_in_the_text() -> None:
@@ -306,34 +302,19 @@ def test_entries_with_outcomes() -> None:
     assert written == [f"{i},{j}{marks[Kind(kind)]}" for i, j, kind in found]
 
 
-def test_label_privacy_with_an_orthonormal_basis() -> None:
-    """The scales and the integers L of section 14, by its words."""
+def test_label_privacy_has_noise_for_what_outcomes_are_in() -> None:
+    """The scales of section 9, by its words."""
     parties = {
         "north": (numeric("a", public=True), categorical("s", "I", "II", public=True)),
         "south": (numeric("y"), numeric("z")),
     }
-    spec = build_spec(
-        parties, mechanism="moments", guarantee="label-DP", outcomes=("y", "z"), basis="orthonormal", grid_bits=10
-    )
+    spec = build_spec(parties, mechanism="moments", guarantee="label-DP", outcomes=("y", "z"), grid_bits=10)
     moments = spec.moments
     assert moments is not None
     assert moments.association is not None
     assert (moments.scale, moments.diagonal_scale, moments.association.split) == (0, 0, "1")
     mu2 = Fraction(moments.mu2)
-    assert squared(Fraction(16**10 * 4 * 2) / (mu2 * Fraction(19, 20)) + 4, moments.association.scale)
-    generator = np.random.default_rng(8)
-    codes = np.column_stack(
-        [generator.integers(-1024, 1025, 30), 1024 * np.eye(3, dtype=int)[generator.integers(0, 3, 30)]]
-    )
-    x = np.column_stack([np.ones(30), codes[:, [0, 2, 3]] / 1024])
-    q, t = np.linalg.qr(x)
-    q = q * np.sign(np.diag(t))
-    c = (1 - 2 / 2048) / math.sqrt((q**2).sum(axis=1).max())
-    basis = Basis.of(spec.layout, codes.astype(np.int32), 10)
-    assert basis.scale == pytest.approx(c, rel=1e-12)
-    off = basis.codes[:, [0, 1, 3, 4]] - np.round(1024 * c * q)
-    assert np.abs(off).max() <= 1
-    assert not basis.codes[:, 2].any()
+    assert squared(Fraction(16**10 * 4 * 3 * 2) / (mu2 * Fraction(19, 20)) + 4, moments.association.scale)
 
 
 def test_codes_of_a_column_with_one_level() -> None:

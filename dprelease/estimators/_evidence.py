@@ -37,7 +37,6 @@ class Evidence:
 
     Attributes:
         singular: (r,) s, positive.
-        gain: (r,) what t is multiplied by in g.
         seen: (r, l) g.
         noise: (l,) sigma.
         spread: (k, l) equally likely values of V.
@@ -45,18 +44,15 @@ class Evidence:
     """
 
     singular: Floats
-    gain: Floats
     seen: Floats
     noise: Floats
     spread: Floats
     rows: int
 
     @classmethod
-    def of(
-        cls, singular: Floats, seen: Floats, noise: Floats, spread: Floats, rows: int, gain: Floats | None = None
-    ) -> Evidence:
-        """With s for the gains unless told."""
-        return cls(singular, singular if gain is None else gain, seen, noise, np.maximum(spread, _LEAST), rows)
+    def of(cls, singular: Floats, seen: Floats, noise: Floats, spread: Floats, rows: int) -> Evidence:
+        """With a variance of at least `_LEAST`."""
+        return cls(singular, seen, noise, np.maximum(spread, _LEAST), rows)
 
     def take(self, places: npt.NDArray[np.int64]) -> Evidence:
         """Of some of the vectors."""
@@ -96,7 +92,7 @@ class Evidence:
 
     def _cases(self) -> Floats:
         """(k, 12, l) logarithms of how likely V and e make g."""
-        energies, energy, s2 = self.gain[:, None] ** 2, self.seen**2, self.noise**2
+        energies, energy, s2 = self.singular[:, None] ** 2, self.seen**2, self.noise**2
         found = np.empty((len(self.spread), len(EXPLAINED), len(s2)))
         for place, v in enumerate(self.spread):
             for index, shape in enumerate(self._shapes()):
@@ -106,7 +102,7 @@ class Evidence:
 
     def _average(self, weight: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of t over the cases, which weigh so much, (k, 12, l)."""
-        gains, s2 = self.gain[:, None], self.noise**2
+        gains, s2 = self.singular[:, None], self.noise**2
         weight = weight / weight.sum(axis=(0, 1))
         first, second = np.zeros_like(self.seen), np.zeros_like(self.seen)
         for place, v in enumerate(self.spread):

@@ -34,7 +34,6 @@ from dprelease.estimators._beside_constant import beside_constant
 from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators._evidence import EXPLAINED, Evidence, within
 from dprelease.estimators._found import Found
-from dprelease.estimators._linear import SINGULAR
 from dprelease.estimators._marginals import Marginals
 from dprelease.estimators._pooling import pooled
 from dprelease.estimators._posterior import WIDEST
@@ -42,7 +41,6 @@ from dprelease.estimators._rows import NormalEquations
 from dprelease.estimators._shared_block import determined
 from dprelease.estimators._shrinkage import shrunken
 from dprelease.estimators.projection import PublicSide
-from dprelease.moments.apart import ApartMoments, ByLeverage
 from dprelease.moments.released import Moments, NoisyMoments
 from dprelease.release import Floats
 
@@ -73,19 +71,14 @@ def on_public_features(moments: Moments, features: list[int], targets: list[int]
     places = places[: len(targets)]
     alone = Marginals.of(moments, wanted)
     outcomes = alone.take(places)
-    leverage = moments.by_leverage if isinstance(moments, ApartMoments) else None
-    if leverage is not None:
-        whitened = _Whitened.by_leverage(leverage, moments, features, wanted.tolist(), intercept=intercept)
-    else:
-        whitened = _Whitened.of(moments, features, wanted.tolist(), intercept=intercept)
+    whitened = _Whitened.of(moments, features, wanted.tolist(), intercept=intercept)
     side, variances = whitened.side, np.array([alone.modest, alone.variance] if intercept else [alone.square])
     if not side.full_rank:
         raise determined(len(features))
-    gained = whitened.gained
-    evidence = Evidence.of(side.singular, whitened.seen, whitened.noise_sd, variances, rows, gained.singular)
+    evidence = Evidence.of(side.singular, whitened.seen, whitened.noise_sd, variances, rows)
     law = pooled(evidence, len(EXPLAINED), layout.outcome[wanted] & ~layout.public[wanted])
     likely, doubt = evidence.take(places).believed(law[:, places])
-    t = within(gained, whitened.seen[:, places], likely, whitened.radius[places])
+    t = within(side, whitened.seen[:, places], likely, whitened.radius[places])
     along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
     steps = ALPHAS[:, None]
     quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
@@ -135,7 +128,6 @@ class _Whitened:
         centre: (a,) their means; 0 without an intercept.
         root: (a, a) L.
         side: S and V.
-        gained: the gains of t in g, S, or ones where Q^T z was released (`moments.basis`), and V.
         seen: (r, l) g.
         noise_sd: (l,) of g.
         radius: (l,) bounds of |t|.
@@ -145,7 +137,6 @@ class _Whitened:
     centre: Floats
     root: Floats
     side: PublicSide
-    gained: PublicSide
     seen: Floats
     noise_sd: Floats
     radius: Floats
@@ -163,31 +154,8 @@ class _Whitened:
             centre=centre,
             root=np.asarray(root, np.float64),
             side=side,
-            gained=side,
             seen=side.right.T @ (inverse @ (rows * equations.xy)),
             noise_sd=moments.noise_between([0], private)[0],
-            radius=_radius(moments, private, intercept=intercept),
-        )
-
-    @classmethod
-    def by_leverage(
-        cls, seen: ByLeverage, moments: Moments, public: list[int], private: list[int], *, intercept: bool
-    ) -> _Whitened:
-        """P_c = Q T_c, T_c = A S V^T, so U = Q A and A^T Q^T z = t + noise of variance sigma^2."""
-        equations, centre, _ = NormalEquations.of_released(moments, public, private, intercept=intercept)
-        place = moments.layout.feature_place[public]
-        coordinates = seen.coordinates[int(intercept) :, place]  # the first is the constant's
-        left, singular, right = np.linalg.svd(coordinates, full_matrices=False)
-        kept = singular > len(coordinates) * SINGULAR * singular[0]
-        side = PublicSide(singular[kept], right[kept].T)
-        return cls(
-            moments=equations.xx,
-            centre=centre,
-            root=np.eye(len(public)),
-            side=side,
-            gained=PublicSide(np.ones(int(kept.sum())), side.right),
-            seen=left[:, kept].T @ seen.seen[int(intercept) :, private],
-            noise_sd=seen.noise_sd[private],
             radius=_radius(moments, private, intercept=intercept),
         )
 

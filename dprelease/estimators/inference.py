@@ -26,13 +26,10 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators._design import Design
 from dprelease.estimators._fieller import Estimates
 from dprelease.estimators._learned import LIMIT, Learned
-from dprelease.estimators._leverage_inference import learned_by_leverage
 from dprelease.estimators._moment_inference import learned_from_moments
 from dprelease.estimators._row_inference import learned_from_rows
 from dprelease.estimators._rows import Rows
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.moments.apart import ApartMoments
-from dprelease.moments.released import NoisyMoments
 from dprelease.release import Floats, Release
 
 LEVEL = 0.95
@@ -200,16 +197,8 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
         rows = Rows.of(view, x, y, mixed=view.mixed)
         learned = learned_from_rows(rows, release.spec.rows, origin, intercept=intercept)
     else:
-        learned = _from_products(view, x, y, origin, intercept=intercept)
+        learned = learned_from_moments(view, x, y, origin, intercept=intercept)
     return in_units(learned, names)
-
-
-def _from_products(
-    moments: NoisyMoments | ApartMoments, x: list[int], y: list[int], origin: Floats, *, intercept: bool
-) -> Learned:
-    if isinstance(moments, ApartMoments) and moments.by_leverage is not None:
-        return learned_by_leverage(moments, moments.by_leverage, x, y, origin, intercept=intercept)
-    return learned_from_moments(moments, x, y, origin, intercept=intercept)
 
 
 def in_units(learned: Learned, names: Design) -> Inference:

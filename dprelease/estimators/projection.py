@@ -169,42 +169,6 @@ class PublicSide:
         return given, bounds
 
 
-def orthonormal(values: npt.ArrayLike) -> Floats:
-    """Q (n, a) with P = Q (S V^T): the map under which label privacy costs by leverage, |q_i|^2 = h_ii, instead of |p_i|^2.
-
-    Releasing Q^T Y instead of P^T Y has sensitivity 2 S max_i sqrt(h_ii) and brings noise of covariance sigma^2 (P^T P)^-1
-    into the weights, instead of sigma'^2 (P^T P)^-2 (privacy.md 2.3).
-
-    Args:
-        values: (n, a) P.
-
-    Raises:
-        InvalidInput: columns of P follow from others, so that there is no such map.
-    """
-    rows = _finite(values)
-    side = PublicSide.of_rows(rows)
-    if not side.full_rank:
-        raise InvalidInput(
-            f"the {rows.shape[1]} public columns have rank {len(side.singular)}: leave out columns that follow from others, "
-            "or release the association with the columns themselves"
-        )
-    # Twice, as the first product is orthogonal only to the rounding of 1/s; its triangle is close to the identity.
-    first = rows @ (side.right / side.singular)
-    _, singular, across = np.linalg.svd(_triangle(first), full_matrices=False)
-    second: Floats = first @ (across.T / singular)
-    return second
-
-
-def leverages(values: npt.ArrayLike) -> Floats:
-    """h_ii of every public row, (n,); they add up to a.
-
-    Raises:
-        InvalidInput: as `orthonormal`.
-    """
-    lengths: Floats = (orthonormal(values) ** 2).sum(axis=1)
-    return lengths
-
-
 def _secular(weights: Floats, squares: Floats) -> Floats:
     """The least lambda >= 0 with sum_i (weights_i / (squares_i + lambda))^2 <= 1 for each column of (r, b) weights."""
     found, largest, bends = np.zeros(weights.shape[1]), weights.max(axis=0), squares[:, None]

@@ -11,26 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.columns import Column, public
-from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.basis import Basis
+from dprelease.errors import InvalidInput
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.released import Floats, Indices, Moments, NoisyMoments, crossed, noise_sd, with_constant
 from dprelease.mpc.ring import product
-
-
-@dataclass(frozen=True, eq=False)
-class ByLeverage:
-    """Q^T Y + noise, with (1, X) = Q T (`moments.basis`).
-
-    Attributes:
-        coordinates: (d+1, d+1) T; the rows of first levels are zero.
-        seen: (d+1, p+1) Q^T (1, Z) + noise; exact in the columns of what is public.
-        noise_sd: (p+1,) its standard deviation, the same in every row; 0 for what is public.
-    """
-
-    coordinates: Floats
-    seen: Floats
-    noise_sd: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +28,6 @@ class ApartMoments(Moments):
         squares: (p+1,) sums of squares of everything.
         squares_sd: (p+1,) standard deviation of their noise.
         rows: n, patients.
-        by_leverage: what `across` has of private outcomes was worked out from; None where it was released itself.
     """
 
     layout: Layout
@@ -53,7 +36,6 @@ class ApartMoments(Moments):
     squares: Floats
     squares_sd: Floats
     rows: int
-    by_leverage: ByLeverage | None = None
 
     @classmethod
     def read(
@@ -65,8 +47,6 @@ class ApartMoments(Moments):
         scales: Mapping[Kind, float],
         parties: int,
         codes: npt.NDArray[np.int32],
-        *,
-        orthonormal: bool = False,
     ) -> ApartMoments:
         """From released integers.
 
@@ -78,10 +58,6 @@ class ApartMoments(Moments):
             scales: noise scale of each party's share, by kind of entry.
             parties: m.
             codes: (n, a) codes of the public columns, as released.
-            orthonormal: whether the association is with a basis of the features.
-
-        Raises:
-            IntegrityError: it is, and features follow from others.
         """
         unit = math.ldexp(1.0, -2 * grid_bits)
         across, squares = _placed(layout, values.astype(np.float64) * unit)
@@ -91,7 +67,6 @@ class ApartMoments(Moments):
         inner = ~layout.outcome[at]
         products = product(np.ascontiguousarray(exact[:, inner]), exact, left_bits=grid_bits, right_bits=grid_bits)
         across[np.ix_(layout.feature_place[at[inner]], at)] = products.view(np.int64) * unit
-        leverage = _turned(layout, across, across_sd, exact[:, inner][:, 1:], grid_bits) if orthonormal else None
         squares[at] = np.einsum("ij,ij->j", exact, exact, dtype=np.int64) * unit
         for index, variable in enumerate(layout.variables, 1):
             if variable.public or variable.kind == "numeric":
@@ -102,7 +77,7 @@ class ApartMoments(Moments):
         features = np.flatnonzero(~layout.outcome)
         diagonal = np.arange(len(features)), features
         across[diagonal], across_sd[diagonal] = squares[features], squares_sd[features]
-        return cls(layout, across, across_sd, squares, squares_sd, rows, leverage)
+        return cls(layout, across, across_sd, squares, squares_sd, rows)
 
     def between(self, rows: Indices, columns: Indices) -> Floats:
         """(r, c) sums of products."""
@@ -136,26 +111,6 @@ class ApartMoments(Moments):
         if not outcome[second].any():
             return crossed(matrix, place[second], first).T
         raise InvalidInput("products of two outcomes are not released; use features")
-
-
-def _turned(
-    layout: Layout, across: Floats, across_sd: Floats, features: npt.NDArray[np.int32], grid_bits: int
-) -> ByLeverage:
-    """What was seen of a basis; the private part of `across` becomes what that says of the features, in place."""
-    try:
-        basis = Basis.of(layout, features, grid_bits)
-    except InvalidInput as error:  # their owner has made one of them, so these are not the features it had
-        raise IntegrityError(f"the public features do not belong to this release: {error.message}") from error
-    wanted = layout.outcome & ~layout.public
-    used = np.abs(basis.coordinates).sum(axis=1) > 0
-    seen = np.where(used[:, None], across, 0.0) / basis.scale
-    seen[np.ix_(used, layout.public)] = np.linalg.lstsq(
-        basis.coordinates[used].T, across[:, layout.public], rcond=None
-    )[0]
-    noise_sd = across_sd[0] / basis.scale
-    across[:, wanted] = basis.coordinates.T @ seen[:, wanted]
-    across_sd[:, wanted] = np.outer(np.linalg.norm(basis.coordinates, axis=0), noise_sd[wanted])
-    return ByLeverage(basis.coordinates, seen, noise_sd)
 
 
 def _placed(layout: Layout, values: Floats) -> tuple[Floats, Floats]:

@@ -21,7 +21,7 @@ Both. With A = R^4/s1^2 and Q = 2 R^2 (S2 + T2)/s2^2 the terms in c, -c^2/s1^2 +
 the rest is convex in the squares of the numbers, and at a vertex with h of them at zero no larger than at none, as for the
 covariance alone: A + Q. Hence mu^2 <= A + Q + Q^2/(4A), formula (1) of `dprelease.reuse_cov` with Delta_1 = R^2 and
 Delta_2^2 = 4 R^2 (S2 + T2), where Q <= 2A; beyond, the sum A + 2Q. Without private features it is Delta_2^2/s2^2 alone, with
-R^2 = P2 and without T2; R^2 = 1 if the association is with an orthonormal basis of the features instead (`moments.basis`).
+R^2 = P2 and without T2.
 
 Squares of outcomes move by at most U, and U/s3^2 is added: they take the part `squares` of mu^2, so that a learner can tell how
 much of an outcome a fit explains. Binary outcomes and levels need none.
@@ -69,13 +69,11 @@ class Moves:
     squares: Fraction
 
     @classmethod
-    def of(cls, layout: Layout, *, orthonormal: bool = False, public_norm2: Fraction | None = None) -> Moves:
+    def of(cls, layout: Layout, *, public_norm2: Fraction | None = None) -> Moves:
         """Those of the released entries; derived above.
 
         Args:
             layout: columns, and which of them are outcomes only.
-            orthonormal: whether the association is with a basis of the features, whose rows have norm 1 at most
-                (`moments.basis`).
             public_norm2: T2 as it is stated; None for what the bounds allow, which is also the most that counts.
 
         Raises:
@@ -96,7 +94,7 @@ class Moves:
         return cls(
             covariance=norm2**2 if private else Fraction(0),
             diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
-            association=reuse_cov.association(Fraction(1) if orthonormal else norm2, outcome_norm2),
+            association=reuse_cov.association(norm2, outcome_norm2),
             squares=Fraction(sum(each.kind == "numeric" and not each.public for each in outcomes)),
         )
 

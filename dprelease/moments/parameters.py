@@ -13,7 +13,6 @@ from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import Association, JointMoments
 
 Dealer = Literal["none", "rotating", "coordinator"]
-Basis = Literal["columns", "orthonormal"]
 
 
 def least_noise(
@@ -24,7 +23,6 @@ def least_noise(
     dealer: Dealer,
     grid_bits: int,
     rows_per_subject: int,
-    basis: Basis = "columns",
     public_norm2: Fraction | None = None,
 ) -> JointMoments:
     """The parameters of a release, with the least noise of each party's share that gives mu.
@@ -37,7 +35,6 @@ def least_noise(
         dealer: who deals.
         grid_bits: b.
         rows_per_subject: q.
-        basis: what the association with outcomes is with.
         public_norm2: T2, as the party that has all public outcomes states it.
 
     Raises:
@@ -47,7 +44,7 @@ def least_noise(
     if not layout.outcomes:
         scale, diagonal_scale = scales_of_all(sensitivity(layout.variables), mu2, *shared)
         return JointMoments(curious=curious, dealer=dealer, mu2=str(mu2), scale=scale, diagonal_scale=diagonal_scale)
-    moves = Moves.of(layout, orthonormal=basis == "orthonormal", public_norm2=public_norm2)
+    moves = Moves.of(layout, public_norm2=public_norm2)
     split = best_split(layout)
     squares = SQUARES if moves.squares else Fraction(0)
     least = share_scales(moves, mu2, split, squares, *shared)
@@ -63,7 +60,6 @@ def least_noise(
             squares=str(squares),
             scale=least[Kind.ASSOCIATION],
             square_scale=least[Kind.OUTCOME_SQUARE],
-            basis=basis,
             public_norm2=None if public_norm2 is None else str(public_norm2),
         ),
     )
@@ -71,7 +67,7 @@ def least_noise(
 
 def moves_of(layout: Layout, terms: JointMoments) -> Moves:
     """What one patient moves under these terms, which name outcomes."""
-    return Moves.of(layout, orthonormal=terms.by_leverage, public_norm2=terms.public_norm2)
+    return Moves.of(layout, public_norm2=terms.public_norm2)
 
 
 def spent(layout: Layout, terms: JointMoments, parties: int, grid_bits: int, rows_per_subject: int) -> Fraction:

@@ -44,8 +44,6 @@ class Association(Value):
         squares: part of mu^2 for the squares of outcomes that are private numbers; 0 where there are none.
         scale: noise scale of each party's share of an entry of the association.
         square_scale: the same for the square of an outcome; 0 where there are none.
-        basis: what the association is with: the features, or, where they are all public and of one party, an orthonormal basis
-            of them and the constant (`dprelease.moments.basis`).
         public_norm2: T2, the largest squared norm of a patient's public outcomes, in scaled units, as the one party that has them
             states it; None for what their bounds allow, 1 for each column.
     """
@@ -55,7 +53,6 @@ class Association(Value):
     squares: Rational
     scale: Annotated[float, Field(gt=0)]
     square_scale: Annotated[float, Field(ge=0)]
-    basis: Literal["columns", "orthonormal"] = "columns"
     public_norm2: Annotated[Rational | None, Field(exclude_if=lambda norm2: norm2 is None)] = None
 
 
@@ -107,11 +104,6 @@ class JointMoments(Terms):
         apart = self.association
         others = (apart.scale, apart.square_scale) if apart is not None else (0.0, 0.0)
         return by_kind(self.scale, self.diagonal_scale, *others)
-
-    @property
-    def by_leverage(self) -> bool:
-        """Whether the association is with an orthonormal basis of the features."""
-        return self.association is not None and self.association.basis == "orthonormal"
 
     @property
     def public_norm2(self) -> Fraction | None:
@@ -172,12 +164,7 @@ class JointMoments(Terms):
         named, known = set(self.outcomes), {column.name for columns in parties.values() for column in columns}
         if len(named) != len(self.outcomes) or not named < known:
             raise ValueError("outcomes are distinct columns of the release, and at least one column is none of them")
-        features = [(party, each) for party, columns in parties.items() for each in columns if each.name not in named]
         shown = {party for party, columns in parties.items() for each in public(columns) if each.name in named}
-        if self.by_leverage and (
-            not all(each.public for _, each in features) or len({party for party, _ in features}) > 1
-        ):
-            raise ValueError("an orthonormal basis needs features that are all public and of one party")
         if self.public_norm2 is not None and (len(shown) != 1 or self.public_norm2 <= 0):
             raise ValueError("a norm of public outcomes is positive, and stated where one party has all of them")
 

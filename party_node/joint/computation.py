@@ -46,13 +46,11 @@ class Finished:
 
     Attributes:
         bounded: our rows.
-        codes: what of them was multiplied.
         halves: our half of the product of each of our pairs.
         masks: the seed that we share with each peer.
     """
 
     bounded: BoundedRows
-    codes: Codes
     halves: Mapping[Pair, Words]
     masks: Mapping[str, bytes]
 

@@ -3,22 +3,18 @@
     joint/RELEASE/session.json   round, session key, and what belongs to the session of the files beside it
     joint/RELEASE/out/NAME       a parcel of ours: signed header (.json) and sealed body (.body), frozen before it is sent
     joint/RELEASE/in/NAME        what was dealt to us, as it came, sealed to the session key
-    joint/RELEASE/basis.npy      the basis of our public features that this release multiplies, as it was first rounded
 
 Seeds that we deal are never here, not even sealed to ourselves. Everything is removed when the release is over.
 """
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from dprelease.canonical import Digest, Value
@@ -111,17 +107,6 @@ class SessionFolder:
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
         """Keep what a dealer dealt to us."""
         write_durably(self._dealt(dealer), sealed, mode=_SECRET)
-
-    def basis(self) -> npt.NDArray[np.int32] | None:
-        """The basis that we multiply, (n, d+1); None before it was kept."""
-        path = self._folder / "basis.npy"
-        return np.load(path, allow_pickle=False) if path.exists() else None
-
-    def keep_basis(self, basis: npt.NDArray[np.int32]) -> None:
-        """Keep the basis, before anything masked by it leaves: another machine or library might round it another way."""
-        data = io.BytesIO()
-        np.save(data, basis, allow_pickle=False)
-        write_durably(self._folder / "basis.npy", data.getvalue(), mode=_SECRET)
 
     def erase(self) -> None:
         """Forget the session; again changes nothing."""

@@ -8,7 +8,6 @@ import pytest
 
 from dprelease.trust import (
     ALONE,
-    BASIS,
     BLOCKS,
     COMPUTED_TOGETHER,
     KEYS,
@@ -68,7 +67,3 @@ def test_whoever_has_a_public_side_that_the_noise_counts_on_is_named() -> None:
     stated = trust(build_spec({"a": (shown,), "b": (hidden,)}, **spec))  # type: ignore[arg-type]
     assert stated[-2:] == (STATED_NORM.format(owner="a"), PUBLIC)
     assert STATED_NORM.format(owner="a") not in trust(build_spec({"a": (shown, hidden)}, **spec))  # type: ignore[arg-type]
-    spec = {"mechanism": "moments", "outcomes": ("z",), "guarantee": "label-DP", "basis": "orthonormal"}
-    assert trust(build_spec({"a": (hidden,), "b": (shown,)}, **spec))[-2:] == (BASIS.format(owner="b"), PUBLIC)  # type: ignore[arg-type]
-    spec |= {"basis": "columns"}
-    assert not {BASIS.format(owner="b")} & set(trust(build_spec({"a": (hidden,), "b": (shown,)}, **spec)))  # type: ignore[arg-type]

@@ -215,21 +215,3 @@ def test_public_features_are_exact_and_fits_use_them(label: Opened) -> None:
     assert np.isfinite(made.coef).all()
     shown = page(report(label, ()))
     assert "The released features carry no noise to compare with." in shown
-
-
-def test_noise_of_products_that_were_released_with_a_basis_is_as_the_matrix_says(tmp_path: Path) -> None:
-    made = opened(
-        World(tmp_path, OPEN), tmp_path, outcomes=("glucose", "bmi"), guarantee="label-DP", basis="orthonormal"
-    )
-    exported, moments = matrix(made), apart(made)
-    assert "s^2/n G" in exported.metadata["meaning_of_noise"]
-    assert moments.by_leverage is not None
-    gram, spread = exported.values[:-1, : len(exported.row_names) - 1], moments.by_leverage.coordinates
-    outcome = exported.names.index("bmi")
-    unit = exported.noise_sd[0, outcome] ** 2 / ROWS
-    covariance = moments.by_leverage.noise_sd[outcome] ** 2 * spread.T @ spread
-    np.testing.assert_allclose(unit * gram, covariance, rtol=1e-9, atol=1e-9 * unit * ROWS)
-    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), exported.noise_sd[:-1, outcome], rtol=1e-9)
-    shown = fit(made.release, ["glucose", "bmi"])
-    assert np.isfinite(shown.coef).all()
-    assert "label-DP" in shown.summary()

@@ -161,7 +161,7 @@ class Site:
     def finish(self, done: Finished) -> None:
         """Make the block."""
         spec, name = self.world.spec, self.name
-        self.block = privatize_moments(done.bounded, spec, name, done.halves, done.masks, self.noise, done.codes)
+        self.block = privatize_moments(done.bounded, spec, name, done.halves, done.masks, self.noise)
 
     def lose(self) -> None:
         """The session's folder is gone; the list of used seeds is not."""

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavailable
-from dprelease.moments.basis import basis_of
 from dprelease.mpc import ring
 from dprelease.mpc.messages import MOST_ROUNDS, columns_expected
 from dprelease.mpc.round import Round
@@ -20,10 +17,9 @@ from dprelease.spec import ReleaseSpec
 from party_node.joint import computation
 from party_node.joint.exchange import Exchange
 from tests.party_node.joint_post import MemoryRelay
-from tests.party_node.joint_world import MADE, JointWorld, consortium, joint_spec
+from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.support.joint import entries, exact_gram
 from tests.support.noise import RecordingNoise
-from tests.support.specs import build_spec, numeric
 
 KINDS: list[dict[str, object]] = [
     {"count": 2},
@@ -239,36 +235,3 @@ def test_after_too_many_fresh_starts_somebody_must_look(folder: Path) -> None:
     world["a"].lose()
     with pytest.raises(IntegrityError, match="begun 64 times without an end"):
         world["a"].look()
-
-
-def test_a_basis_is_made_once_for_a_session_whatever_another_rounding_would_make_of_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Masked columns leave in one look and are multiplied in another; one unit of difference would spoil the whole sum."""
-    keys = consortium(3).keys
-    shown = tuple(numeric(f"x{place}", public=True) for place in range(2))
-    names = tuple(keys)
-    columns = {names[0]: (numeric("y1"),), names[1]: shown, names[2]: (numeric("y2"),)}
-    spec = build_spec(
-        columns,
-        mechanism="moments",
-        rows=24,
-        grid_bits=16,
-        keys=keys,
-        guarantee="label-DP",
-        outcomes=("y1", "y2"),
-        basis="orthonormal",
-    )
-    world, made = JointWorld(folder, spec), []
-
-    def rounded_anew(bounded: BoundedRows, spec: ReleaseSpec) -> npt.NDArray[np.int32]:
-        made.append(basis_of(bounded, spec) - len(made))  # another one each time
-        return made[-1]
-
-    monkeypatch.setattr(computation, "basis_of", rounded_anew)
-    world.run()
-    assert len(made) == 1
-    found = Release(spec, {name: site.block for name, site in world.sites.items() if site.block}, ()).products
-    y = np.hstack([world.tables[name].codes for name in (names[0], names[2])]).astype(np.float64) / 2**16
-    x = world.tables[names[1]].codes / 2.0**16
-    np.testing.assert_allclose(found.between([2, 3], [1, 4]), x.T @ y, atol=0.01)

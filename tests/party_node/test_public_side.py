@@ -99,15 +99,6 @@ def test_it_is_declined_before_anything_is_reserved(make_world: MakeWorld, caplo
     assert "sex" not in world.north.record(release).note
 
 
-def test_a_basis_of_features_that_follow_from_one_another_is_refused() -> None:
-    columns = (shown("a"), shown("flat"))
-    parties = {"north": columns, "south": (numeric("y"),)}
-    shape = {"mechanism": "moments", "guarantee": "label-DP", "outcomes": ("y",), "basis": "orthonormal"}
-    with pytest.raises(DataRefused, match="follow from the others"):
-        check_public_features(rows(*columns), build_spec(parties, **shape), "north")  # type: ignore[arg-type]
-    check_public_features(rows(shown("a")), build_spec({**parties, "north": columns[:1]}, **shape), "north")  # type: ignore[arg-type]
-
-
 def test_outcomes_longer_than_their_owner_said_are_refused_at_the_owner_only() -> None:
     columns = (shown("a"), shown("b"))
     longest = float((A**2 + B**2).max())

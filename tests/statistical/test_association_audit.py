@@ -12,7 +12,7 @@ from dprelease.accounting import check_spec
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.columns import Column
 from dprelease.moments.association import entry_scales
-from dprelease.moments.basis import coded
+from dprelease.moments.layout import code
 from dprelease.noise import NoiseSource, SecureNoise
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
@@ -24,7 +24,7 @@ from tests.support.specs import build_spec, categorical, numeric
 Cells = Mapping[str, float | str]
 
 
-def spec_of(columns: tuple[Column, ...], label: str = "DP", basis: str = "columns") -> ReleaseSpec:
+def spec_of(columns: tuple[Column, ...], label: str = "DP") -> ReleaseSpec:
     """One hospital, three patients, mu near 8; columns whose names begin with y are outcomes."""
     outcomes = tuple(column.name for column in columns if column.name.startswith("y"))
     return build_spec(
@@ -34,7 +34,6 @@ def spec_of(columns: tuple[Column, ...], label: str = "DP", basis: str = "column
         epsilon=64.0,
         guarantee=label,
         outcomes=outcomes,
-        basis=basis,
     )
 
 
@@ -52,10 +51,6 @@ CASES: dict[str, tuple[ReleaseSpec, Cells]] = {
         FULL | {"x1": -1.0, "x2": "other"},
     ),
     "labels": (spec_of((numeric("p", public=True), *NUMBERS[2:]), "label-DP"), FULL | {"y1": -1.0, "y2": "other"}),
-    "labels by leverage": (
-        spec_of((numeric("p", public=True), *NUMBERS[2:]), "label-DP", "orthonormal"),
-        FULL | {"y1": -1.0, "y2": "other"},
-    ),
 }
 
 
@@ -71,8 +66,9 @@ def table(spec: ReleaseSpec, cells: Cells) -> BoundedRows:
 
 def exact(spec: ReleaseSpec, cells: Cells) -> Outputs:
     """Noisy entries without their noise: products of what the party multiplies."""
-    codes = coded(table(spec, cells), spec, "north").astype(np.float64)
-    whole = codes if spec.basis_owner else np.column_stack([np.full(3, 2.0**spec.grid_bits), codes])
+    rows = table(spec, cells)
+    codes = code(rows.codes, rows.columns).astype(np.float64)
+    whole = np.column_stack([np.full(3, 2.0**spec.grid_bits), codes])
     return (whole.T @ whole)[spec.layout.rows, spec.layout.cols]
 
 
@@ -107,7 +103,7 @@ def test_what_is_learned_about_a_patient_is_what_the_scales_say_and_within_the_t
 
 
 def test_production_noise() -> None:
-    spec, cells = CASES["labels by leverage"]
+    spec, cells = CASES["labels"]
     assert measured(spec, cells, SecureNoise()).agrees(distance(spec, cells), errors=7)
 
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
-from dprelease.moments.basis import coded
 from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
 from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
@@ -68,7 +67,7 @@ def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
     for dealer in dict.fromkeys(pair.dealer for pair in schedule.pairs):
         for receiver, message in deal(schedule, dealer).items():
             session.dealt[receiver, dealer] = read_deal(message, schedule, receiver, dealer)
-    variables = {party: coded(table, spec, party) for party, table in tables.items()}
+    variables = {party: code(table.codes, table.columns) for party, table in tables.items()}
     for (party, dealer), dealt in session.dealt.items():
         session.columns[party, dealer] = list(masked(variables[party], dealt.mask, schedule))
     for party in schedule.parties:

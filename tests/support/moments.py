@@ -21,7 +21,6 @@ def joint_moments(
     grid_bits: int = 10,
     rows_per_subject: int = 1,
     outcomes: tuple[str, ...] = (),
-    basis: str = "columns",
     public_norm2: Fraction | None = None,
 ) -> JointMoments:
     """The least noise for joint moments of these parties."""
@@ -30,5 +29,5 @@ def joint_moments(
     usual = "none" if count == 1 else "rotating" if count > 2 and pooled == 1 else "coordinator"
     layout = Layout(tuple(column for columns in parties.values() for column in columns), outcomes)
     return least_noise(
-        layout, budget(target), count, pooled, dealer or usual, grid_bits, rows_per_subject, basis, public_norm2
+        layout, budget(target), count, pooled, dealer or usual, grid_bits, rows_per_subject, public_norm2
     )  # type: ignore[arg-type]

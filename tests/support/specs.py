@@ -70,7 +70,6 @@ def build_spec(
     dealer: str | None = None,
     guarantee: str | None = None,
     outcomes: tuple[str, ...] = (),
-    basis: str = "columns",
     public_norm2: Fraction | None = None,
     title: str = "a test release",
     weights: Mapping[str, int] | None = None,
@@ -94,7 +93,6 @@ def build_spec(
         keys: party to key fingerprint; made up where nothing is signed.
         guarantee: what it is called; DP, or feature-DP where a column is public, unless told.
         outcomes: columns that are outcomes only, for ``moments``.
-        basis: what their association is with.
         public_norm2: largest squared norm of public ones, as stated.
         title: tells two otherwise equal releases apart.
         weights: column to weight, where it is not 1.
@@ -106,9 +104,7 @@ def build_spec(
     moments = None
     noise: tuple[PartyNoise, ...] = ()
     if mechanism == "moments":
-        moments = joint_moments(
-            parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, basis, public_norm2
-        )
+        moments = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, public_norm2)
     else:
         moved = rows_per_subject ** (2 if mixing else 1)
         sensitivity2 = {

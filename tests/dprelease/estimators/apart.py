@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from dprelease.calibration import budget
 from dprelease.columns import Column
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.association import entry_scales
-from dprelease.moments.basis import Basis
 from dprelease.moments.layout import Layout
 from dprelease.moments.parameters import least_noise
 from dprelease.spec_base import Target
@@ -33,26 +31,19 @@ def apart_of(
     outcomes: tuple[str, ...],
     generator: np.random.Generator | None = None,
     epsilon: float = 1.0,
-    basis: Literal["columns", "orthonormal"] = "columns",
 ) -> ApartMoments:
     """What one party releases of coded rows, (n, p), at (epsilon, 1e-5); without a generator the noise is declared only.
 
-    Public cells are rounded to the grid. With a basis the features, which come first, are public.
+    Public cells are rounded to the grid.
     """
     layout = Layout(columns, outcomes)
     codes = np.round(np.ldexp(rows, BITS)).astype(np.int32)
     rounded = np.column_stack([np.ones(len(rows)), np.ldexp(codes.astype(np.float64), -BITS)])
     mu2 = Fraction(budget(Target(scope="joint", epsilon=epsilon, delta=1e-5)))
-    scales = least_noise(layout, mu2, 1, 0, "none", BITS, 1, basis).scales
-    if basis == "orthonormal":
-        features = int((~layout.outcome).sum())
-        turned = Basis.of(layout, codes[:, : features - 1], BITS).codes
-        rounded[:, :features] = np.ldexp(turned.astype(np.float64), -BITS)
+    scales = least_noise(layout, mu2, 1, 0, "none", BITS, 1).scales
     exact = (rounded.T @ rounded)[layout.rows, layout.cols]
     values = np.ldexp(exact, 2 * BITS)
     if generator is not None:
         values = values + entry_scales(layout, scales) * generator.normal(size=layout.entries)
     shown = codes[:, layout.public[1:]]
-    return ApartMoments.read(
-        layout, np.round(values).astype(np.int64), len(rows), BITS, scales, 1, shown, orthonormal=basis != "columns"
-    )
+    return ApartMoments.read(layout, np.round(values).astype(np.int64), len(rows), BITS, scales, 1, shown)

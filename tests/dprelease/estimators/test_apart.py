@@ -23,13 +23,12 @@ FEATURES = 6
 X = list(range(1, FEATURES + 1))
 
 
-@pytest.mark.parametrize("public", ["", "x", "y", "basis"])
+@pytest.mark.parametrize("public", ["", "x", "y"])
 def test_with_many_patients_every_outcome_is_fitted_as_without_privacy(public: str) -> None:
     y = list(range(FEATURES + 1, FEATURES + 13))
     data = table(FEATURES, 12, rows=40_000, seed=0)
-    columns, names = sides(FEATURES, 12, "x" if public == "basis" else public)
-    basis = "orthonormal" if public == "basis" else "columns"
-    moments = apart_of(data, columns, names, np.random.default_rng(2), basis=basis)
+    columns, names = sides(FEATURES, 12, public)
+    moments = apart_of(data, columns, names, np.random.default_rng(2))
     found = on_apart(moments, X, y, data[:, moments.layout.public[1:]], intercept=True)
     best = least_squares(data, X, y, intercept=True)
     limit = r_squared(data, X, y, best[0], best[1:])
@@ -107,34 +106,6 @@ def test_a_feature_can_be_a_target_too() -> None:
     assert fit(released(SeededNoise(1)), ["x1"]).features == (
         "x2",
     )  # the default method, on draws of the features' moments
-
-
-def test_with_features_nearly_alike_leverage_keeps_what_columns_lose() -> None:
-    """privacy.md 2.3: never worse in the direction of the least eigenvalue, so better where features are ill-conditioned."""
-    generator, rows = np.random.default_rng(0), 4_000
-    shared, apart = generator.uniform(-0.6, 0.6, rows), generator.uniform(-0.02, 0.02, rows)
-    y = np.clip(20 * apart + 0.1 * generator.normal(size=rows), -1, 1)  # what tells the two features apart
-    data = np.column_stack([shared + apart, shared - apart, y])
-    columns, names = sides(2, 1, "x")
-    found = {}
-    for basis in ("columns", "orthonormal"):
-        moments = apart_of(data, columns, names, np.random.default_rng(1), basis=basis)
-        fitted = on_apart(moments, [1, 2], [3], data[:, :2], intercept=True)
-        found[basis] = r_squared(data, [1, 2], [3], fitted.offsets, fitted.weights)[0]
-    best = least_squares(data, [1, 2], [3], intercept=True)
-    limit = r_squared(data, [1, 2], [3], best[0], best[1:])[0]
-    assert found["orthonormal"] > limit - 0.1
-    assert found["columns"] < limit - 0.5
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_without_noise_a_basis_gives_least_squares(intercept: bool) -> None:
-    data = np.round(table(FEATURES, 3, rows=400) * 2**12) / 2**12
-    columns, names = sides(FEATURES, 3, "x")
-    moments = apart_of(data, columns, names, epsilon=1e5, basis="orthonormal")
-    found = on_apart(moments, X, [7, 8, 9], data[:, :FEATURES], intercept=intercept)
-    best = least_squares(data, X, [7, 8, 9], intercept=intercept)
-    np.testing.assert_allclose(found.weights, best[1:] if intercept else best, atol=0.02)
 
 
 def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_better_once_signal_is_strong_not_before() -> None:

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from dprelease.estimators._learned import Learned
-from dprelease.estimators._leverage_inference import learned_by_leverage
 from dprelease.estimators._moment_inference import learned_from_moments
 from tests.dprelease.estimators.apart import apart_of, sides
-from tests.dprelease.estimators.public import least_squares, table
 from tests.support.specs import categorical
 
 FEATURES, OUTCOMES, ROWS = 3, 20, 4_000
@@ -31,22 +29,18 @@ def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, cate
     """
     random = np.random.default_rng(seed)
     x, chosen, y = random.uniform(-1, 1, (ROWS, FEATURES)), X, Y
-    columns, names = sides(FEATURES, OUTCOMES, public.replace("basis", "x"))
+    columns, names = sides(FEATURES, OUTCOMES, public)
     coded = x
     if category:
         levels = np.eye(3)[random.choice(3, ROWS, p=[0.4, 0.4, 0.2])]
         x[:, -1] = levels[:, 1]
         coded = np.column_stack([x[:, :-1], levels])
-        ward = categorical("ward", "south", "north", public=public in ("x", "basis"))
+        ward = categorical("ward", "south", "north", public=public == "x")
         columns = (*columns[: FEATURES - 1], ward, *columns[FEATURES:])
         chosen, y = [*X[:-1], FEATURES + 1], [place + 2 for place in Y]
     data = np.column_stack([coded, OFFSETS + x @ WEIGHTS + random.uniform(-spread, spread, (ROWS, OUTCOMES))])
-    basis = "orthonormal" if public == "basis" else "columns"
-    moments = apart_of(data, columns, names, random, epsilon, basis=basis)
-    origin = np.zeros(FEATURES)
-    if moments.by_leverage is not None:
-        return learned_by_leverage(moments, moments.by_leverage, chosen, y, origin, intercept=True)
-    return learned_from_moments(moments, chosen, y, origin, intercept=True)
+    moments = apart_of(data, columns, names, random, epsilon)
+    return learned_from_moments(moments, chosen, y, np.zeros(FEATURES), intercept=True)
 
 
 def shares_held(found: Learned) -> tuple[float, float]:
@@ -59,7 +53,7 @@ def shares_held(found: Learned) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("category", [False, True])
-@pytest.mark.parametrize(("public", "epsilon"), [("", 8.0), ("x", 2.0), ("y", 8.0), ("basis", 2.0)])
+@pytest.mark.parametrize(("public", "epsilon"), [("", 8.0), ("x", 2.0), ("y", 8.0)])
 def test_intervals_hold_the_truth_as_often_as_they_say(public: str, epsilon: float, category: bool) -> None:
     """Draws are independent of one another; within one the 60 intervals share patients, so draws are what is counted by."""
     held = np.array([shares_held(learned(public, seed, epsilon, category=category)) for seed in range(40)])
@@ -81,10 +75,9 @@ def test_features_that_determine_each_other_tell_nothing_about_weights() -> None
     data = np.column_stack([random.uniform(-1, 1, 500), levels, random.uniform(-1, 1, (500, 2))])
     columns, names = sides(2, 2, "x")
     columns = (columns[0], categorical("ward", "south", "north", public=True), *columns[2:])
-    moments = apart_of(data, columns, names, epsilon=1e5, basis="orthonormal")
-    assert moments.by_leverage is not None
+    moments = apart_of(data, columns, names, epsilon=1e5)
     found, without, kept = (
-        learned_by_leverage(moments, moments.by_leverage, x, [5, 6], np.zeros(len(x)), intercept=intercept)
+        learned_from_moments(moments, x, [5, 6], np.zeros(len(x)), intercept=intercept)
         for x, intercept in (([1, 2, 3, 4], True), ([1, 2, 3, 4], False), ([1, 2, 3], True))
     )
     assert found.doubt == np.inf
@@ -94,40 +87,3 @@ def test_features_that_determine_each_other_tell_nothing_about_weights() -> None
     for each in (without, kept):
         assert (each.doubt, each.hidden) == (0, ())
         assert np.isfinite(each.weights.variance).all()
-
-
-def test_on_a_basis_residual_variances_do_not_take_noise_for_what_features_explain() -> None:
-    """The noise of the 8 weights and of the mean has a variance of 9 r^2 in |t|^2: three fifths of what is left."""
-    random, rows, d, draws = np.random.default_rng(0), 1000, 8, 50
-    data = random.uniform(-1, 1, (rows, d + OUTCOMES))
-    columns, names = sides(d, OUTCOMES, "x")
-    x, y = list(range(1, d + 1)), list(range(d + 1, d + OUTCOMES + 1))
-    full = np.column_stack([np.ones(rows), data[:, :d]])
-    residual = ((data[:, d:] - full @ least_squares(data, x, y, intercept=True)) ** 2).sum(axis=0) / (rows - d - 1)
-    shape, off = np.linalg.inv(full.T @ full)[1, 1], []
-    for _ in range(draws):
-        moments = apart_of(data, columns, names, random, basis="orthonormal")
-        assert moments.by_leverage is not None
-        noise2 = moments.by_leverage.noise_sd[y] ** 2
-        found = learned_by_leverage(moments, moments.by_leverage, x, y, np.zeros(d), intercept=True)
-        off.append((found.weights.variance[0] / shape - noise2 - residual).mean())
-    error = np.std(off, ddof=1) / np.sqrt(draws)
-    assert abs(np.mean(off)) < 4 * error + 0.01
-    assert (d + 1) * noise2.mean() / rows > 10 * error
-
-
-def test_on_a_basis_estimates_are_least_squares_and_their_errors_those_of_the_noise() -> None:
-    data = np.round(table(FEATURES, 2, rows=500) * 2**12) / 2**12
-    columns, names = sides(FEATURES, 2, "x")
-    moments = apart_of(data, columns, names, epsilon=1e5, basis="orthonormal")
-    assert moments.by_leverage is not None
-    best = least_squares(data, X, [4, 5], intercept=True)
-    found = learned_by_leverage(moments, moments.by_leverage, X, [4, 5], np.zeros(FEATURES), intercept=True)
-    np.testing.assert_allclose(found.weights.value, best[1:], atol=0.02)
-    np.testing.assert_allclose(found.offsets.value, best[0], atol=0.02)
-    p = np.column_stack([np.ones(500), data[:, :FEATURES]])
-    residual = ((data[:, FEATURES:] - p @ best) ** 2).sum(axis=0) / (500 - FEATURES - 1)
-    noise = moments.by_leverage.noise_sd[[4, 5]] ** 2
-    shape = np.diag(np.linalg.inv(p.T @ p))
-    np.testing.assert_allclose(found.weights.variance, np.outer(shape[1:], residual + noise), rtol=0.05)
-    np.testing.assert_allclose(found.offsets.variance, shape[0] * (residual + noise), rtol=0.05)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import dprelease.estimators.projection as projection
 from dprelease.errors import InvalidInput
-from dprelease.estimators.projection import PublicSide, leverages, orthonormal
+from dprelease.estimators.projection import PublicSide
 
 SHAPES = [(40, 5), (5, 40), (12, 12), (300, 1), (1, 7)]
 
@@ -201,22 +201,6 @@ def test_what_rounding_leaves_of_constants_has_rank_zero():
     assert len(PublicSide.of_gram(centred, gram.max()).singular) == 0
     varied = centred + np.diag([1e-8, 0.0, 0.0])
     assert len(PublicSide.of_gram(varied, gram.max()).singular) == 1
-
-
-@pytest.mark.parametrize("condition", [1.0, 1e3, 1e10])
-def test_leverages_are_the_diagonal_of_the_hat_matrix(condition: float):
-    p = public(60, 7, condition)
-    q = orthonormal(p)
-    np.testing.assert_allclose(q.T @ q, np.eye(7), atol=1e-13)
-    np.testing.assert_allclose(q @ (q.T @ p), p, atol=1e-13)
-    np.testing.assert_allclose(leverages(p), (np.linalg.svd(p, full_matrices=False)[0] ** 2).sum(axis=1), atol=1e-5)
-    np.testing.assert_allclose(leverages(p).sum(), 7)
-
-
-@pytest.mark.parametrize("p", [public(5, 8), np.ones((9, 2)), np.zeros((9, 2))])
-def test_there_is_no_leverage_map_for_columns_that_follow_from_others(p: np.ndarray):
-    with pytest.raises(InvalidInput, match="public columns have rank"):
-        orthonormal(p)
 
 
 def test_bad_input_is_refused():

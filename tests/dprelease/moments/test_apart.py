@@ -170,49 +170,6 @@ def test_outcomes_are_many_and_the_entries_few() -> None:
     assert layout.entries == 5 + 15 + 6 * 3000 + 3000
 
 
-def leverage_spec(rows: int = 40) -> ReleaseSpec:
-    parties = {
-        "a": (numeric("x1", public=True), numeric("y0"), categorical("g", "one", "two", public=True)),
-        "b": (numeric("y1"), categorical("t", "yes")),
-        "c": (categorical("h", "one", "two"),),
-    }
-    outcomes = ("y0", "y1", "t", "h")
-    return build_spec(
-        parties,
-        mechanism="moments",
-        rows=rows,
-        guarantee="label-DP",
-        outcomes=outcomes,
-        basis="orthonormal",
-        grid_bits=14,
-    )
-
-
-def test_a_basis_says_what_the_features_would_have_said() -> None:
-    spec, gram = leverage_spec(), exact(leverage_spec())
-    found = released(spec, ZeroNoise()).products
-    assert isinstance(found, ApartMoments)
-    inner, everything = np.flatnonzero(~spec.layout.outcome).tolist(), list(range(len(gram)))
-    # Every cell of the basis is rounded to the grid: sqrt(n/12) steps in a sum, times |T|.
-    np.testing.assert_allclose(found.between(inner, everything), gram[inner], atol=0.05)
-    assert np.array_equal(found.between(inner, inner), gram[np.ix_(inner, inner)])
-    np.testing.assert_allclose(found.own(everything), np.diag(gram), atol=0.05)
-
-
-def test_with_a_basis_noise_is_for_rows_of_norm_one() -> None:
-    basis, columns = leverage_spec(), leverage_spec().model_dump()
-    columns["moments"]["association"]["basis"] = "columns"
-    assert check_spec(basis).joint_mu2 > 0
-    with pytest.raises(SpecRefused, match="noise scales"):
-        check_spec(ReleaseSpec.model_validate(columns))
-    moments = basis.moments
-    assert moments is not None
-    assert moments.association is not None
-    # 4 outcomes of norm 1: (2 S)^2 = 16, of which 19/20 of mu^2; one of three is curious.
-    expected = np.sqrt(16 / (0.95 * float(Fraction(moments.mu2))) / 2) * 4.0**14
-    assert moments.association.scale == pytest.approx(expected, rel=1e-6)
-
-
 def stated(norm2: Fraction | None) -> ReleaseSpec:
     return build_spec(
         {"a": (numeric("y1", public=True), numeric("y2", public=True)), "b": (numeric("x1"),)},
@@ -246,13 +203,3 @@ def test_an_entry_without_noise_is_never_released() -> None:
     silent = spec.model_copy(update={"moments": spec.moments.model_copy(update={"scale": 0.0, "diagonal_scale": 0.0})})
     with pytest.raises(InvalidInput, match="declares no noise"):
         privatize_moments(random_rows(spec, "a"), silent, "a", {}, {}, ZeroNoise())
-
-
-def test_a_basis_of_more_columns_than_the_grid_is_fine_enough_for_is_refused() -> None:
-    """Rounding may lengthen a row by half a unit a column, which is taken off its length."""
-    columns = tuple(numeric(f"x{place}", public=True) for place in range(6))
-    parties: Parties = {"a": columns, "b": (numeric("y"),)}
-    coarse = {"mechanism": "moments", "guarantee": "label-DP", "outcomes": ("y",), "basis": "orthonormal"}
-    with pytest.raises(SpecRefused, match="too fine for the grid"):
-        check_spec(build_spec(parties, grid_bits=6, **coarse))  # type: ignore[arg-type]
-    assert check_spec(build_spec(parties, grid_bits=14, **coarse)).joint_mu2 > 0  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from dprelease.canonical import canonical_bytes
 from dprelease.moments.layout import Kind
 from dprelease.spec import ReleaseSpec
-from tests.dprelease.moments.test_apart import Parties, spec_of, stated
+from tests.dprelease.moments.test_apart import spec_of, stated
 from tests.support.specs import build_spec, numeric
 
 
@@ -42,19 +42,6 @@ def test_outcomes_are_distinct_columns_and_leave_a_feature(outcomes: tuple[str, 
 def test_the_label_follows_from_the_outcomes(name: str, label: str) -> None:
     with pytest.raises(ValidationError, match="the guarantee is called"):
         ReleaseSpec.model_validate({**spec_of(name).model_dump(), "guarantee": label})
-
-
-@pytest.mark.parametrize(
-    "parties",
-    [
-        {"a": (numeric("x1", public=True),), "b": (numeric("x2", public=True), numeric("y1"))},
-        {"a": (numeric("x1", public=True), numeric("x2")), "b": (numeric("y1"),)},
-    ],
-    ids=["two owners", "private"],
-)
-def test_a_basis_needs_public_features_of_one_party(parties: Parties) -> None:
-    with pytest.raises(ValidationError, match="all public and of one party"):
-        build_spec(parties, mechanism="moments", guarantee="label-DP", outcomes=("y1",), basis="orthonormal")
 
 
 def test_a_norm_is_stated_where_one_party_has_all_public_outcomes() -> None:
