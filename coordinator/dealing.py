@@ -21,10 +21,10 @@ from coordinator.releases import Release
 from coordinator.store import Store, Transaction
 from dprelease.approval import SignedApproval, check_all_approved
 from dprelease.certificates import read_identity
-from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, InvalidInput, PeerUnavailable
 from dprelease.moments.products import schedule_of
 from dprelease.mpc.correlated_randomness import deal
-from dprelease.mpc.encryption import Context, seal
+from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -65,14 +65,7 @@ class Session:
         Raises:
             IntegrityError: a session key is not one; the party is named.
         """
-        session, found = self.digest, {}
-        for header in self.headers:
-            context = Context("deal", self.release, session, COORDINATOR, header.sender, "")
-            try:
-                found[header.sender] = seal(bytes.fromhex(header.statement), messages[header.sender], context)
-            except IntegrityError as error:
-                raise IntegrityError(f"{header.sender} offered something that is not a session key") from error
-        return found
+        return seal_deals(self.schedule, self.headers, messages)
 
 
 def request_deal(

@@ -20,11 +20,12 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
+from dprelease.mpc.encryption import Draw
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
 
 
-def deal(schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
+def deal(schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes) -> Mapping[str, bytes]:
     """Fresh randomness for all pairs of a dealer: receiver to its deal. Every call draws anew.
 
     The seeds live in this call only: what is returned must be sealed to its receivers and forgotten before any masked
@@ -33,13 +34,14 @@ def deal(schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
     Args:
         schedule: of the spec.
         dealer: a party, or `schedule.COORDINATOR`.
+        draw: secret randomness.
     """
     pairs = schedule.dealt_by(dealer)
-    masks = {name: secrets.token_bytes(SEED_BYTES) for name in schedule.receivers(dealer)}
+    masks = {name: draw(SEED_BYTES) for name in schedule.receivers(dealer)}
     products = _products(schedule, pairs, {name: SecretStream(seed) for name, seed in masks.items()})
     dealt = dict(masks)
     for pair in pairs:
-        seed = secrets.token_bytes(SEED_BYTES)
+        seed = draw(SEED_BYTES)
         correction = products[pair] - _pad(seed, schedule, pair)
         dealt[pair.first] += seed
         dealt[pair.second] += correction.astype("<u8").tobytes()

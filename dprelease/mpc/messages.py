@@ -164,3 +164,13 @@ def transcript_digest(task: str, session: str, commitments: Iterable[str], colum
 def columns_expected(schedule: Schedule) -> frozenset[tuple[str, str]]:
     """(sender, dealer) of every file of masked columns in a session."""
     return frozenset((party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party))
+
+
+def name_of(header: ParcelHeader) -> str:
+    """A name for a message among its sender's own, fit for a file; ``+`` is in no party's name."""
+    return parcel_name(header.kind, header.topic, header.receivers[0] if header.kind in {"deal", "key"} else "")
+
+
+def parcel_name(kind: str, topic: str = "", receiver: str = "") -> str:
+    """The same, before there is a header."""
+    return f"{kind}+{topic}+{receiver}"

@@ -11,37 +11,22 @@ Seeds that we deal are never here, not even sealed to ourselves. Everything is r
 from __future__ import annotations
 
 import io
+import os
+import secrets
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
-from dprelease.canonical import Value
 from dprelease.durable import make_folder, sync_folder, write_durably
-from dprelease.mpc.encryption import new_session_key, private_bytes
-from dprelease.mpc.messages import Parcel, ParcelHeader
-from dprelease.spec import Digest
+from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
+from dprelease.mpc.messages import Parcel, name_of
+from dprelease.mpc.storage import State
 
 _SECRET = 0o600
-
-
-class SessionState(Value):
-    """Where we stand in a session.
-
-    Attributes:
-        round: which attempt.
-        key: secret bytes of our session key, hexadecimal.
-        parcels: names of the parcels of ours that count: complete, frozen, to be sent.
-    """
-
-    round: Annotated[int, Field(ge=1)]
-    key: Digest
-    parcels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,12 +47,12 @@ class SessionFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def state(self) -> SessionState | None:
+    def state(self) -> State | None:
         """Where we stand; None before the first session."""
         path = self._folder / "session.json"
-        return SessionState.from_bytes(path.read_bytes()) if path.exists() else None
+        return State.from_bytes(path.read_bytes()) if path.exists() else None
 
-    def begin(self, number: int) -> SessionState:
+    def begin(self, number: int, draw: Draw = secrets.token_bytes) -> State:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed.
 
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
@@ -77,7 +62,7 @@ class SessionFolder:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self._folder.parent)
         self._remove("in")  # the earlier round can still fetch it again; the new one must not find it
-        state = self._save(SessionState(round=number, key=private_bytes(new_session_key()).hex()))
+        state = self._save(State(round=number, key=private_bytes(new_session_key(draw)).hex()))
         self._remove("out")
         return state
 
@@ -85,6 +70,10 @@ class SessionFolder:
         """Our parcels, in the order in which they were frozen."""
         state = self.state()
         return tuple(self._outgoing(name) for name in (state.parcels if state else ()))
+
+    def parcels(self) -> tuple[Parcel, ...]:
+        """The same without their bodies."""
+        return tuple(each.parcel for each in self.outgoing())
 
     def body(self, header_name: str) -> Path:
         """Where the body of a parcel of ours is written before it is frozen."""
@@ -103,6 +92,14 @@ class SessionFolder:
     def keep_body(self, name: str, data: bytes) -> None:
         """Write the body of a parcel of ours."""
         write_durably(self.body(name), data, mode=_SECRET)
+
+    def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write the body of a parcel of ours piece by piece; one that was cut short is written anew."""
+        with os.fdopen(os.open(self.body(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
 
     def dealt(self, dealer: str) -> bytes | None:
         """What a dealer dealt to us, as it came; None before it has."""
@@ -142,16 +139,6 @@ class SessionFolder:
         parcel = Parcel.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
         return Outgoing(parcel, self.body(name) if parcel.header.size else None)
 
-    def _save(self, state: SessionState) -> SessionState:
+    def _save(self, state: State) -> State:
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
         return state
-
-
-def name_of(header: ParcelHeader) -> str:
-    """A file name for a parcel of ours; ``+`` is in no party's name."""
-    return parcel_name(header.kind, header.topic, header.receivers[0] if header.kind in {"deal", "key"} else "")
-
-
-def parcel_name(kind: str, topic: str = "", receiver: str = "") -> str:
-    """The same, before there is a header."""
-    return f"{kind}+{topic}+{receiver}"

@@ -129,20 +129,3 @@ class Relay:
                 deadline.moved()
                 yield data
                 deadline.moved()
-
-
-def regroup(pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[memoryview]:
-    """The same bytes in pieces of given sizes.
-
-    Raises:
-        IntegrityError: there are fewer bytes than the sizes add up to.
-    """
-    waiting = bytearray()
-    for size in sizes:
-        while len(waiting) < size:
-            piece = next(pieces, None)
-            if piece is None:
-                raise IntegrityError("a body ends before its last chunk")
-            waiting += piece
-        yield memoryview(bytes(waiting[:size]))
-        del waiting[:size]

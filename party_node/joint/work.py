@@ -81,7 +81,8 @@ class JointWork:
         if isinstance(done, str):
             return done
         desk.require(record.release, "send")
-        return privatize_moments(done.bounded, spec, party, done.halves, done.masks, self._noise, done.codes)
+        made = done.products
+        return privatize_moments(done.bounded, spec, party, made.halves, made.masks, self._noise, made.matrix)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of ours, for peers that are not as far.

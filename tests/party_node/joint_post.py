@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
-from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import deal
-from dprelease.mpc.encryption import Context
+from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import Parcel, ParcelHeader, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from party_node.joint.folder import Outgoing
@@ -189,13 +188,5 @@ class Office:
         headers = [Parcel.from_bytes(data).header for data in offers]
         session = session_digest(headers)
         if session not in self.dealt:
-            messages = self.deals(self.schedule, COORDINATOR)
-            self.dealt[session] = {
-                header.sender: encryption.seal(
-                    bytes.fromhex(header.statement),
-                    messages[header.sender],
-                    Context("deal", header.spec, session, COORDINATOR, header.sender, ""),
-                )
-                for header in headers
-            }
+            self.dealt[session] = seal_deals(self.schedule, headers, self.deals(self.schedule, COORDINATOR))
         return self.dealt[session][party]

@@ -26,11 +26,12 @@ from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import Dealt, read_deal
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.storage import State
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
 from dprelease.spec import ReleaseSpec
 from party_node.joint.computation import Computation, Finished
-from party_node.joint.folder import SessionFolder, SessionState
+from party_node.joint.folder import SessionFolder
 from party_node.joint.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.support.noise import ZeroNoise
@@ -101,7 +102,7 @@ class Site:
         return SessionFolder(self.folder / "joint")
 
     @property
-    def state(self) -> SessionState:
+    def state(self) -> State:
         found = self.session.state()
         assert found is not None
         return found
@@ -133,9 +134,10 @@ class Site:
             lambda: self.tick("charge"),
         )
         # Hostile software does not mind that what it sent is not what is on its disk.
-        altered, unknown = world.post.altered, made._unknown
+        altered, session = world.post.altered, made.session
+        unknown = session._unknown
         others = {other for digest, other in altered.items() if other != digest}
-        made._unknown = lambda parcels: [  # type: ignore[method-assign]
+        session._unknown = lambda parcels: [  # type: ignore[method-assign]
             header for header in unknown(parcels) if header.digest() not in others
         ]
         return made
@@ -160,8 +162,8 @@ class Site:
 
     def finish(self, done: Finished) -> None:
         """Make the block."""
-        spec, name = self.world.spec, self.name
-        self.block = privatize_moments(done.bounded, spec, name, done.halves, done.masks, self.noise, done.codes)
+        spec, name, made = self.world.spec, self.name, done.products
+        self.block = privatize_moments(done.bounded, spec, name, made.halves, made.masks, self.noise, made.matrix)
 
     def lose(self) -> None:
         """The session's folder is gone; the list of used seeds is not."""

@@ -16,13 +16,13 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.released import add_up, limits
+from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc import matrix_product as products_module
 from dprelease.mpc.matrix_product import masked, second_half, words
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Schedule
 from dprelease.signing import new_private_key
 from dprelease.trust import RANGE_ATTACK, trust
-from party_node.joint import exchange as exchange_module
 from party_node.sealing import Vault
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.joint import compute

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from secrets import token_bytes
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +15,12 @@ from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavailable
 from dprelease.moments.basis import basis_of
 from dprelease.mpc import ring
+from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import MOST_ROUNDS, columns_expected
 from dprelease.mpc.round import Round
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from party_node.joint import computation
-from party_node.joint.exchange import Exchange
 from tests.party_node.joint_post import MemoryRelay
 from tests.party_node.joint_world import MADE, JointWorld, consortium, joint_spec
 from tests.support.joint import entries, exact_gram
@@ -101,14 +103,17 @@ def unreserved() -> None:
     raise Conflict("nothing is reserved for this release")
 
 
-@pytest.mark.parametrize(("call", "error"), [("_bounded", refused), ("_charge", unreserved)])
+@pytest.mark.parametrize(("call", "error"), [("bounded", refused), ("charge", unreserved)])
 def test_without_rows_or_charge_nothing_is_masked(folder: Path, call: str, error: Callable[[], None]) -> None:
     world = world_of(folder, count=3)
     for _ in range(4):
         for name in ("b", "c"):
             world[name].look()
         computation = world["a"].computation()
-        setattr(computation, call, error)
+        if call == "charge":
+            computation.session._outside = replace(computation.session._outside, charge=error)
+        else:
+            computation._bounded = error  # type: ignore[assignment]
         try:
             said = computation.advance()
             assert str(said).startswith("waits for")
@@ -209,7 +214,7 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
     pair = next(pair for pair in world.schedule.pairs if pair.dealer == "c")
     at = Round.of(world.schedule, 1, post.parcels.values())
     relay = MemoryRelay(post, "c", site.tick, site.alters)
-    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, relay)  # type: ignore[arg-type]
+    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, relay.fetch, token_bytes)
     fetched = len(post.handed)
     for sender in (pair.first, pair.second):
         with pytest.raises(IntegrityError, match=f"{sender} masked its columns with seeds that we dealt"):

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError
+from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import seed_digest
+from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import ParcelHeader
 from dprelease.mpc.schedule import Schedule
-from party_node.joint import exchange as exchange_module
 from party_node.joint import folder as folder_module
 from party_node.transactions import transaction
 from tests.party_node.joint_world import MADE, JointWorld, PowerCut, Site, joint_spec
@@ -47,9 +48,9 @@ def steps_on_disk(world: JointWorld) -> Iterator[None]:
         tick(f"remove {path.name}")
         rmtree(path)
 
-    def dealing(schedule: Schedule, dealer: str) -> Any:
+    def dealing(schedule: Schedule, dealer: str, draw: Draw) -> Any:
         tick("deal")
-        return deal_(schedule, dealer)
+        return deal_(schedule, dealer, draw)
 
     def masking(*arguments: Any) -> Iterator[Any]:
         for chunk in masked(*arguments):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dprelease.canonical import sha256
-from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader
+from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, name_of, parcel_name
 from party_node.joint import folder as folder_module
-from party_node.joint.folder import SessionFolder, name_of, parcel_name
+from party_node.joint.folder import SessionFolder
 
 
 class PowerCut(BaseException):

@@ -13,9 +13,8 @@ import pytest
 
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import Context
-from dprelease.mpc.messages import NOTHING, ParcelHeader, sign_parcel
+from dprelease.mpc.messages import NOTHING, ParcelHeader, parcel_name, sign_parcel
 from dprelease.signing import new_private_key
-from party_node.joint.folder import parcel_name
 from tests.party_node.joint_world import JointWorld, joint_spec
 
 NO_PLACE = "that the schedule of this release does not have"

@@ -17,11 +17,11 @@ import pytest
 from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
 from dprelease.mpc import encryption
+from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import ParcelHeader, columns_expected
 from dprelease.mpc.ring import SecretStream
-from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.specs import random_raw, random_rows
 
@@ -191,7 +191,7 @@ def test_two_tables_under_one_seed_differ_by_their_difference_alone(
 ) -> None:
     """The pad is a function of the seed and not of the data, so that whoever lacks the seed learns nothing of either."""
     drawn: dict[str, Any] = {dealer: deal(schedule_of(joint_spec(3)), dealer) for dealer in "abc"}
-    monkeypatch.setattr(exchange_module, "deal", lambda schedule, dealer: drawn[dealer])
+    monkeypatch.setattr(exchange_module, "deal", lambda schedule, dealer, draw: drawn[dealer])
     opened, tables = [], []
     for seed in (1, 2):
         world = JointWorld(folder / str(seed), joint_spec(3))

@@ -15,7 +15,7 @@ from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, sign_parcel
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from party_node.joint.folder import Outgoing
-from party_node.joint.relay import Relay, regroup
+from party_node.joint.relay import Relay
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World
 
@@ -153,12 +153,3 @@ def test_what_the_relay_answers_is_told(
     for call in (north.parcels, lambda: north.send(outgoing), lambda: list(north.fetch(outgoing.parcel.header))):
         with pytest.raises(type(error), match="the hub's relay"):
             call()
-
-
-@pytest.mark.parametrize("piece", [1, 3, 7, 100])
-def test_bodies_are_cut_as_they_were_encrypted(piece: int) -> None:
-    data = bytes(range(60))
-    pieces = (data[start : start + piece] for start in range(0, len(data), piece))
-    assert [bytes(each) for each in regroup(pieces, iter((25, 25, 10)))] == [data[:25], data[25:50], data[50:]]
-    with pytest.raises(IntegrityError, match="ends before its last chunk"):
-        list(regroup(iter((data,)), iter((25, 36))))

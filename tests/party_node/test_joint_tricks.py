@@ -9,9 +9,10 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.mpc import encryption
+from dprelease.mpc import exchange as exchange_module
+from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Parcel, sign_parcel
 from dprelease.mpc.schedule import Schedule
-from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.party_node.test_joint_hostile import flip, only
 from tests.support.joint import entries, exact_gram
@@ -91,8 +92,8 @@ def reusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """c deals the same again."""
     drawn, kept = exchange_module.deal, {}
 
-    def deal(schedule: Schedule, dealer: str) -> Any:
-        made = drawn(schedule, dealer)
+    def deal(schedule: Schedule, dealer: str, draw: Draw) -> Any:
+        made = drawn(schedule, dealer, draw)
         return kept.setdefault(dealer, made) if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)
@@ -114,8 +115,8 @@ def test_seeds_that_served_in_an_earlier_round_are_refused(world: JointWorld, mo
 def test_one_seed_for_two_purposes_is_refused(world: JointWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = exchange_module.deal
 
-    def deal(schedule: Schedule, dealer: str) -> Any:
-        made = dict(drawn(schedule, dealer))
+    def deal(schedule: Schedule, dealer: str, draw: Draw) -> Any:
+        made = dict(drawn(schedule, dealer, draw))
         return made | {"a": made["a"][:32] * 2} if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)

@@ -1,8 +1,9 @@
-"""A whole joint computation in one process, without a network: what the parties compute, message by message."""
+"""A whole joint computation in one process, without a network: the real sessions of all parties, and their blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,12 +14,12 @@ from dprelease.bounding import BoundedRows
 from dprelease.moments.basis import coded
 from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
-from dprelease.mpc.matrix_product import half, masked
+from dprelease.mpc import in_memory
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize_moments
+from dprelease.signing import new_private_key
 from dprelease.spec import ReleaseSpec
 
 
@@ -27,15 +28,11 @@ class Session:
     """One session with fresh randomness.
 
     Attributes:
-        dealt: (party, dealer) to what was dealt.
-        columns: (party, dealer) to chunks of masked columns.
         halves: party to its half of the product for each of its pairs.
         blocks: party to block.
     """
 
-    dealt: dict[tuple[str, str], Dealt] = field(default_factory=dict)
-    columns: dict[tuple[str, str], list[Words]] = field(default_factory=dict)
-    halves: dict[str, dict[Pair, Words]] = field(default_factory=dict)
+    halves: dict[str, Mapping[Pair, Words]]
     blocks: dict[str, Block] = field(default_factory=dict)
 
 
@@ -63,22 +60,15 @@ def compute(
 
 
 def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
-    """A session up to its products: dealt, columns exchanged, halves computed, no block."""
-    schedule, session = schedule_of(spec), Session()
-    for dealer in dict.fromkeys(pair.dealer for pair in schedule.pairs):
-        for receiver, message in deal(schedule, dealer).items():
-            session.dealt[receiver, dealer] = read_deal(message, schedule, receiver, dealer)
-    variables = {party: coded(table, spec, party) for party, table in tables.items()}
-    for (party, dealer), dealt in session.dealt.items():
-        session.columns[party, dealer] = list(masked(variables[party], dealt.mask, schedule))
-    for party in schedule.parties:
-        halves = session.halves[party] = {}
-        for pair in schedule.pairs:
-            if pair.has(party):
-                peer = session.columns[pair.other(party), pair.dealer]
-                own = session.dealt[party, pair.dealer]
-                halves[pair] = half(pair, party, variables[party], own, peer, schedule)
-    return session
+    """The real sessions of all parties up to their products, under keys of nobody; no block."""
+    if len(tables) == 1:
+        return Session({party: {} for party in tables})
+    matrices = {party: coded(table, spec, party) for party, table in tables.items()}
+    identities = {party: new_private_key() for party in tables}
+    made = in_memory.multiply(
+        schedule_of(spec), matrices, identities, dict.fromkeys(tables, "5e" * 32), lambda name: nullcontext()
+    )
+    return Session({party: products.halves for party, products in made.items()})
 
 
 def seal(
