@@ -25,7 +25,7 @@ from dprelease.errors import AccessDenied, Conflict, DpReleaseError, InvalidInpu
 from dprelease.moments.products import schedule_of
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
-from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.wire.v1 import coordination_pb2 as pb
 
@@ -42,7 +42,7 @@ class Session:
     """
 
     schedule: Schedule
-    headers: tuple[ParcelHeader, ...]
+    headers: tuple[MessageHeader, ...]
 
     @property
     def digest(self) -> str:
@@ -52,7 +52,7 @@ class Session:
     @property
     def release(self) -> str:
         """Digest of the release's spec."""
-        return self.headers[0].spec
+        return self.headers[0].task
 
     @property
     def round(self) -> int:
@@ -92,11 +92,11 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     Raises:
         As `request_deal`, except PeerUnavailable.
     """
-    parcels = [Parcel.from_bytes(data) for data in offers]
+    parcels = [Message.from_bytes(data) for data in offers]
     if not parcels:
         raise InvalidInput("a session is named by the offer of every party")
     with store.reading() as tx:
-        release = tx.releases.get(parcels[0].header.spec)
+        release = tx.releases.get(parcels[0].header.task)
     if party not in release.record.parties:
         raise AccessDenied(f"{party} is not a party of release {release.digest[:12]}")
     spec = release.read_spec()
@@ -106,14 +106,14 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     headers = tuple(parcel.header for parcel in parcels)
     if [header.sender for header in headers] != [part.party for part in spec.parties]:
         raise InvalidInput("a session is named by one offer of every party, in the spec's order")
-    if any(header.kind != "offer" or header.round != headers[0].round for header in headers):
+    if any(header.kind != "hello" or header.round != headers[0].round for header in headers):
         raise InvalidInput("a session is named by offers of one round, and by nothing else")
     approvals = [SignedApproval.from_bytes(data) for data in release.approvals]
     check_all_approved(approvals, spec, root_pem.decode())
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
     schedule = schedule_of(spec)
     for parcel in parcels:
-        check_parcel(parcel, schedule, keys)
+        check_message(parcel, schedule, keys)
     session = Session(schedule, headers)
     session.sealed(dict.fromkeys(release.record.parties, b""))  # refuses an unusable key before the work, not after it
     return session

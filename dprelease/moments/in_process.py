@@ -46,6 +46,6 @@ def compute(
     made = multiply(schedule_of(spec), matrices, identities, commitments, step)
     with step("draw noise"):
         return {
-            party: privatize_moments(table, spec, party, made[party].halves, made[party].masks, noise, matrices[party])
+            party: privatize_moments(table, spec, party, made[party].shares, made[party].masks, noise, matrices[party])
             for party, table in tables.items()
         }

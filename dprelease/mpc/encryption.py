@@ -38,19 +38,19 @@ class Context:
 
     Attributes:
         purpose: what it is for; one for each use of a key.
-        spec: digest of the release spec.
+        task: digest of what the products are for.
         session: digest of the session.
         sender: who made it.
         receiver: whom it is for; empty for columns, whose content key is sealed to each receiver.
-        topic: whose mask or dealing it is about; may be empty.
+        dealer: whose mask or dealing it is about; may be empty.
     """
 
     purpose: str
-    spec: str
+    task: str
     session: str
     sender: str
     receiver: str
-    topic: str
+    dealer: str
 
     def to_bytes(self) -> bytes:
         """Canonical bytes, beginning with the protocol's name and version."""
@@ -111,7 +111,7 @@ def shared_seed(key: X25519PrivateKey, peer: bytes, context: Context) -> bytes:
     Args:
         key: our session key.
         peer: public bytes of the peer's.
-        context: the same at both ends, hence with the two names in the spec's order.
+        context: the same at both ends, hence with the two names in the parties' order.
 
     Raises:
         IntegrityError: the peer's key is not one.

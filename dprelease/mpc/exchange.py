@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness
 from dprelease.mpc.encryption import ColumnCipher, Context, Draw
-from dprelease.mpc.matrix_product import Codes, half, masked
-from dprelease.mpc.messages import NOTHING, Kind, Parcel, ParcelHeader, parcel_name, session_digest, sign_parcel
+from dprelease.mpc.matrix_product import Codes, masked, share
+from dprelease.mpc.messages import NOTHING, Kind, Message, MessageHeader, message_name, session_digest, sign_message
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
@@ -28,7 +28,7 @@ class Exchange:
     """Our side of one session.
 
     Args:
-        at: the round, with an offer of every party.
+        at: the round, with a hello of every party.
         party: our name.
         identity: our identity key, which signs.
         session_key: our session key.
@@ -44,7 +44,7 @@ class Exchange:
         identity: PrivateKey,
         session_key: X25519PrivateKey,
         storage: Storage,
-        fetch: Callable[[ParcelHeader], Iterator[bytes]],
+        fetch: Callable[[MessageHeader], Iterator[bytes]],
         draw: Draw,
     ) -> None:
         self._at = at
@@ -56,29 +56,29 @@ class Exchange:
         self._fetch = fetch
         self._draw = draw
 
-    def parcel(
+    def message(
         self,
         kind: Kind,
         receivers: tuple[str, ...] = (),
-        topic: str = "",
-        statement: str = "",
+        dealer: str = "",
+        payload: str = "",
         size: int = 0,
         sha256: str = NOTHING,
-    ) -> Parcel:
+    ) -> Message:
         """A signed header of ours in this session."""
-        header = ParcelHeader(
-            spec=self._schedule.task,
+        header = MessageHeader(
+            task=self._schedule.task,
             round=self._at.number,
             session=self._at.session,
             kind=kind,
             sender=self._party,
             receivers=receivers,
-            topic=topic,
-            statement=statement,
+            dealer=dealer,
+            payload=payload,
             size=size,
             sha256=sha256,
         )
-        return sign_parcel(self._identity, header)
+        return sign_message(self._identity, header)
 
     def deal(self) -> None:
         """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. The seeds end here."""
@@ -90,16 +90,16 @@ class Exchange:
         header = self._at.find("deal", dealer, self._party)
         return None if header is None else b"".join(self._fetch(header))
 
-    def open_deal(self, dealer: str, sealed: bytes) -> Dealt:
+    def open_deal(self, dealer: str, sealed: bytes) -> CorrelatedRandomness:
         """Open what was dealt to us.
 
         Raises:
             IntegrityError: it was not sealed to us for this session, or has another shape.
         """
         message = encryption.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
-        return read_deal(message, self._schedule, self._party, dealer)
+        return read_randomness(message, self._schedule, self._party, dealer)
 
-    def mask(self, codes: Codes, dealt: Dealt) -> None:
+    def mask(self, codes: Codes, dealt: CorrelatedRandomness) -> None:
         """Mask our columns under one dealer's mask, encrypt them chunk by chunk, and freeze them with their keys.
 
         Args:
@@ -118,13 +118,13 @@ class Exchange:
                 size += len(piece)
                 yield piece
 
-        self._storage.write_body(parcel_name("columns", dealer), encrypted())
+        self._storage.write_body(message_name("columns", dealer), encrypted())
         receivers = self._schedule.partners(self._party, dealer)
-        columns = self.parcel("columns", receivers, dealer, encryption.commitment(key), size, digest.hexdigest())
+        columns = self.message("columns", receivers, dealer, encryption.commitment(key), size, digest.hexdigest())
         self._storage.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
 
-    def half(self, pair: Pair, codes: Codes, dealt: Dealt) -> Words:
-        """Our half of a pair's product, from the peer's masked columns.
+    def share(self, pair: Pair, codes: Codes, dealt: CorrelatedRandomness) -> Words:
+        """Our share of a pair's product, from the peer's masked columns.
 
         Args:
             pair: one of ours.
@@ -135,7 +135,7 @@ class Exchange:
             IntegrityError: the peer's columns or their key are not what it signed, or are under a mask that we dealt.
         """
         peer = self._columns(pair.other(self._party), pair.dealer)
-        return half(pair, self._party, codes, dealt, peer, self._schedule)
+        return share(pair, self._party, codes, dealt, peer, self._schedule)
 
     def shared_masks(self) -> Mapping[str, bytes]:
         """The seed that we share with each peer, by which our blocks' masks cancel.
@@ -157,7 +157,7 @@ class Exchange:
             b"".join(self._fetch(wrapped)),
             self._at.context("key", sender, self._party, dealer),
         )
-        if encryption.commitment(key) != columns.statement:
+        if encryption.commitment(key) != columns.payload:
             raise IntegrityError(f"{sender} sent another key for its columns than it signed")
         cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         width, rows = self._schedule.widths[sender], self._schedule.rows
@@ -173,29 +173,29 @@ class Exchange:
             yield np.frombuffer(plain, "<u8").reshape(counts[number], width)
         _read_on(pieces)
 
-    def _sealed(self, kind: Kind, receiver: str, topic: str, message: bytes) -> Parcel:
-        context = self._at.context(kind, self._party, receiver, topic)
+    def _sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
+        context = self._at.context(kind, self._party, receiver, dealer)
         body = encryption.seal(self._at.session_key(receiver), message, context, self._draw)
-        self._storage.keep_body(parcel_name(kind, topic, receiver), body)
-        return self.parcel(kind, (receiver,), topic, "", len(body), hashlib.sha256(body).hexdigest())
+        self._storage.keep_body(message_name(kind, dealer, receiver), body)
+        return self.message(kind, (receiver,), dealer, "", len(body), hashlib.sha256(body).hexdigest())
 
 
-def seal_deals(schedule: Schedule, offers: Sequence[ParcelHeader], messages: Mapping[str, bytes]) -> dict[str, bytes]:
+def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Mapping[str, bytes]) -> dict[str, bytes]:
     """What the coordinator answers to each party: its deal, sealed to the session key that it offered.
 
     Args:
         schedule: the public parameters.
-        offers: one of each party, of one round, in the parties' order.
+        hellos: one of each party, of one round, in the parties' order.
         messages: party to its deal, from `correlated_randomness.deal`.
 
     Raises:
         IntegrityError: a session key is not one; the party is named.
     """
-    session, found = session_digest(offers), {}
-    for header in offers:
+    session, found = session_digest(hellos), {}
+    for header in hellos:
         context = Context("deal", schedule.task, session, COORDINATOR, header.sender, "")
         try:
-            found[header.sender] = encryption.seal(bytes.fromhex(header.statement), messages[header.sender], context)
+            found[header.sender] = encryption.seal(bytes.fromhex(header.payload), messages[header.sender], context)
         except IntegrityError as error:
             raise IntegrityError(f"{header.sender} offered something that is not a session key") from error
     return found

@@ -13,7 +13,7 @@ from dprelease.errors import IntegrityError
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.matrix_product import Codes
-from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Outside, Products, Session
 from dprelease.mpc.storage import MemoryStorage
@@ -73,7 +73,7 @@ def multiply(
 class _Mailbox:
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._bodies: dict[ParcelHeader, tuple[Parcel, bytes]] = {}
+        self._bodies: dict[MessageHeader, tuple[Message, bytes]] = {}
         self._dealt: dict[str, bytes] = {}
         self.sessions: dict[str, Session] = {}
         self.storages: dict[str, MemoryStorage] = {}
@@ -85,23 +85,23 @@ class _Mailbox:
             session = self.sessions[party]
             session.receive(self._listed)
             said[party] = session.advance()
-            for parcel in session.receive(self._listed):
-                self._bodies[parcel.header] = parcel, self.storages[party].body(parcel)
+            for message in session.receive(self._listed):
+                self._bodies[message.header] = message, self.storages[party].body(message)
         return said
 
     @property
-    def _listed(self) -> tuple[Parcel, ...]:
-        return tuple(parcel for parcel, _ in self._bodies.values())
+    def _listed(self) -> tuple[Message, ...]:
+        return tuple(message for message, _ in self._bodies.values())
 
-    def fetch(self, header: ParcelHeader) -> Iterator[bytes]:
+    def fetch(self, header: MessageHeader) -> Iterator[bytes]:
         yield self._bodies[header][1]
 
     def deal_as_coordinator(self) -> None:
         if self._schedule.dealt_by(COORDINATOR):
-            offers = [header for header in self._bodies if header.kind == "offer"]
-            self._dealt = seal_deals(self._schedule, offers, deal(self._schedule, COORDINATOR))
+            hellos = [header for header in self._bodies if header.kind == "hello"]
+            self._dealt = seal_deals(self._schedule, hellos, deal(self._schedule, COORDINATOR))
 
-    def answer(self, party: str, offers: list[bytes]) -> bytes:
+    def answer(self, party: str, hellos: list[bytes]) -> bytes:
         return self._dealt[party]
 
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError, PeerUnavailable
-from dprelease.mpc.correlated_randomness import Dealt
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.encryption import Draw, public_bytes
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.matrix_product import Codes
-from dprelease.mpc.messages import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, sign_parcel
+from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, sign_message
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round, latest_round
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
@@ -46,7 +46,7 @@ class Outside:
         matrix: (n, d) our matrix, the same at every call.
     """
 
-    fetch: Callable[[ParcelHeader], Iterator[bytes]]
+    fetch: Callable[[MessageHeader], Iterator[bytes]]
     request_deal: Callable[[list[bytes]], bytes]
     use_seeds: Callable[[Iterable[str], str, str], None]
     charge: Callable[[], None]
@@ -59,12 +59,12 @@ class Products:
 
     Attributes:
         matrix: what was multiplied, ours.
-        halves: our share of the product of each of our pairs.
+        shares: our share of the product of each of our pairs.
         masks: the seed that we share with each peer, by which masks on sums of shares cancel.
     """
 
     matrix: Codes
-    halves: Mapping[Pair, Words]
+    shares: Mapping[Pair, Words]
     masks: Mapping[str, bytes]
 
 
@@ -101,10 +101,10 @@ class Session:
         self._storage = storage
         self._outside = outside
         self._draw = draw
-        self._listed: tuple[Parcel, ...] = ()
+        self._listed: tuple[Message, ...] = ()
         self._at: tuple[State, Round] | None = None
 
-    def receive(self, listed: tuple[Parcel, ...]) -> tuple[Parcel, ...]:
+    def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
         """Check all messages that are listed, of all rounds and parties, and join their latest round.
 
         Returns:
@@ -114,13 +114,13 @@ class Session:
             IntegrityError: a message does not belong to this session; its sender is named. Or our state is older than what
                 we have sent.
         """
-        for parcel in listed:
-            check_parcel(parcel, self._schedule, self._keys)
+        for message in listed:
+            check_message(message, self._schedule, self._keys)
         state = self._join(listed)
         at = Round.of(self._schedule, state.round, listed)
         self._listed, self._at = listed, (state, at)
-        # A relay that has lost everything takes nothing of a session before all offers are back.
-        return tuple(each for each in self._storage.parcels() if at.session or each.header.kind == "offer")
+        # A relay that has lost everything takes nothing of a session before all hellos are back.
+        return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
 
     def advance(self) -> str | Products | None:
         """Do the first step that is not done; call it when all that `receive` gave is listed.
@@ -134,10 +134,10 @@ class Session:
         """
         assert self._at is not None  # noqa: S101 - `receive` comes first
         state, at = self._at
-        if at.find("offer", self._party) is None:
-            self._offer(state)
+        if at.find("hello", self._party) is None:
+            self._hello(state)
             return None
-        if missing := at.missing("offer"):
+        if missing := at.missing("hello"):
             again = f", round {at.number}; if one of them has made its block, the release cannot be completed"
             return f"waits for {_names(missing)} to join the computation{again if at.number > 1 else ''}"
         exchange = Exchange(
@@ -147,7 +147,7 @@ class Session:
         if self._schedule.dealt_by(self._party) and not self._frozen("deal"):
             exchange.deal()
             return None
-        dealt: dict[str, Dealt] = {}
+        dealt: dict[str, CorrelatedRandomness] = {}
         for dealer in self._schedule.dealers_of(self._party):
             opened = self._dealt(exchange, at, dealer)
             if opened is None:
@@ -164,13 +164,13 @@ class Session:
         transcript = at.transcript(self._commitments)
         at.check_transcripts(transcript)
         if at.find("transcript", self._party) is None:
-            self._storage.freeze([exchange.parcel("transcript", statement=transcript)])
+            self._storage.freeze([exchange.message("transcript", payload=transcript)])
             return None
         if missing := at.missing("transcript"):
             return f"waits for {_names(missing)} to confirm what it has seen"
         return self._multiply(exchange, dealt, masks)
 
-    def _join(self, listed: tuple[Parcel, ...]) -> State:
+    def _join(self, listed: tuple[Message, ...]) -> State:
         """Our round: the one in the storage, unless others have begun a later one, or ours is not the one they know."""
         state = self._storage.state()
         since = state.round if state is not None else 1
@@ -180,10 +180,10 @@ class Session:
                 "our state is older than what we have sent: a block may exist already, and no other is made"
             )
         number = max(latest_round(listed), since)
-        estranged = any((header.kind, header.round) == ("offer", number) for header in unknown)
+        estranged = any((header.kind, header.round) == ("hello", number) for header in unknown)
         if state is not None and state.round == number and not estranged:
             return state
-        number += estranged  # an offer of ours is there whose key we no longer hold
+        number += estranged  # a hello of ours is there whose key we no longer hold
         if number > MOST_ROUNDS:
             raise IntegrityError(
                 f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
@@ -191,31 +191,31 @@ class Session:
         _log.info("release %s: joins round %d of the computation", self._schedule.task[:12], number)
         return self._storage.begin(number, self._draw)
 
-    def _unknown(self, listed: tuple[Parcel, ...]) -> list[ParcelHeader]:
+    def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:
         """Messages of ours that are listed and that our storage does not know."""
-        known = {each.header.digest() for each in self._storage.parcels()}
-        ours = [parcel.header for parcel in listed if parcel.header.sender == self._party]
+        known = {each.header.digest() for each in self._storage.messages()}
+        ours = [message.header for message in listed if message.header.sender == self._party]
         return [header for header in ours if header.digest() not in known]
 
-    def _offer(self, state: State) -> None:
-        header = ParcelHeader(
-            spec=self._schedule.task,
+    def _hello(self, state: State) -> None:
+        header = MessageHeader(
+            task=self._schedule.task,
             round=state.round,
-            kind="offer",
+            kind="hello",
             sender=self._party,
-            statement=public_bytes(_session_key(state)).hex(),
+            payload=public_bytes(_session_key(state)).hex(),
         )
-        self._storage.freeze([sign_parcel(self._identity, header)])
+        self._storage.freeze([sign_message(self._identity, header)])
 
-    def _dealt(self, exchange: Exchange, at: Round, dealer: str) -> Dealt | None:
+    def _dealt(self, exchange: Exchange, at: Round, dealer: str) -> CorrelatedRandomness | None:
         """What a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
         sealed = self._storage.dealt(dealer)
         if sealed is not None:
             return exchange.open_deal(dealer, sealed)
         if dealer == COORDINATOR:
-            offers = {each.header.sender: each.to_bytes() for each in self._listed if each.header in at.offers}
+            hellos = {each.header.sender: each.to_bytes() for each in self._listed if each.header in at.hellos}
             try:
-                sealed = self._outside.request_deal([offers[party] for party in self._schedule.parties])
+                sealed = self._outside.request_deal([hellos[party] for party in self._schedule.parties])
             except PeerUnavailable:
                 return None
         else:
@@ -227,16 +227,18 @@ class Session:
         self._storage.keep_dealt(dealer, sealed)
         return opened
 
-    def _multiply(self, exchange: Exchange, dealt: Mapping[str, Dealt], masks: Mapping[str, bytes]) -> Products:
-        matrix, halves = self._outside.matrix(), {}
+    def _multiply(
+        self, exchange: Exchange, dealt: Mapping[str, CorrelatedRandomness], masks: Mapping[str, bytes]
+    ) -> Products:
+        matrix, shares = self._outside.matrix(), {}
         for pair in self._schedule.pairs:
             if pair.has(self._party):
-                halves[pair] = exchange.half(pair, matrix, dealt[pair.dealer])
+                shares[pair] = exchange.share(pair, matrix, dealt[pair.dealer])
                 _log.info("release %s: multiplied with %s", self._schedule.task[:12], pair.other(self._party))
-        return Products(matrix, halves, masks)
+        return Products(matrix, shares, masks)
 
-    def _frozen(self, kind: str, topic: str = "") -> bool:
-        return any((each.header.kind, each.header.topic) == (kind, topic) for each in self._storage.parcels())
+    def _frozen(self, kind: str, dealer: str = "") -> bool:
+        return any((each.header.kind, each.header.dealer) == (kind, dealer) for each in self._storage.messages())
 
 
 def _session_key(state: State) -> X25519PrivateKey:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dprelease.canonical import Digest, Value
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
-from dprelease.mpc.messages import Parcel, name_of
+from dprelease.mpc.messages import Message, name_of
 
 
 class State(Value):
@@ -18,12 +18,12 @@ class State(Value):
     Attributes:
         round: which attempt.
         key: secret bytes of its session key, hexadecimal.
-        parcels: names of its messages that count: complete, frozen, to be sent.
+        messages: names of its messages that count: complete, frozen, to be sent.
     """
 
     round: Annotated[int, Field(ge=1)]
     key: Digest
-    parcels: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 class Storage(Protocol):
@@ -35,7 +35,7 @@ class Storage(Protocol):
     def begin(self, number: int, draw: Draw) -> State:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed."""
 
-    def parcels(self) -> tuple[Parcel, ...]:
+    def messages(self) -> tuple[Message, ...]:
         """Our messages that count, in the order in which they were frozen."""
 
     def keep_body(self, name: str, data: bytes) -> None:
@@ -44,7 +44,7 @@ class Storage(Protocol):
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Keep a body that need not fit into memory; one that was cut short is written anew."""
 
-    def freeze(self, parcels: Iterable[Parcel]) -> None:
+    def freeze(self, messages: Iterable[Message]) -> None:
         """Make messages count, all together, once their bodies are there."""
 
     def dealt(self, dealer: str) -> bytes | None:
@@ -59,7 +59,7 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._parcels: list[Parcel] = []
+        self._messages: list[Message] = []
         self._dealt: dict[str, bytes] = {}
         self._bodies: dict[str, bytes] = {}
 
@@ -69,18 +69,18 @@ class MemoryStorage:
 
     def begin(self, number: int, draw: Draw) -> State:
         """As `Storage`."""
-        for kept in (self._parcels, self._dealt, self._bodies):
+        for kept in (self._messages, self._dealt, self._bodies):
             kept.clear()
         self._state = State(round=number, key=private_bytes(new_session_key(draw)).hex())
         return self._state
 
-    def parcels(self) -> tuple[Parcel, ...]:
+    def messages(self) -> tuple[Message, ...]:
         """As `Storage`."""
-        return tuple(self._parcels)
+        return tuple(self._messages)
 
-    def body(self, parcel: Parcel) -> bytes:
+    def body(self, message: Message) -> bytes:
         """The body of a message of ours; empty without one."""
-        return self._bodies.get(name_of(parcel.header), b"")
+        return self._bodies.get(name_of(message.header), b"")
 
     def keep_body(self, name: str, data: bytes) -> None:
         """As `Storage`."""
@@ -90,9 +90,9 @@ class MemoryStorage:
         """As `Storage`."""
         self._bodies[name] = b"".join(pieces)
 
-    def freeze(self, parcels: Iterable[Parcel]) -> None:
+    def freeze(self, messages: Iterable[Message]) -> None:
         """As `Storage`."""
-        self._parcels += parcels
+        self._messages += messages
 
     def dealt(self, dealer: str) -> bytes | None:
         """As `Storage`."""

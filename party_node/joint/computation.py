@@ -45,7 +45,7 @@ class Computation:
         spec: of mechanism ``moments``, with at least two parties.
         party: our name.
         identity: our identity key.
-        approvals: every party's, checked under the pins; the keys that signed them sign the parcels.
+        approvals: every party's, checked under the pins; the keys that signed them sign the messages.
         folder: the session's.
         seeds: those that have served before.
         relay: the hub's.
@@ -97,12 +97,12 @@ class Computation:
         """
         put = False
         while True:
-            parcels = self._relay.parcels()
-            ready = self.session.receive(parcels)
-            outgoing = [each for each in self._folder.outgoing() if each.parcel in ready]
-            before, put = put, self._relay.put(outgoing, parcels)
+            messages = self._relay.messages()
+            ready = self.session.receive(messages)
+            outgoing = [each for each in self._folder.outgoing() if each.message in ready]
+            before, put = put, self._relay.put(outgoing, messages)
             if before and put:
-                raise PeerUnavailable("the hub's relay does not list parcels that it has just taken; try again")
+                raise PeerUnavailable("the hub's relay does not list messages that it has just taken; try again")
             if not put:
                 done = self.session.advance()
                 if isinstance(done, Products):

@@ -1,7 +1,7 @@
 """A session on the hospital's own disk, so that a restart goes on where it stood.
 
     joint/RELEASE/session.json   round, session key, and what belongs to the session of the files beside it
-    joint/RELEASE/out/NAME       a parcel of ours: signed header (.json) and sealed body (.body), frozen before it is sent
+    joint/RELEASE/out/NAME       a message of ours: signed header (.json) and sealed body (.body), frozen before it is sent
     joint/RELEASE/in/NAME        what was dealt to us, as it came, sealed to the session key
     joint/RELEASE/basis.npy      the basis of our public features that this release multiplies, as it was first rounded
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dprelease.durable import make_folder, sync_folder, write_durably
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
-from dprelease.mpc.messages import Parcel, name_of
+from dprelease.mpc.messages import Message, name_of
 from dprelease.mpc.storage import State
 
 _SECRET = 0o600
@@ -31,9 +31,9 @@ _SECRET = 0o600
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A frozen parcel of ours and the file of its body; None without one."""
+    """A frozen message of ours and the file of its body; None without one."""
 
-    parcel: Parcel
+    message: Message
     body: Path | None
 
 
@@ -67,34 +67,34 @@ class SessionFolder:
         return state
 
     def outgoing(self) -> tuple[Outgoing, ...]:
-        """Our parcels, in the order in which they were frozen."""
+        """Our messages, in the order in which they were frozen."""
         state = self.state()
-        return tuple(self._outgoing(name) for name in (state.parcels if state else ()))
+        return tuple(self._outgoing(name) for name in (state.messages if state else ()))
 
-    def parcels(self) -> tuple[Parcel, ...]:
+    def messages(self) -> tuple[Message, ...]:
         """The same without their bodies."""
-        return tuple(each.parcel for each in self.outgoing())
+        return tuple(each.message for each in self.outgoing())
 
     def body(self, header_name: str) -> Path:
-        """Where the body of a parcel of ours is written before it is frozen."""
+        """Where the body of a message of ours is written before it is frozen."""
         make_folder(self._folder / "out")
         return self._folder / "out" / f"{header_name}.body"
 
-    def freeze(self, parcels: Iterable[Parcel]) -> None:
-        """Make parcels count, all together, once their bodies are on disk."""
+    def freeze(self, messages: Iterable[Message]) -> None:
+        """Make messages count, all together, once their bodies are on disk."""
         state, names = self.state(), []
         assert state is not None  # noqa: S101 - a session begins before anything is frozen in it
-        for parcel in parcels:
-            names.append(name_of(parcel.header))
-            write_durably(self._folder / "out" / f"{names[-1]}.json", parcel.to_bytes(), mode=_SECRET)
-        self._save(state.model_copy(update={"parcels": (*state.parcels, *names)}))
+        for message in messages:
+            names.append(name_of(message.header))
+            write_durably(self._folder / "out" / f"{names[-1]}.json", message.to_bytes(), mode=_SECRET)
+        self._save(state.model_copy(update={"messages": (*state.messages, *names)}))
 
     def keep_body(self, name: str, data: bytes) -> None:
-        """Write the body of a parcel of ours."""
+        """Write the body of a message of ours."""
         write_durably(self.body(name), data, mode=_SECRET)
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write the body of a parcel of ours piece by piece; one that was cut short is written anew."""
+        """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
         with os.fdopen(os.open(self.body(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
             for piece in pieces:
                 file.write(piece)
@@ -136,8 +136,8 @@ class SessionFolder:
         return self._folder / "in" / f"deal+{dealer}"
 
     def _outgoing(self, name: str) -> Outgoing:
-        parcel = Parcel.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
-        return Outgoing(parcel, self.body(name) if parcel.header.size else None)
+        message = Message.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
+        return Outgoing(message, self.body(name) if message.header.size else None)
 
     def _save(self, state: State) -> State:
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)

@@ -93,7 +93,7 @@ class JointWork:
         if len(record.spec.parties) > 1:
             try:
                 relay = self._relay(record)
-                relay.put(self._desk.session(record.release).outgoing(), relay.parcels())
+                relay.put(self._desk.session(record.release).outgoing(), relay.messages())
             except Conflict as error:
                 # Published by now, or the offers of others are not back yet: nothing to mend here.
                 log.info("release %s: nothing put back: %s", record.release[:12], error.message)

@@ -40,8 +40,8 @@ PARTY = {
     "masked columns on their way": "kill-before@party_node.joint.relay:Relay.send#4",
     "columns sent, not their keys": "kill-after@party_node.joint.relay:Relay.send#4",
     "transcript signed, not sent": "kill-after@party_node.joint.folder:SessionFolder.freeze#5",
-    "before the first product": "kill-before@dprelease.mpc.exchange:Exchange.half",
-    "between two products": "kill-after@dprelease.mpc.exchange:Exchange.half",
+    "before the first product": "kill-before@dprelease.mpc.exchange:Exchange.share",
+    "between two products": "kill-after@dprelease.mpc.exchange:Exchange.share",
     "noise drawn, nothing sealed": "kill-after@party_node.joint.work:privatize_moments",
     "sealed, not noted": "kill-after@party_node.sealing:Vault.seal",
     "sealed, others still multiply": "kill-before@party_node.daemon:upload",
@@ -183,7 +183,7 @@ def test_a_party_that_is_lost_after_a_block_exists_ends_the_release_and_the_char
     consortium: Consortium,
 ) -> None:
     consortium.halt("lab")
-    fault = "kill-before@dprelease.mpc.exchange:Exchange.half"
+    fault = "kill-before@dprelease.mpc.exchange:Exchange.share"
     consortium.restart("lab", launcher=("-m", "tests.support.faulty", fault, "--"))
     release = _propose(consortium, "lost for good")
     assert consortium.died("lab") == -signal.SIGKILL

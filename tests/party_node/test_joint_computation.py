@@ -55,7 +55,7 @@ def test_in_any_order_the_blocks_add_up_to_the_gram_matrix(
         assert (world.schedule.chunks > 2) == (seed == 0)
         world.run(seed=seed)
         assert exact(world)
-        assert len(world.post.given) == len({parcel.header.place for _, parcel, _ in world.post.given})
+        assert len(world.post.given) == len({message.header.place for _, message, _ in world.post.given})
 
 
 def test_every_hospital_draws_its_noise_once_and_the_sum_is_off_by_it(folder: Path) -> None:
@@ -81,8 +81,8 @@ def test_each_step_comes_after_those_it_rests_on(folder: Path, kind: dict[str, o
     first = {what: index for index, what in reversed(list(enumerate(world.events)))}
     last = {what: index for index, what in enumerate(world.events)}
     sent = [what for what in first if what[1].startswith("send ")]
-    offered = max(last[name, "send offer"] for name in world.sites)
-    assert all(first[name, what] > offered for name, what in sent if what != "send offer")
+    offered = max(last[name, "send hello"] for name in world.sites)
+    assert all(first[name, what] > offered for name, what in sent if what != "send hello")
     for name in world.sites:
         dealers = [dealer for dealer in world.schedule.dealers_of(name) if dealer]
         for dealer in dealers:
@@ -121,7 +121,7 @@ def test_without_rows_or_charge_nothing_is_masked(folder: Path, call: str, error
             stopped = raised
     assert stopped.message
     assert ("a", "charge") not in world.events  # rows that are refused cost nothing
-    assert {parcel.header.kind for name, parcel, _ in world.post.given if name == "a"} == {"offer", "deal"}
+    assert {message.header.kind for name, message, _ in world.post.given if name == "a"} == {"hello", "deal"}
     assert {path.name for path in (world["a"].folder / "joint" / "out").iterdir() if "columns" in path.name} == set()
     assert not any(site.block for site in world.sites.values())
     world.run()
@@ -171,18 +171,18 @@ def test_a_relay_that_comes_and_goes_changes_nothing(folder: Path) -> None:
             failed += 1
     assert failed > 20
     assert exact(world)
-    assert len({parcel.header.place for _, parcel, _ in world.post.given}) == len(world.post.parcels)
+    assert len({message.header.place for _, message, _ in world.post.given}) == len(world.post.messages)
 
 
-def test_a_relay_that_forgets_gets_the_same_parcels_again(folder: Path) -> None:
+def test_a_relay_that_forgets_gets_the_same_messages_again(folder: Path) -> None:
     """Also from hospitals whose block is made, as `JointWork.keep_up` puts them back."""
     world = world_of(folder, count=3)
     while world["a"].block is None:
         for name in "bca":
             world[name].look()
     assert (world["b"].block, world["c"].block) == (None, None)
-    before = dict(world.post.parcels)
-    world.post.parcels.clear()
+    before = dict(world.post.messages)
+    world.post.messages.clear()
     for _ in range(3):
         for name in ("b", "c"):
             try:
@@ -190,17 +190,17 @@ def test_a_relay_that_forgets_gets_the_same_parcels_again(folder: Path) -> None:
             except Conflict:
                 assert len(world.post.offers(1)) < 3  # the relay has no session before all offers are back
         relay = MemoryRelay(world.post, "a", world["a"].tick, world["a"].alters)
-        relay.put(world["a"].session.outgoing(), relay.parcels())
-    assert world.post.parcels == before
+        relay.put(world["a"].session.outgoing(), relay.messages())
+    assert world.post.messages == before
     assert exact(world)
 
 
 def test_a_relay_that_lists_nothing_of_what_it_takes_holds_nobody_up(folder: Path) -> None:
     world = world_of(folder, count=2)
-    world.post.lists = lambda party, parcels: ()
-    with pytest.raises(PeerUnavailable, match="does not list parcels that it has just taken"):
+    world.post.lists = lambda party, messages: ()
+    with pytest.raises(PeerUnavailable, match="does not list messages that it has just taken"):
         world["a"].look()
-    world.post.lists = lambda party, parcels: (*parcels, *parcels)  # nor one that lists everything twice
+    world.post.lists = lambda party, messages: (*messages, *messages)  # nor one that lists everything twice
     world.run()
     assert exact(world)
 
@@ -212,7 +212,7 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
         world[name].look()
     site, post = world["c"], world.post
     pair = next(pair for pair in world.schedule.pairs if pair.dealer == "c")
-    at = Round.of(world.schedule, 1, post.parcels.values())
+    at = Round.of(world.schedule, 1, post.messages.values())
     relay = MemoryRelay(post, "c", site.tick, site.alters)
     exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, relay.fetch, token_bytes)
     fetched = len(post.handed)
@@ -226,14 +226,14 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
 def test_masked_columns_go_to_partners_and_never_to_their_dealer(folder: Path, count: int) -> None:
     world = world_of(folder, count=count, rows=4)
     world.run(order=world.schedule.parties)
-    columns = [parcel.header for _, parcel, _ in world.post.given if parcel.header.kind in {"columns", "key"}]
-    assert {(header.sender, header.topic) for header in columns} == columns_expected(world.schedule)
+    columns = [message.header for _, message, _ in world.post.given if message.header.kind in {"columns", "key"}]
+    assert {(header.sender, header.dealer) for header in columns} == columns_expected(world.schedule)
     for header in columns:
-        assert header.topic not in header.receivers
+        assert header.dealer not in header.receivers
         assert header.sender not in header.receivers
     for party, header, _ in world.post.handed:
         assert party in header.receivers
-        assert party != header.topic
+        assert party != header.dealer
 
 
 def test_after_too_many_fresh_starts_somebody_must_look(folder: Path) -> None:

@@ -68,7 +68,7 @@ def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
     made = in_memory.multiply(
         schedule_of(spec), matrices, identities, dict.fromkeys(tables, "5e" * 32), lambda name: nullcontext()
     )
-    return Session({party: products.halves for party, products in made.items()})
+    return Session({party: products.shares for party, products in made.items()})
 
 
 def seal(

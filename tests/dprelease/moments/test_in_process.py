@@ -103,8 +103,8 @@ def test_other_rows_than_the_specs_are_refused() -> None:
 
 def test_a_parcel_that_its_sender_did_not_sign_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, keys = made(TWO_PARTIES)
-    honest, stranger = session.sign_parcel, new_private_key()
-    monkeypatch.setattr(session, "sign_parcel", lambda _, header: honest(stranger, header))
+    honest, stranger = session.sign_message, new_private_key()
+    monkeypatch.setattr(session, "sign_message", lambda _, header: honest(stranger, header))
     with pytest.raises(IntegrityError, match="did not sign"):
         run(spec, keys, ZeroNoise())
 

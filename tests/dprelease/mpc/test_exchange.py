@@ -7,21 +7,21 @@ import pytest
 from dprelease.errors import IntegrityError
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
 from dprelease.mpc.exchange import regroup, seal_deals
-from dprelease.mpc.messages import ParcelHeader, session_digest
+from dprelease.mpc.messages import MessageHeader, session_digest
 from dprelease.mpc.schedule import Schedule
 
 SCHEDULE = Schedule("5e" * 32, {"a": 1, "b": 2}, 5, 10, 1, rotating=False)
 SESSION_KEYS = {name: new_session_key() for name in "ab"}
 
 
-def offer(name: str, key: str) -> ParcelHeader:
-    return ParcelHeader(spec=SCHEDULE.task, round=1, kind="offer", sender=name, statement=key)
+def hello(name: str, key: str) -> MessageHeader:
+    return MessageHeader(task=SCHEDULE.task, round=1, kind="hello", sender=name, payload=key)
 
 
 def test_a_deal_opens_at_its_receiver_in_this_session() -> None:
-    offers = [offer(name, public_bytes(key).hex()) for name, key in SESSION_KEYS.items()]
-    sealed = seal_deals(SCHEDULE, offers, {"a": b"for a", "b": b"for b"})
-    session = session_digest(offers)
+    hellos = [hello(name, public_bytes(key).hex()) for name, key in SESSION_KEYS.items()]
+    sealed = seal_deals(SCHEDULE, hellos, {"a": b"for a", "b": b"for b"})
+    session = session_digest(hellos)
     for name, key in SESSION_KEYS.items():
         context = Context("deal", SCHEDULE.task, session, "", name, "")
         assert unseal(key, sealed[name], context) == f"for {name}".encode()
@@ -31,9 +31,9 @@ def test_a_deal_opens_at_its_receiver_in_this_session() -> None:
 
 
 def test_a_session_key_that_is_none_names_its_party() -> None:
-    offers = [offer("a", public_bytes(SESSION_KEYS["a"]).hex()), offer("b", "00" * 32)]
+    hellos = [hello("a", public_bytes(SESSION_KEYS["a"]).hex()), hello("b", "00" * 32)]
     with pytest.raises(IntegrityError, match="b offered something that is not a session key"):
-        seal_deals(SCHEDULE, offers, {"a": b"", "b": b""})
+        seal_deals(SCHEDULE, hellos, {"a": b"", "b": b""})
 
 
 @pytest.mark.parametrize("piece", [1, 3, 7, 100])

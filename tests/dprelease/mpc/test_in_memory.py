@@ -33,7 +33,7 @@ def products(count: int, rotating: bool, rows: int = 9) -> tuple[list[str], bool
     made = multiply(schedule, matrices, keys, dict.fromkeys(widths, "11" * 32), step)
     exact = all(
         (
-            (made[pair.first].halves[pair] + made[pair.second].halves[pair]).view(np.int64)
+            (made[pair.first].shares[pair] + made[pair.second].shares[pair]).view(np.int64)
             == matrices[pair.first].astype(np.int64).T @ matrices[pair.second]
         ).all()
         for pair in schedule.pairs

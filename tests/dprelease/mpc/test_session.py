@@ -16,7 +16,7 @@ from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.matrix_product import Codes
-from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Outside, Products, Session
 from dprelease.mpc.storage import MemoryStorage
@@ -36,7 +36,7 @@ class Driver:
     """Lists, bodies and the coordinator in memory; every step is a fresh session over the same storage."""
 
     schedule: Schedule
-    listed: dict[ParcelHeader, tuple[Parcel, bytes]] = field(default_factory=dict)
+    listed: dict[MessageHeader, tuple[Message, bytes]] = field(default_factory=dict)
     dealt: Mapping[str, bytes] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     identities: dict[str, PrivateKey] = field(default_factory=lambda: dict(KEYS))
@@ -64,27 +64,27 @@ class Driver:
             self.schedule, party, self.identities[party], keys, said, self.storages[party], outside, self.draw
         )
 
-    def fetch(self, header: ParcelHeader) -> Iterator[bytes]:
+    def fetch(self, header: MessageHeader) -> Iterator[bytes]:
         body = self.listed[header][1]
         yield from (body[:5], body[5:])
 
-    def request(self, party: str, offers: list[bytes]) -> bytes:
-        headers = [Parcel.from_bytes(data).header for data in offers]
+    def request(self, party: str, hellos: list[bytes]) -> bytes:
+        headers = [Message.from_bytes(data).header for data in hellos]
         self.dealt = self.dealt or seal_deals(self.schedule, headers, deal(self.schedule, COORDINATOR))
         return self.dealt[party]
 
-    def parcels(self) -> tuple[Parcel, ...]:
-        return tuple(parcel for parcel, _ in self.listed.values())
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(message for message, _ in self.listed.values())
 
     def look(self, party: str) -> str | Products:
         """As far as it goes, by a fresh process for every step."""
         while True:
-            for parcel in self.session(party).receive(self.parcels()):
-                if parcel.header not in self.listed:
-                    self.told.append(f"{party} sends {parcel.header.kind}")
-                    self.listed[parcel.header] = parcel, self.storages[party].body(parcel)
+            for message in self.session(party).receive(self.messages()):
+                if message.header not in self.listed:
+                    self.told.append(f"{party} sends {message.header.kind}")
+                    self.listed[message.header] = message, self.storages[party].body(message)
             session = self.session(party)
-            session.receive(self.parcels())
+            session.receive(self.messages())
             said = session.advance()
             if said is not None:
                 return said
@@ -108,12 +108,12 @@ def test_shares_of_every_pair_add_up_to_the_product(widths: tuple[int, ...], rot
     driver = Driver(schedule_for(*widths, rotating=rotating))
     made = driver.run("".join(driver.schedule.parties)[:: -1 if backwards else 1])
     for pair in driver.schedule.pairs:
-        total = made[pair.first].halves[pair] + made[pair.second].halves[pair]
+        total = made[pair.first].shares[pair] + made[pair.second].shares[pair]
         left, right = (driver.matrices[name].astype(np.int64) for name in (pair.first, pair.second))
         assert (total.view(np.int64) == left.T @ right).all()
         assert made[pair.first].masks[pair.second] == made[pair.second].masks[pair.first]
     for name, products in made.items():
-        assert {pair for pair in driver.schedule.pairs if pair.has(name)} == set(products.halves)
+        assert {pair for pair in driver.schedule.pairs if pair.has(name)} == set(products.shares)
         assert products.matrix is driver.matrices[name]
 
 
@@ -124,7 +124,7 @@ def test_each_step_comes_after_those_it_rests_on() -> None:
         steps = [each.removeprefix(f"{name} ") for each in driver.told if each.startswith(f"{name} ")]
         first = {what: steps.index(what) for what in steps}
         order = (
-            "sends offer",
+            "sends hello",
             "sends deal",
             "uses seeds",
             "is charged",
@@ -146,11 +146,11 @@ def test_without_a_charge_nothing_masked_is_made() -> None:
         raise Conflict("nothing is reserved")
 
     session = driver.session("a")
-    session.receive(driver.parcels())
+    session.receive(driver.messages())
     session._outside = replace(session._outside, charge=refuse)
     with pytest.raises(Conflict):
         session.advance()
-    assert [each.header.kind for each in driver.storages["a"].parcels()] == ["offer"]
+    assert [each.header.kind for each in driver.storages["a"].messages()] == ["hello"]
     assert driver.storages["a"]._bodies == {}
 
 
@@ -158,15 +158,15 @@ def test_a_message_for_another_task_is_refused() -> None:
     driver, other = (Driver(schedule_for(2, 1, rotating=False)) for _ in range(2))
     object.__setattr__(other.schedule, "task", sha256(b"something else"))
     other.look("b")
-    with pytest.raises(IntegrityError, match="a parcel of b belongs to another release"):
-        driver.session("a").receive(other.parcels())
+    with pytest.raises(IntegrityError, match="a message of b belongs to another release"):
+        driver.session("a").receive(other.messages())
 
 
 def test_a_party_without_its_state_begins_the_next_round_until_its_transcript_is_out() -> None:
     driver = Driver(schedule_for(2, 1, rotating=False))
     driver.look("a")
     driver.storages["a"] = MemoryStorage()
-    driver.session("a").receive(driver.parcels())
+    driver.session("a").receive(driver.messages())
     state = driver.storages["a"].state()
     assert state is not None
     assert state.round == 2
@@ -175,7 +175,7 @@ def test_a_party_without_its_state_begins_the_next_round_until_its_transcript_is
         driver.look(name)
     driver.storages["a"] = MemoryStorage()
     with pytest.raises(IntegrityError, match="our state is older than what we have sent"):
-        driver.session("a").receive(driver.parcels())
+        driver.session("a").receive(driver.messages())
 
 
 def test_whoever_signs_with_another_key_is_not_believed() -> None:
@@ -188,7 +188,7 @@ def test_whoever_signs_with_another_key_is_not_believed() -> None:
 def test_its_randomness_is_what_is_handed_in() -> None:
     """Two runs over the same bytes send the same headers and bodies; signatures aside, nothing else is drawn."""
 
-    def sent() -> dict[ParcelHeader, bytes]:
+    def sent() -> dict[MessageHeader, bytes]:
         driver, generator = Driver(schedule_for(2, 1, 3, rotating=True)), np.random.default_rng(11)
         driver.matrices = {name: matrix * 0 + 1 for name, matrix in driver.matrices.items()}
         driver.draw = generator.bytes

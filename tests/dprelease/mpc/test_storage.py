@@ -5,21 +5,21 @@ from __future__ import annotations
 from secrets import token_bytes
 
 from dprelease.canonical import sha256
-from dprelease.mpc.messages import Parcel, ParcelHeader, name_of
+from dprelease.mpc.messages import Message, MessageHeader, name_of
 from dprelease.mpc.storage import MemoryStorage, State
 
 
 def test_a_state_is_read_back_from_its_bytes() -> None:
-    state = State(round=2, key="5e" * 32, parcels=("offer++",))
+    state = State(round=2, key="5e" * 32, messages=("hello++",))
     assert State.from_bytes(state.to_bytes()) == state
 
 
 def test_a_round_begins_with_a_key_of_its_own_and_nothing_else() -> None:
     storage, body = MemoryStorage(), b"sealed"
-    assert (storage.state(), storage.parcels(), storage.dealt("c")) == (None, (), None)
+    assert (storage.state(), storage.messages(), storage.dealt("c")) == (None, (), None)
     first = storage.begin(1, token_bytes)
-    header = ParcelHeader(
-        spec="5e" * 32,
+    header = MessageHeader(
+        task="5e" * 32,
         round=1,
         session="77" * 32,
         kind="deal",
@@ -28,14 +28,14 @@ def test_a_round_begins_with_a_key_of_its_own_and_nothing_else() -> None:
         size=6,
         sha256=sha256(body),
     )
-    parcel = Parcel(header=header, signature="00")
+    message = Message(header=header, signature="00")
     storage.keep_body(name_of(header), body)
-    storage.freeze([parcel])
+    storage.freeze([message])
     storage.keep_dealt("c", b"dealt")
-    assert (storage.parcels(), storage.body(parcel), storage.dealt("c")) == ((parcel,), body, b"dealt")
+    assert (storage.messages(), storage.body(message), storage.dealt("c")) == ((message,), body, b"dealt")
     storage.write_body(name_of(header), iter((b"other ", b"body")))
-    assert storage.body(parcel) == b"other body"
+    assert storage.body(message) == b"other body"
     second = storage.begin(2, token_bytes)
     assert (first.round, second.round, storage.state()) == (1, 2, second)
     assert first.key != second.key
-    assert (storage.parcels(), storage.body(parcel), storage.dealt("c")) == ((), b"", None)
+    assert (storage.messages(), storage.body(message), storage.dealt("c")) == ((), b"", None)
