@@ -21,11 +21,11 @@ from coordinator.releases import Release
 from coordinator.store import Store, Transaction
 from dprelease.approval import SignedApproval, check_all_approved
 from dprelease.certificates import read_identity
-from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, InvalidInput, PeerUnavailable
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.correlated_randomness import deal
-from dprelease.mpc.encryption import Context, seal
-from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.mpc.exchange import seal_deals
+from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.wire.v1 import coordination_pb2 as pb
 
@@ -42,7 +42,7 @@ class Session:
     """
 
     schedule: Schedule
-    headers: tuple[ParcelHeader, ...]
+    headers: tuple[MessageHeader, ...]
 
     @property
     def digest(self) -> str:
@@ -52,7 +52,7 @@ class Session:
     @property
     def release(self) -> str:
         """Digest of the release's spec."""
-        return self.headers[0].spec
+        return self.headers[0].task
 
     @property
     def round(self) -> int:
@@ -65,14 +65,7 @@ class Session:
         Raises:
             IntegrityError: a session key is not one; the party is named.
         """
-        session, found = self.digest, {}
-        for header in self.headers:
-            context = Context("deal", self.release, session, COORDINATOR, header.sender, "")
-            try:
-                found[header.sender] = seal(bytes.fromhex(header.statement), messages[header.sender], context)
-            except IntegrityError as error:
-                raise IntegrityError(f"{header.sender} offered something that is not a session key") from error
-        return found
+        return seal_deals(self.schedule, self.headers, messages)
 
 
 def request_deal(
@@ -99,11 +92,11 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     Raises:
         As `request_deal`, except PeerUnavailable.
     """
-    parcels = [Parcel.from_bytes(data) for data in offers]
+    parcels = [Message.from_bytes(data) for data in offers]
     if not parcels:
         raise InvalidInput("a session is named by the offer of every party")
     with store.reading() as tx:
-        release = tx.releases.get(parcels[0].header.spec)
+        release = tx.releases.get(parcels[0].header.task)
     if party not in release.record.parties:
         raise AccessDenied(f"{party} is not a party of release {release.digest[:12]}")
     spec = release.read_spec()
@@ -114,13 +107,13 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     headers = tuple(parcel.header for parcel in parcels)
     if [header.sender for header in headers] != [part.party for part in spec.parties]:
         raise InvalidInput("a session is named by one offer of every party, in the spec's order")
-    if any(header.kind != "offer" or header.round != headers[0].round for header in headers):
+    if any(header.kind != "hello" or header.round != headers[0].round for header in headers):
         raise InvalidInput("a session is named by offers of one round, and by nothing else")
     approvals = [SignedApproval.from_bytes(data) for data in release.approvals]
     check_all_approved(approvals, spec, root_pem.decode())
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
     for parcel in parcels:
-        check_parcel(parcel, schedule, keys)
+        check_message(parcel, schedule, keys)
     session = Session(schedule, headers)
     session.sealed(dict.fromkeys(release.record.parties, b""))  # refuses an unusable key before the work, not after it
     return session

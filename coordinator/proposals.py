@@ -142,7 +142,7 @@ def create(
         spec = proposal.spec
         similar = similar_to(spec, tx.releases.all())
         expires = now + timedelta(hours=request.expires_hours)
-        joint = mechanism_of(spec).interactive and len(spec.parties) > 1
+        joint = mechanism_of(spec).schedule(spec) is not None
         record = propose([part.party for part in spec.parties], now, expires, run_time, joint=joint)
         return Created(tx.releases.add(spec, record, now), proposal, similar)
 

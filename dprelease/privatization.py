@@ -13,11 +13,14 @@ from dprelease.block import Block, expected_header
 from dprelease.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mpc.session import Products
 from dprelease.noise import NoiseSource
 from dprelease.spec import ReleaseSpec
 
 
-def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource, shares: object = None) -> Block:
+def privatize(
+    bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource, products: Products | None = None
+) -> Block:
     """One party's block.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), what `accounting.guarantee` says of
@@ -28,17 +31,17 @@ def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseS
         spec: a spec that `accounting.check_spec` accepted.
         party: name of the party in the spec.
         noise: secret noise; `SecureNoise` outside tests.
-        shares: of an interactive mechanism, what its session left.
+        products: what the session left, where the mechanism has one.
 
     Returns:
         The block. No noise is drawn for public columns.
 
     Raises:
         DataRefused: the rows are not those the spec describes.
-        InvalidInput: an interactive mechanism has not got the shares that it needs.
+        InvalidInput: the products are not those that the mechanism needs.
     """
     check_rows(bounded, spec, party)
-    values = mechanism_of(spec).privatize(bounded, spec, party, noise, shares)
+    values = mechanism_of(spec).privatize(bounded, spec, party, noise, products)
     return Block(expected_header(spec, party), values, bounded.public)
 
 

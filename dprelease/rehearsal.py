@@ -17,15 +17,17 @@ from datetime import datetime
 
 from dprelease.accounting import check_spec
 from dprelease.approval import approve, check_all_approved, commit, new_salt
-from dprelease.block import Block, SealedBlock, block_size, expected_header
+from dprelease.block import Block, SealedBlock, block_size
 from dprelease.bounding import BoundedRows
 from dprelease.canonical import sha256
 from dprelease.durable import write_durably
 from dprelease.fake import fake_rows
 from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.noise import NoiseSource
+from dprelease.privatization import privatize
 from dprelease.release import Release
 from dprelease.release_folder import ReleaseFolder
 from dprelease.signing import PrivateKey
@@ -147,9 +149,14 @@ def _blocks(
     noise: NoiseSource,
     watch: Stopwatch,
 ) -> dict[str, Block]:
-    identities = {party: signer.key for party, signer in signers.parties.items()}
-    made = mechanism_of(spec).simulate(spec, rows, identities, commitments, noise, watch.step)
-    return {party: Block(expected_header(spec, party), values, rows[party].public) for party, values in made.items()}
+    mechanism = mechanism_of(spec)
+    schedule, products = mechanism.schedule(spec), {}
+    if schedule is not None:
+        matrices = {party: mechanism.matrix(table, spec) for party, table in rows.items()}
+        identities = {party: signer.key for party, signer in signers.parties.items()}
+        products = multiply(schedule, matrices, identities, commitments, watch.step)
+    with watch.step("query and draw noise"):
+        return {party: privatize(table, spec, party, noise, products.get(party)) for party, table in rows.items()}
 
 
 def _sealed(block: Block, signer: Signer, folder: ReleaseFolder) -> BlockEntry:

@@ -182,7 +182,7 @@ class Daemon:
         if (
             record.status in {Status.SEALED, Status.DELIVERED}
             and offer.state in _GO
-            and mechanism_of(record.spec).interactive
+            and mechanism_of(record.spec).schedule(record.spec) is not None
         ):
             self._joint.keep_up(record)
 
@@ -256,7 +256,7 @@ class Daemon:
     def _block(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> Block | str:
         """Our block; or, of a joint computation that is under way, for whom we wait."""
         desk = self._desk
-        if mechanism_of(record.spec).interactive:
+        if mechanism_of(record.spec).schedule(record.spec) is not None:
             return self._joint.block(coordinator, record, approvals)
         bounded = desk.bounded(record.spec)
         if bounded.digest() != record.codes:

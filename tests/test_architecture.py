@@ -93,6 +93,15 @@ def test_the_core_knows_nothing_of_networks_commands_databases_or_roles() -> Non
     assert offenders(core(), FORBIDDEN_IN_CORE) == []
 
 
+def test_secure_products_know_no_statistic() -> None:
+    """Nor a spec, a release or a role: widths, bits and a digest are all that they are told. Keys sign their messages."""
+    known = ("dprelease.mpc", *(f"dprelease.{name}" for name in ("canonical", "errors", "signing")))
+    paths = list(sources("dprelease/mpc"))
+    assert len(paths) > 10
+    others = {name for path in paths for name in imports_of(path) if within(name, PACKAGES) and name != "dprelease"}
+    assert {name for name in others if not within(name, known)} == set()
+
+
 def test_the_wire_knows_no_role() -> None:
     assert offenders(sources("dprelease/wire"), ROLES) == []
 

@@ -607,7 +607,8 @@ def test_no_public_name_of_the_core_is_missing() -> None:
     core = ROOT / "dprelease"
     elsewhere = {"errors", "settings", "version", "wire", "estimators"}
     modules = [info.name for info in pkgutil.iter_modules([str(core)]) if not info.ispkg and info.name not in elsewhere]
-    modules += [f"moments.{info.name}" for info in pkgutil.iter_modules([str(core / "moments")])]
+    for room in ("moments", "mpc"):
+        modules += [f"{room}.{info.name}" for info in pkgutil.iter_modules([str(core / room)])]
     learning = [info.name for info in pkgutil.iter_modules([str(core / "estimators")]) if info.name[0] != "_"]
     needed = {
         f"{module}.{name}" for module in modules for name in public_names(core / f"{module.replace('.', '/')}.py")

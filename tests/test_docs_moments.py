@@ -22,8 +22,8 @@ from dprelease.moments.layout import Kind, code
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import read_deal
-from dprelease.mpc.messages import MOST_ROUNDS, Parcel, ParcelHeader, check_parcel, session_digest, transcript_digest
+from dprelease.mpc.correlated_randomness import read_randomness
+from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
@@ -104,7 +104,7 @@ def correction(pair: tuple[str, str]) -> Matrix:
     return combine(times(mask(pair[0], DEALER[pair]), mask(pair[1], DEALER[pair])), pad(pair), -1)
 
 
-def half(pair: tuple[str, str], party: str) -> Matrix:
+def share_of(pair: tuple[str, str], party: str) -> Matrix:
     first, second = pair
     if party == first:
         return combine(pad(pair), times(mask(first, DEALER[pair]), masked(second, DEALER[pair])), -1)
@@ -125,9 +125,9 @@ def derived(secret: bytes, salt: bytes, context: bytes) -> bytes:
     return hmac.new(extracted, context + b"\x01", hashlib.sha256).digest()
 
 
-def context(purpose: str, sender: str, receiver: str, topic: str) -> bytes:
-    said = {"purpose": purpose, "sender": sender, "receiver": receiver, "topic": topic}
-    return b"dprelease/moments/v1|" + canonical_bytes(said | {"spec": SPEC.digest(), "session": V["session"]})
+def context(purpose: str, sender: str, receiver: str, dealer: str) -> bytes:
+    said = {"purpose": purpose, "sender": sender, "receiver": receiver, "dealer": dealer}
+    return b"dprelease/moments/v1|" + canonical_bytes(said | {"task": SPEC.digest(), "session": V["session"]})
 
 
 def pair_seed(first: str, second: str) -> bytes:
@@ -333,7 +333,7 @@ def share(party: str) -> dict[tuple[int, int], int]:
             found[start[party] + i, start[party] + j] = own[i][j]
     for pair in SEEDS:
         if party in pair:
-            for i, row in enumerate(half(pair, party)):
+            for i, row in enumerate(share_of(pair, party)):
                 for j, value in enumerate(row):
                     found[start[pair[0]] + i, start[pair[1]] + j] = value
     return found
@@ -389,11 +389,11 @@ def test_a_deal() -> None:
     data = bytes.fromhex(joined("deal-south"))
     assert data == seed(2) + stored(correction(("north", "south")))
     (pair,) = SCHEDULE.dealt_by("east")
-    opened = read_deal(data, SCHEDULE, "south", "east")
+    opened = read_randomness(data, SCHEDULE, "south", "east")
     assert opened.mask == seed(2)
-    assert opened.corrections[pair].tolist() == correction(("north", "south"))
-    first = read_deal(seed(1) + seed(7), SCHEDULE, "north", "east")
-    assert first.pads[pair].tolist() == pad(("north", "south"))
+    assert opened.shares[pair].tolist() == correction(("north", "south"))
+    first = read_randomness(seed(1) + seed(7), SCHEDULE, "north", "east")
+    assert first.shares[pair].tolist() == pad(("north", "south"))
 
 
 def test_masked_columns() -> None:
@@ -419,54 +419,54 @@ def test_rows_of_a_chunk(widths: tuple[int, int], rows: int) -> None:
         assert schedule_of(build_spec(parties, mechanism="moments")).chunk_rows == rows
 
 
-def offer(name: str) -> ParcelHeader:
-    said = {"spec": SPEC.digest(), "round": 1, "session": "", "kind": "offer", "sender": name, "receivers": ()}
+def hello(name: str) -> MessageHeader:
+    said = {"task": SPEC.digest(), "round": 1, "session": "", "kind": "hello", "sender": name, "receivers": ()}
     empty = hashlib.sha256(b"").hexdigest()
-    return ParcelHeader(**said, topic="", statement=public(name).hex(), size=0, sha256=empty)  # type: ignore[arg-type]
+    return MessageHeader(**said, dealer="", payload=public(name).hex(), size=0, sha256=empty)  # type: ignore[arg-type]
 
 
-def test_offers_and_the_session() -> None:
-    offers = [offer(name) for name in NAMES]
-    assert offers[0].to_bytes().decode() == joined("offer")
-    by_hand = b"[" + b",".join(header.to_bytes() for header in offers) + b"]"
-    assert hashlib.sha256(by_hand).hexdigest() == V["session"] == session_digest(offers)
+def test_hellos_and_the_session() -> None:
+    hellos = [hello(name) for name in NAMES]
+    assert hellos[0].to_bytes().decode() == joined("hello")
+    by_hand = b"[" + b",".join(header.to_bytes() for header in hellos) + b"]"
+    assert hashlib.sha256(by_hand).hexdigest() == V["session"] == session_digest(hellos)
 
 
-def test_kinds_of_parcels() -> None:
+def test_kinds_of_messages() -> None:
     rows = {row[0].strip("`"): row[1:] for row in table(FORMAT, "kind", "round and session")}
-    empty = {"session": V["session"], "receivers": (), "topic": "", "statement": "", "size": 0}
-    one = {"statement": "00" * 32}
+    empty = {"session": V["session"], "receivers": (), "dealer": "", "payload": "", "size": 0}
+    one = {"payload": "00" * 32}
     shapes: dict[str, dict[str, object]] = {
-        "offer": {"session": ""} | one,
+        "hello": {"session": ""} | one,
         "deal": {"receivers": ("south",), "size": 32 + 8 * 2 + 48, "sender": "east"},
-        "columns": {"receivers": ("south",), "topic": "east", "size": 8 * 4 * 2 + 16} | one,
-        "key": {"receivers": ("south",), "topic": "east", "size": 32 + 48},
+        "columns": {"receivers": ("south",), "dealer": "east", "size": 8 * 4 * 2 + 16} | one,
+        "key": {"receivers": ("south",), "dealer": "east", "size": 32 + 48},
         "transcript": one,
     }
     assert list(rows) == list(shapes)
     for kind, shape in shapes.items():
-        said = {"spec": SPEC.digest(), "round": 1, "kind": kind, "sender": "north"} | empty | shape
+        said = {"task": SPEC.digest(), "round": 1, "kind": kind, "sender": "north"} | empty | shape
         digest = hashlib.sha256(b"" if not said["size"] else b"body").hexdigest()
-        check_parcel(Parcel(header=ParcelHeader(**said, sha256=digest), signature=""), schedule_of(SPEC))  # type: ignore[arg-type]
-        session, receivers, topic, statement, body = rows[kind]
+        check_message(Message(header=MessageHeader(**said, sha256=digest), signature=""), schedule_of(SPEC))  # type: ignore[arg-type]
+        session, receivers, dealer, payload, body = rows[kind]
         assert ("no session" in session) == (not said["session"])
         assert (receivers == "none") == (not said["receivers"])
-        assert (topic == "dealer") == bool(said["topic"])
-        assert (statement == "empty") == (not said["statement"])
+        assert (dealer == "dealer") == bool(said["dealer"])
+        assert (payload == "empty") == (not said["payload"])
         assert (body == "none") == (not said["size"])
 
 
 def test_the_transcript() -> None:
-    header = ParcelHeader.from_bytes(joined("columns-header").encode())
+    header = MessageHeader.from_bytes(joined("columns-header").encode())
     assert (header.sha256, header.size) == (hashlib.sha256(bytes.fromhex(joined("chunk"))).hexdigest(), 80)
-    assert header.statement == V["key-commitment"]
-    check_parcel(Parcel(header=header, signature=""), schedule_of(SPEC))
+    assert header.payload == V["key-commitment"]
+    check_message(Message(header=header, signature=""), schedule_of(SPEC))
     commitments = [V["commitment"]] * 3
     digest = hashlib.sha256(joined("columns-header").encode()).hexdigest()
-    said = {"columns": [digest], "commitments": commitments, "session": V["session"], "spec": SPEC.digest()}
+    said = {"columns": [digest], "commitments": commitments, "session": V["session"], "task": SPEC.digest()}
     by_hand = hashlib.sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said)).hexdigest()
     assert by_hand == V["transcript"] == transcript_digest(SPEC.digest(), V["session"], commitments, [header])
-    others = [header.model_copy(update={"topic": topic}) for topic in ("east", "south", "north")]
+    others = [header.model_copy(update={"dealer": dealer}) for dealer in ("east", "south", "north")]
     said["columns"] = sorted(each.digest() for each in others)
     sorted_by_hand = hashlib.sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said)).hexdigest()
     for each in (others, others[::-1]):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -20,16 +19,14 @@ from dprelease.bounding import BoundedRows, Codes
 from dprelease.catalogue import Catalogue
 from dprelease.columns import Column
 from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.session import Products
 from dprelease.noise import NoiseSource
 from dprelease.settings import Settings
-from dprelease.signing import PrivateKey
 from dprelease.spec_base import SpecBase, Target, Terms
 
 if TYPE_CHECKING:
     from dprelease.assumptions import Setting
     from dprelease.expected_error import Forecast, Proposed
-
-Step = Callable[[str], AbstractContextManager[None]]
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
 
@@ -135,7 +132,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         name: in specs, requests and policies.
         terms: its part of a spec.
         options: its part of a request.
-        interactive: whether blocks come from a session between the hospitals, on masked columns.
+        checks_sum: whether blocks say something only together, so that verifying reads them.
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
         signs_binaries: whether a category of one level is coded -1 or +1, not 0 or 1.
@@ -144,7 +141,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     name: str
     terms: type[OwnTerms]
     options: type[Settings] = Settings
-    interactive: bool = False
+    checks_sum: bool = False
     row_per_patient: bool = False
     weighs_columns: bool = False
     signs_binaries: bool = False
@@ -196,7 +193,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
     @abstractmethod
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, shares: Any = None
+        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
     ) -> Integers:
         """The noisy integers of one party's block, of `shape`.
 
@@ -205,10 +202,10 @@ class Mechanism(ABC, Generic[OwnTerms]):
             spec: the spec.
             party: name of the party in it.
             noise: secret noise.
-            shares: of an interactive mechanism, what its session left.
+            products: what a session left; None without one.
 
         Raises:
-            InvalidInput: an interactive mechanism has not got the shares that it needs.
+            InvalidInput: the products are not those that the mechanism needs.
         """
 
     @abstractmethod
@@ -248,30 +245,12 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """What to expect of a fit."""
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
-        """Who sends what to whom in the session of an interactive mechanism; None without a session."""
+        """Who sends what to whom in the session that blocks come from; None where every party makes its block alone."""
         return None
 
-    def simulate(
-        self,
-        spec: SpecBase,
-        tables: Mapping[str, BoundedRows],
-        identities: Mapping[str, PrivateKey],
-        commitments: Mapping[str, str],
-        noise: NoiseSource,
-        step: Step,
-    ) -> dict[str, Integers]:
-        """Every party's noisy integers, in one process, for dry runs.
-
-        Args:
-            spec: the spec.
-            tables: party to its rows.
-            identities: party to the key that signs for it; the spec names these keys.
-            commitments: party to what its approval says about its rows.
-            noise: secret noise.
-            step: called with the name of each step; the step is done within it.
-        """
-        with step("query and draw noise"):
-            return {party: self.privatize(rows, spec, party, noise) for party, rows in tables.items()}
+    def matrix(self, rows: BoundedRows, spec: SpecBase) -> Codes:
+        """(n, d) what a party multiplies with its peers' in a session."""
+        raise NotImplementedError(f"mechanism {self.name!r} has no session")
 
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""

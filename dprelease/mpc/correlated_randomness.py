@@ -1,4 +1,4 @@
-"""Dealt randomness: what makes a product of two hospitals' columns possible without either seeing the other's.
+"""Correlated randomness from a dealer: it makes a product of two parties' matrices possible without either seeing the other's.
 
 For a pair j < k the dealer draws a mask seed a for every party it deals to and a seed r_jk for every pair, expands A_j = PRG(a_j)
 and A_k = PRG(a_k), n x d each, and computes C_jk = A_j^T A_k. Party j gets a_j and r_jk, party k gets a_k and
@@ -20,26 +20,28 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
+from dprelease.mpc.encryption import Draw
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
 
 
-def deal(schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
+def deal(schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes) -> Mapping[str, bytes]:
     """Fresh randomness for all pairs of a dealer: receiver to its deal. Every call draws anew.
 
     The seeds live in this call only: what is returned must be sealed to its receivers and forgotten before any masked
     column leaves a hospital. Memory is bounded by a chunk of rows; O(n d_j d_k) operations for each pair.
 
     Args:
-        schedule: of the spec.
+        schedule: the public parameters.
         dealer: a party, or `schedule.COORDINATOR`.
+        draw: secret randomness.
     """
     pairs = schedule.dealt_by(dealer)
-    masks = {name: secrets.token_bytes(SEED_BYTES) for name in schedule.receivers(dealer)}
+    masks = {name: draw(SEED_BYTES) for name in schedule.receivers(dealer)}
     products = _products(schedule, pairs, {name: SecretStream(seed) for name, seed in masks.items()})
     dealt = dict(masks)
     for pair in pairs:
-        seed = secrets.token_bytes(SEED_BYTES)
+        seed = draw(SEED_BYTES)
         correction = products[pair] - _pad(seed, schedule, pair)
         dealt[pair.first] += seed
         dealt[pair.second] += correction.astype("<u8").tobytes()
@@ -65,30 +67,28 @@ def _pad(seed: bytes, schedule: Schedule, pair: Pair) -> Words:
 
 
 @dataclass(frozen=True, repr=False)
-class Dealt:
-    """What one dealer dealt to one party.
+class CorrelatedRandomness:
+    """Correlated randomness of one party from one dealer: its mask, and an additive share of A_j^T A_k for each pair.
 
     Attributes:
         dealer: who.
         mask: seed of our mask A in this dealer's pairs.
-        pads: for the pairs in which we are first, PRG(r).
-        corrections: for the pairs in which we are second, C - PRG(r).
+        shares: for each of our pairs of this dealer PRG(r), if we are first, or C - PRG(r), if we are second.
         digests: SHA-256 of every seed in it, by which a reuse is recognised.
     """
 
     dealer: str
     mask: bytes
-    pads: Mapping[Pair, Words]
-    corrections: Mapping[Pair, Words]
+    shares: Mapping[Pair, Words]
     digests: tuple[str, ...]
 
 
-def read_deal(data: bytes, schedule: Schedule, receiver: str, dealer: str) -> Dealt:
+def read_randomness(data: bytes, schedule: Schedule, receiver: str, dealer: str) -> CorrelatedRandomness:
     """Take a deal apart.
 
     Args:
         data: the opened deal.
-        schedule: of the spec.
+        schedule: the public parameters.
         receiver: who got it.
         dealer: who made it.
 
@@ -98,18 +98,18 @@ def read_deal(data: bytes, schedule: Schedule, receiver: str, dealer: str) -> De
     if len(data) != schedule.deal_size(receiver, dealer):
         raise IntegrityError(f"{dealer or 'the coordinator'} dealt something of another shape than this release needs")
     widths, position = schedule.widths, SEED_BYTES
-    seeds, pads, corrections = [data[:SEED_BYTES]], {}, {}
+    seeds, shares = [data[:SEED_BYTES]], {}
     for pair in schedule.dealt_by(dealer):
         if receiver == pair.first:
             seeds.append(data[position : position + SEED_BYTES])
-            pads[pair] = _pad(seeds[-1], schedule, pair)
+            shares[pair] = _pad(seeds[-1], schedule, pair)
             position += SEED_BYTES
         elif receiver == pair.second:
             shape = widths[pair.first], widths[pair.second]
             words = np.frombuffer(data, "<u8", shape[0] * shape[1], position)
-            corrections[pair] = words.reshape(shape).astype(np.uint64)
+            shares[pair] = words.reshape(shape).astype(np.uint64)
             position += WORD_BYTES * words.size
-    return Dealt(dealer, seeds[0], pads, corrections, tuple(seed_digest(seed) for seed in seeds))
+    return CorrelatedRandomness(dealer, seeds[0], shares, tuple(seed_digest(seed) for seed in seeds))
 
 
 def seed_digest(seed: bytes) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -22,6 +23,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import IntegrityError
+
+Draw = Callable[[int], bytes]
+"""Secret randomness: so many bytes, from the operating system outside tests."""
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -34,28 +38,28 @@ class Context:
 
     Attributes:
         purpose: what it is for; one for each use of a key.
-        spec: digest of the release spec.
+        task: digest of what the products are for.
         session: digest of the session.
         sender: who made it.
         receiver: whom it is for; empty for columns, whose content key is sealed to each receiver.
-        topic: whose mask or dealing it is about; may be empty.
+        dealer: whose mask or dealing it is about; may be empty.
     """
 
     purpose: str
-    spec: str
+    task: str
     session: str
     sender: str
     receiver: str
-    topic: str
+    dealer: str
 
     def to_bytes(self) -> bytes:
         """Canonical bytes, beginning with the protocol's name and version."""
         return b"dprelease/moments/v1|" + canonical_bytes(vars(self))
 
 
-def new_session_key() -> X25519PrivateKey:
+def new_session_key(draw: Draw = secrets.token_bytes) -> X25519PrivateKey:
     """A fresh key pair, from the kernel's entropy at this moment: a copied process does not make the same one."""
-    return X25519PrivateKey.from_private_bytes(secrets.token_bytes(KEY_BYTES))
+    return X25519PrivateKey.from_private_bytes(draw(KEY_BYTES))
 
 
 def public_bytes(key: X25519PrivateKey) -> bytes:
@@ -68,18 +72,19 @@ def private_bytes(key: X25519PrivateKey) -> bytes:
     return key.private_bytes(serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption())
 
 
-def seal(receiver: bytes, message: bytes, context: Context) -> bytes:
+def seal(receiver: bytes, message: bytes, context: Context, draw: Draw = secrets.token_bytes) -> bytes:
     """Encrypt to one recipient: ephemeral public key (32 bytes), ciphertext, tag (16 bytes).
 
     Args:
         receiver: public bytes of its session key.
         message: the plaintext.
         context: what it is bound to.
+        draw: secret randomness.
 
     Raises:
         IntegrityError: the receiver's key is not one.
     """
-    once = new_session_key()
+    once = new_session_key(draw)
     key = _derive(_agree(once, receiver), public_bytes(once) + receiver, context)
     return public_bytes(once) + ChaCha20Poly1305(key).encrypt(_NO_NONCE, message, context.to_bytes())
 
@@ -106,7 +111,7 @@ def shared_seed(key: X25519PrivateKey, peer: bytes, context: Context) -> bytes:
     Args:
         key: our session key.
         peer: public bytes of the peer's.
-        context: the same at both ends, hence with the two names in the spec's order.
+        context: the same at both ends, hence with the two names in the parties' order.
 
     Raises:
         IntegrityError: the peer's key is not one.
@@ -144,9 +149,9 @@ class ColumnCipher:
             ) from error
 
 
-def new_content_key() -> bytes:
+def new_content_key(draw: Draw = secrets.token_bytes) -> bytes:
     """A fresh content key."""
-    return secrets.token_bytes(KEY_BYTES)
+    return draw(KEY_BYTES)
 
 
 def commitment(content_key: bytes) -> str:

@@ -1,8 +1,8 @@
 """Masked columns and what both hospitals of a pair make of them: exact shares of Q_j^T Q_k in Z_2^64.
 
     U_j = Q_j + A_j                                             masked: uniform to whoever has not the seed of A_j
-    first half, at j:   PRG(r) - A_j^T U_k
-    second half, at k:  U_j^T Q_k + (C_jk - PRG(r))             C_jk = A_j^T A_k
+    first share, at j:  PRG(r) - A_j^T U_k
+    second share, at k: U_j^T Q_k + (C_jk - PRG(r))             C_jk = A_j^T A_k
     sum: -A_j^T Q_k - A_j^T A_k + Q_j^T Q_k + A_j^T Q_k + A_j^T A_k = Q_j^T Q_k
 
 Everything runs chunk by chunk over rows, so that memory is bounded by the chunk whatever n is.
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import IntegrityError
-from dprelease.mpc.correlated_randomness import Dealt
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Pair, Schedule
 
@@ -31,7 +31,7 @@ def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
     Args:
         codes: (n, d) variables of one party.
         mask: seed of A.
-        schedule: of the spec.
+        schedule: the public parameters.
     """
     stream = SecretStream(mask)
     for start in range(0, len(codes), schedule.chunk_rows):
@@ -39,26 +39,28 @@ def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
         yield words(chunk) + stream.read_words(start, len(chunk), chunk.shape[1])
 
 
-def half(pair: Pair, party: str, codes: Codes, dealt: Dealt, partner: Iterable[Words], schedule: Schedule) -> Words:
-    """A party's half of a pair's product: the first or the second, by its place in the pair.
+def share(
+    pair: Pair, party: str, codes: Codes, dealt: CorrelatedRandomness, partner: Iterable[Words], schedule: Schedule
+) -> Words:
+    """A party's share of a pair's product: the first or the second, by its place in the pair.
 
     Args:
         pair: one of the party's.
-        party: whose half.
+        party: whose share.
         codes: (n, d) its variables.
         dealt: what the pair's dealer dealt to it.
         partner: chunks of the other's masked columns.
-        schedule: of the spec.
+        schedule: the public parameters.
 
     Raises:
         IntegrityError: the partner's columns have another number of rows.
     """
     if party == pair.first:
-        return first_half(codes.shape[1], dealt.mask, dealt.pads[pair], partner, schedule)
-    return second_half(codes, dealt.corrections[pair], partner, schedule)
+        return first_share(codes.shape[1], dealt.mask, dealt.shares[pair], partner, schedule)
+    return second_share(codes, dealt.shares[pair], partner, schedule)
 
 
-def first_half(width: int, mask: bytes, pad: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
+def first_share(width: int, mask: bytes, pad: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
     """PRG(r) - A_j^T U_k, (d_j, d_k).
 
     Args:
@@ -66,7 +68,7 @@ def first_half(width: int, mask: bytes, pad: Words, partner: Iterable[Words], sc
         mask: seed of our mask A_j under this dealer.
         pad: PRG(r), (d_j, d_k).
         partner: chunks of U_k.
-        schedule: of the spec.
+        schedule: the public parameters.
 
     Raises:
         IntegrityError: the partner's columns have another number of rows.
@@ -79,14 +81,14 @@ def first_half(width: int, mask: bytes, pad: Words, partner: Iterable[Words], sc
     return total
 
 
-def second_half(codes: Codes, correction: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
+def second_share(codes: Codes, correction: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
     """U_j^T Q_k + (C_jk - PRG(r)), (d_j, d_k).
 
     Args:
         codes: (n, d_k), our variables Q_k.
         correction: C_jk - PRG(r), (d_j, d_k).
         partner: chunks of U_j.
-        schedule: of the spec.
+        schedule: the public parameters.
 
     Raises:
         IntegrityError: the partner's columns have another number of rows.

@@ -1,9 +1,9 @@
-"""Parcels: everything that hospitals send one another in a session, as signed headers with sealed bodies.
+"""Messages: everything that hospitals send one another in a session, as signed headers with sealed bodies.
 
-A header says what the parcel is and is signed with the sender's identity key, which the receivers have pinned. The hub's
-relay stores and hands out parcels without being able to open, alter or invent one.
+A header says what the message is and is signed with the sender's identity key, which the receivers have pinned. The hub's
+relay stores and hands out messages without being able to open, alter or invent one.
 
-    offer        the sender's session key for one round; no body
+    hello        the sender's session key for one round; no body
     deal         dealt randomness, sealed to one receiver
     columns      masked columns under one dealer's mask, encrypted under a content key
     key          that content key, sealed to one receiver
@@ -30,137 +30,147 @@ NOTHING = sha256(b"")
 MOST_ROUNDS = 64
 """After so many fresh starts something is wrong that starting again does not mend."""
 
-Kind = Literal["offer", "deal", "columns", "key", "transcript"]
+Kind = Literal["hello", "deal", "columns", "key", "transcript"]
 
 
-class ParcelHeader(Value):
-    """What a parcel is.
+class MessageHeader(Value):
+    """What a message is.
 
     Attributes:
-        spec: digest of the release spec.
+        task: digest of what the products are for.
         round: which attempt at a session, from 1.
-        session: digest of the session; empty in an offer, which is there before it.
+        session: digest of the session; empty in a hello, which is there before it.
         kind: see above.
         sender: party that made it.
-        receivers: parties that may have the body, in the spec's order; none for a parcel without one.
-        topic: dealer whose mask is on the columns; empty where the coordinator deals, and for other kinds.
-        statement: session key (offer), commitment to the content key (columns), digest of the transcript (transcript).
+        receivers: parties that may have the body, in the parties' order; none for a message without one.
+        dealer: dealer whose mask is on the columns; empty where the coordinator deals, and for other kinds.
+        payload: session key (hello), commitment to the content key (columns), digest of the transcript (transcript).
         size: bytes of the body.
         sha256: their digest.
     """
 
     format: Literal[1] = 1
-    spec: Digest
+    task: Digest
     round: Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
     session: Digest | Literal[""] = ""
     kind: Kind
     sender: Name
     receivers: tuple[Name, ...] = ()
-    topic: Name | Literal[""] = ""
-    statement: Digest | Literal[""] = ""
+    dealer: Name | Literal[""] = ""
+    payload: Digest | Literal[""] = ""
     size: Annotated[int, Field(ge=0)] = 0
     sha256: Digest = NOTHING
 
     @property
     def place(self) -> tuple[int, str, str, str, str]:
-        """Where it belongs: of two parcels in one place at most one is genuine."""
-        return self.round, self.kind, self.sender, self.topic, ",".join(self.receivers)
+        """Where it belongs: of two messages in one place at most one is genuine."""
+        return self.round, self.kind, self.sender, self.dealer, ",".join(self.receivers)
 
 
-class Parcel(Value):
+class Message(Value):
     """A signed header."""
 
-    header: ParcelHeader
+    header: MessageHeader
     signature: str
 
 
-def sign_parcel(key: PrivateKey, header: ParcelHeader) -> Parcel:
+def sign_message(key: PrivateKey, header: MessageHeader) -> Message:
     """A header with its sender's signature."""
-    return Parcel(header=header, signature=sign(key, SESSION, header.to_bytes()))
+    return Message(header=header, signature=sign(key, SESSION, header.to_bytes()))
 
 
-def check_parcel(parcel: Parcel, schedule: Schedule, keys: Mapping[str, PublicKey] | None = None) -> None:
-    """Check that a parcel is one that this schedule calls for.
+def check_message(message: Message, schedule: Schedule, keys: Mapping[str, PublicKey] | None = None) -> None:
+    """Check that a message is one that this schedule calls for.
 
     Args:
-        parcel: as it came.
-        schedule: of the release's spec.
+        message: as it came.
+        schedule: the public parameters.
         keys: party to identity key, under the pins; None where only the shape is checked (the relay).
 
     Raises:
         IntegrityError: it is not, or was not signed by its sender.
     """
-    header = parcel.header
+    header = message.header
     if keys is not None:
-        _check_signature(parcel, keys)
-    if header.spec != schedule.task or header.sender not in schedule.parties:
-        raise IntegrityError(f"a parcel of {header.sender} belongs to another release")
+        _check_signature(message, keys)
+    if header.task != schedule.task or header.sender not in schedule.parties:
+        raise IntegrityError(f"a message of {header.sender} belongs to another release")
     if not _fits(header, schedule):
         raise IntegrityError(f"{header.sender} sent a {header.kind} that the schedule of this release does not have")
 
 
-def _check_signature(parcel: Parcel, keys: Mapping[str, PublicKey]) -> None:
-    # Before anything else is said about the sender: whoever holds the parcels could otherwise speak in its name.
-    header = parcel.header
+def _check_signature(message: Message, keys: Mapping[str, PublicKey]) -> None:
+    # Before anything else is said about the sender: whoever holds the messages could otherwise speak in its name.
+    header = message.header
     key = keys.get(header.sender)
     try:
         if key is None:
             raise IntegrityError("it is no party of this release")
-        verify(key, parcel.signature, SESSION, header.to_bytes())
+        verify(key, message.signature, SESSION, header.to_bytes())
     except IntegrityError as error:
         raise IntegrityError(
             f"the relay lists a {header.kind} in the name of {header.sender} that its key did not sign"
         ) from error
 
 
-def _fits(header: ParcelHeader, schedule: Schedule) -> bool:
-    bodiless = header.size == 0 and header.sha256 == NOTHING and not header.receivers and not header.topic
-    if header.kind == "offer":
-        return bodiless and not header.session and bool(header.statement)
+def _fits(header: MessageHeader, schedule: Schedule) -> bool:
+    bodiless = header.size == 0 and header.sha256 == NOTHING and not header.receivers and not header.dealer
+    if header.kind == "hello":
+        return bodiless and not header.session and bool(header.payload)
     if not header.session:
         return False
     if header.kind == "transcript":
-        return bodiless and bool(header.statement)
+        return bodiless and bool(header.payload)
     if header.kind == "columns":
-        receivers = schedule.partners(header.sender, header.topic)
+        receivers = schedule.partners(header.sender, header.dealer)
         size = schedule.columns_size(header.sender)
-        return bool(receivers) and (header.receivers, header.size) == (receivers, size) and bool(header.statement)
-    if len(header.receivers) != 1 or header.statement:
+        return bool(receivers) and (header.receivers, header.size) == (receivers, size) and bool(header.payload)
+    if len(header.receivers) != 1 or header.payload:
         return False
     receiver = header.receivers[0]
     if header.kind == "key":
-        fits = receiver in schedule.partners(header.sender, header.topic)
+        fits = receiver in schedule.partners(header.sender, header.dealer)
         return fits and header.size == SEED_BYTES + SEAL_BYTES
     return (
         receiver in schedule.receivers(header.sender)
-        and not header.topic
+        and not header.dealer
         and header.size == schedule.deal_size(receiver, header.sender) + SEAL_BYTES
     )
 
 
-def session_digest(offers: Iterable[ParcelHeader]) -> str:
-    """The session that a full set of offers makes; every later message is bound to it.
+def session_digest(hellos: Iterable[MessageHeader]) -> str:
+    """The session that a full set of hellos makes; every later message is bound to it.
 
     Args:
-        offers: one of each party, in the spec's order.
+        hellos: one of each party, in the parties' order.
     """
-    return sha256(canonical_bytes([header.model_dump(mode="json") for header in offers]))
+    return sha256(canonical_bytes([header.model_dump(mode="json") for header in hellos]))
 
 
-def transcript_digest(task: str, session: str, commitments: Iterable[str], columns: Iterable[ParcelHeader]) -> str:
+def transcript_digest(task: str, session: str, commitments: Iterable[str], columns: Iterable[MessageHeader]) -> str:
     """What every party signs before it multiplies: the session, t, the dealer, commitments and all masked columns.
 
     Args:
         task: digest of what the products are for; it fixes t and the dealer.
         session: digest of the session, which fixes all session keys.
-        commitments: to the parties' columns, from their approvals, in the spec's order.
+        commitments: to the parties' columns, from their approvals, in the parties' order.
         columns: headers of all masked columns of the session, in any order.
     """
     digests = sorted(header.digest() for header in columns)
-    said = {"spec": task, "session": session, "commitments": list(commitments), "columns": digests}
+    said = {"task": task, "session": session, "commitments": list(commitments), "columns": digests}
     return sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said))
 
 
 def columns_expected(schedule: Schedule) -> frozenset[tuple[str, str]]:
     """(sender, dealer) of every file of masked columns in a session."""
     return frozenset((party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party))
+
+
+def name_of(header: MessageHeader) -> str:
+    """A name for a message among its sender's own, fit for a file; ``+`` is in no party's name."""
+    return message_name(header.kind, header.dealer, header.receivers[0] if header.kind in {"deal", "key"} else "")
+
+
+def message_name(kind: str, dealer: str = "", receiver: str = "") -> str:
+    """The same, before there is a header."""
+    return f"{kind}+{dealer}+{receiver}"

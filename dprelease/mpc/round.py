@@ -1,6 +1,6 @@
-"""What a party sees of a session: the parcels of one round, who is still missing, and what all must agree on.
+"""What a party sees of a session: the messages of one round, who is still missing, and what all must agree on.
 
-A round begins with an offer of every party; their digest is the session. A party that has lost its state begins the next
+A round begins with a hello of every party; their digest is the session. A party that has lost its state begins the next
 round, and whoever has not yet made its block follows. Whoever has made one never makes another: it only resumes.
 
 Source: joint_moments.md "Protocol", steps 2, 5 and 8; second_reading.md 5, item 2.
@@ -18,8 +18,8 @@ from dprelease.errors import IntegrityError
 from dprelease.mpc.encryption import Context, shared_seed
 from dprelease.mpc.messages import (
     Kind,
-    Parcel,
-    ParcelHeader,
+    Message,
+    MessageHeader,
     columns_expected,
     session_digest,
     transcript_digest,
@@ -27,77 +27,77 @@ from dprelease.mpc.messages import (
 from dprelease.mpc.schedule import Schedule
 
 
-def latest_round(parcels: Iterable[Parcel]) -> int:
+def latest_round(messages: Iterable[Message]) -> int:
     """The highest round that anybody has offered a key for; 0 when nobody has."""
-    return max((parcel.header.round for parcel in parcels if parcel.header.kind == "offer"), default=0)
+    return max((message.header.round for message in messages if message.header.kind == "hello"), default=0)
 
 
 @dataclass(frozen=True)
 class Round:
-    """The checked parcels of one round.
+    """The checked messages of one round.
 
     Attributes:
-        schedule: of the spec.
+        schedule: the public parameters.
         number: which round.
-        headers: of its parcels.
+        headers: of its messages.
     """
 
     schedule: Schedule
     number: int
-    headers: tuple[ParcelHeader, ...]
+    headers: tuple[MessageHeader, ...]
 
     @classmethod
-    def of(cls, schedule: Schedule, number: int, parcels: Iterable[Parcel]) -> Round:
-        """The round's parcels out of all parcels of a release; one that is listed twice counts once.
+    def of(cls, schedule: Schedule, number: int, messages: Iterable[Message]) -> Round:
+        """The round's messages out of all messages of a release; one that is listed twice counts once.
 
         Raises:
-            IntegrityError: two parcels stand in one place, or one belongs to another session than the round's.
+            IntegrityError: two messages stand in one place, or one belongs to another session than the round's.
         """
-        headers = tuple(dict.fromkeys(parcel.header for parcel in parcels if parcel.header.round == number))
+        headers = tuple(dict.fromkeys(message.header for message in messages if message.header.round == number))
         places = [header.place for header in headers]
         for header in headers:
             if places.count(header.place) > 1:
-                raise IntegrityError(f"{header.sender} sent two different parcels of kind {header.kind} in one round")
+                raise IntegrityError(f"{header.sender} sent two different messages of kind {header.kind} in one round")
         found = cls(schedule, number, headers)
         stale = [header for header in headers if header.session and header.session != found.session]
         if stale:
             raise IntegrityError(f"{stale[0].sender} sent a {stale[0].kind} of another session")
         return found
 
-    def find(self, kind: Kind, sender: str, receiver: str = "", topic: str = "") -> ParcelHeader | None:
-        """The parcel of a kind from a sender, to a receiver where the kind has one; None if it is not there."""
+    def find(self, kind: Kind, sender: str, receiver: str = "", dealer: str = "") -> MessageHeader | None:
+        """The message of a kind from a sender, to a receiver where the kind has one; None if it is not there."""
         return next(
             (
                 header
                 for header in self.headers
-                if (header.kind, header.sender, header.topic) == (kind, sender, topic)
+                if (header.kind, header.sender, header.dealer) == (kind, sender, dealer)
                 and (not receiver or receiver in header.receivers)
             ),
             None,
         )
 
     def missing(self, kind: Kind) -> tuple[str, ...]:
-        """Parties without their offer or transcript, in the spec's order."""
+        """Parties without their hello or transcript, in the parties' order."""
         return tuple(party for party in self.schedule.parties if self.find(kind, party) is None)
 
     @property
-    def offers(self) -> tuple[ParcelHeader, ...]:
-        """All offers that are there, in the spec's order."""
-        found = (self.find("offer", party) for party in self.schedule.parties)
+    def hellos(self) -> tuple[MessageHeader, ...]:
+        """All hellos that are there, in the parties' order."""
+        found = (self.find("hello", party) for party in self.schedule.parties)
         return tuple(header for header in found if header is not None)
 
     @cached_property
     def session(self) -> str:
-        """Digest of the session; empty while an offer is missing."""
-        return "" if self.missing("offer") else session_digest(self.offers)
+        """Digest of the session; empty while a hello is missing."""
+        return "" if self.missing("hello") else session_digest(self.hellos)
 
     def session_key(self, party: str) -> bytes:
-        """Public bytes of a party's session key; its offer must be there."""
-        return next(bytes.fromhex(header.statement) for header in self.offers if header.sender == party)
+        """Public bytes of a party's session key; its hello must be there."""
+        return next(bytes.fromhex(header.payload) for header in self.hellos if header.sender == party)
 
-    def context(self, purpose: str, sender: str, receiver: str = "", topic: str = "") -> Context:
+    def context(self, purpose: str, sender: str, receiver: str = "", dealer: str = "") -> Context:
         """What a ciphertext of this session is bound to."""
-        return Context(purpose, self.schedule.task, self.session, sender, receiver, topic)
+        return Context(purpose, self.schedule.task, self.session, sender, receiver, dealer)
 
     def shared_seeds(self, party: str, key: X25519PrivateKey) -> Mapping[str, bytes]:
         """The seed that a party shares with each peer, by which the masks of their blocks cancel.
@@ -119,13 +119,13 @@ class Round:
                     raise IntegrityError(f"{peer} offered something that is not a session key") from error
         return seeds
 
-    def columns(self) -> tuple[ParcelHeader, ...]:
+    def columns(self) -> tuple[MessageHeader, ...]:
         """Headers of all masked columns that are there."""
         return tuple(header for header in self.headers if header.kind == "columns")
 
     def missing_columns(self) -> tuple[str, ...]:
-        """Parties whose masked columns are not all there, in the spec's order."""
-        there = {(header.sender, header.topic) for header in self.columns()}
+        """Parties whose masked columns are not all there, in the parties' order."""
+        there = {(header.sender, header.dealer) for header in self.columns()}
         lacking = {sender for sender, dealer in columns_expected(self.schedule) if (sender, dealer) not in there}
         return tuple(party for party in self.schedule.parties if party in lacking)
 
@@ -133,7 +133,7 @@ class Round:
         """The digest that every party signs once all masked columns are there.
 
         Args:
-            commitments: from the approvals, in the spec's order.
+            commitments: from the approvals, in the parties' order.
         """
         return transcript_digest(self.schedule.task, self.session, commitments, self.columns())
 
@@ -145,5 +145,5 @@ class Round:
         """
         for party in self.schedule.parties:
             header = self.find("transcript", party)
-            if header is not None and header.statement != expected:
+            if header is not None and header.payload != expected:
                 raise IntegrityError(f"{party} has seen another session than we have; nothing is computed")

@@ -1,6 +1,6 @@
 """Who deals for whom and who sends what to whom: everything about a session that follows from its public parameters alone.
 
-For every pair of hospitals somebody deals correlated randomness: with a rotating dealer the next hospital, in the spec's
+For every pair of hospitals somebody deals correlated randomness: with a rotating dealer the next party, in their
 cyclic order, that is not in the pair; else the coordinator, whose name here is `COORDINATOR`. A hospital masks its
 columns anew for every dealer, and sends them to its partners in the pairs of that dealer, never to the dealer itself.
 
@@ -122,7 +122,7 @@ class Schedule:
         return WORD_BYTES * self.rows * self.widths[party] + TAG_BYTES * self.chunks
 
     def deal_size(self, receiver: str, dealer: str) -> int:
-        """Bytes of what a dealer deals to a party, before sealing: its mask's seed and its half of every pair."""
+        """Bytes of what a dealer deals to a party, before sealing: its mask's seed and its share of every pair."""
         size, widths = SEED_BYTES, self.widths
         for pair in self.dealt_by(dealer):
             if receiver == pair.first:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from dprelease.durable import rename_durably, write_durably
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.messages import Message, MessageHeader
 from learner.hub.disk import on_disk, put_at
 from learner.hub.turn import Turn
 
@@ -40,11 +40,11 @@ class Kept:
         turn: of the uploads of its body.
     """
 
-    parcel: Parcel
+    parcel: Message
     turn: Turn = field(default_factory=Turn, compare=False)
 
     @property
-    def header(self) -> ParcelHeader:
+    def header(self) -> MessageHeader:
         """What it is."""
         return self.parcel.header
 
@@ -81,7 +81,7 @@ class ParcelStore:
             for leftover in folder.glob(f"{_GONE}*"):
                 shutil.rmtree(leftover)
             for path in folder.glob("*/*.parcel"):
-                self._note(Kept(Parcel.from_bytes(path.read_bytes())))
+                self._note(Kept(Message.from_bytes(path.read_bytes())))
             order = self._order_path
             self._order = order.read_text().split() if order.exists() else []
         self._complete = set(self._order)
@@ -94,7 +94,7 @@ class ParcelStore:
         """The parcel whose header has this digest."""
         return self._by_digest.get(digest)
 
-    def keep(self, parcel: Parcel) -> Kept:
+    def keep(self, parcel: Message) -> Kept:
         """Keep a header that was checked; its place must be free.
 
         Raises:
@@ -199,12 +199,12 @@ class ParcelStore:
                 last = number
             return found, last
 
-    def offers(self) -> Mapping[int, Mapping[str, ParcelHeader]]:
+    def offers(self) -> Mapping[int, Mapping[str, MessageHeader]]:
         """Round to party to its offer, for all rounds that are here."""
-        found: dict[int, dict[str, ParcelHeader]] = {}
+        found: dict[int, dict[str, MessageHeader]] = {}
         with self.lock:
             for kept in self._by_digest.values():
-                if kept.header.kind == "offer" and self.is_complete(kept):
+                if kept.header.kind == "hello" and self.is_complete(kept):
                     found.setdefault(kept.header.round, {})[kept.header.sender] = kept.header
         return found
 

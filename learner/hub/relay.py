@@ -19,7 +19,7 @@ from pathlib import Path
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.messages import Parcel, ParcelHeader, check_parcel, session_digest
+from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.spec import ReleaseSpec
 from learner.hub.parcel_store import Kept, ParcelStore
@@ -92,7 +92,7 @@ class Relay:
 
         Args:
             caller: who calls, as mutual TLS found out.
-            data: canonical bytes of the `Parcel`.
+            data: canonical bytes of the `Message`.
 
         Returns:
             Bytes held already: where the upload goes on; the size when the parcel is complete.
@@ -104,22 +104,22 @@ class Relay:
             Conflict: another parcel is in its place, its round or session is not the present one, or the release is over.
             NotFound, PeerUnavailable, TooManyRequests: the release is not known, or there is no room.
         """
-        parcel = Parcel.from_bytes(data)
+        parcel = Message.from_bytes(data)
         header = parcel.header
         if header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {header.sender}")
-        spec = self._spec_for(caller, header.spec)
-        if header.kind == "offer":
+        spec = self._spec_for(caller, header.task)
+        if header.kind == "hello":
             self._look()
         schedule = _schedule(spec)
-        check_parcel(parcel, schedule, {caller.name: caller.key})
-        store = self._store(header.spec, spec)
+        check_message(parcel, schedule, {caller.name: caller.key})
+        store = self._store(header.task, spec)
         with store.lock:
             kept = store.at(header.place)
             if kept is None:
                 _check_time(header, schedule, store)
-                if header.kind == "offer":
-                    self._storage.reserve(header.spec, caller.name, most_bytes(schedule, caller.name))
+                if header.kind == "hello":
+                    self._storage.reserve(header.task, caller.name, most_bytes(schedule, caller.name))
                 kept = store.keep(parcel)
             elif kept.header != header:
                 raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
@@ -241,14 +241,14 @@ def _newest_session(schedule: Schedule, store: ParcelStore) -> int:
     return max((number for number, offers in store.offers().items() if len(offers) == len(schedule.parties)), default=0)
 
 
-def _awaiting(header: ParcelHeader, schedule: Schedule) -> tuple[str, ...]:
+def _awaiting(header: MessageHeader, schedule: Schedule) -> tuple[str, ...]:
     """Parties that may go on with a parcel: every other one signs to have seen all masked columns."""
     if header.kind in ("deal", "key"):
         return header.receivers
     return tuple(party for party in schedule.parties if party != header.sender)
 
 
-def _check_time(header: ParcelHeader, schedule: Schedule, store: ParcelStore) -> None:
+def _check_time(header: MessageHeader, schedule: Schedule, store: ParcelStore) -> None:
     offers = store.offers()
     newest = _newest_session(schedule, store)
     if header.round < newest:
@@ -256,7 +256,7 @@ def _check_time(header: ParcelHeader, schedule: Schedule, store: ParcelStore) ->
     # Without any offer this may be a hub that lost its parcels: the parties put back what they have, in their round.
     if offers and header.round > max(offers) + 1:
         raise Conflict(f"nobody has begun round {header.round - 1} yet")
-    if header.kind != "offer":
+    if header.kind != "hello":
         here = offers.get(header.round, {})
         if len(here) < len(schedule.parties) or header.session != session_digest(
             here[name] for name in schedule.parties

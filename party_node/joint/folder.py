@@ -1,7 +1,7 @@
 """A session on the hospital's own disk, so that a restart goes on where it stood.
 
     joint/RELEASE/session.json   round, session key, and what belongs to the session of the files beside it
-    joint/RELEASE/out/NAME       a parcel of ours: signed header (.json) and sealed body (.body), frozen before it is sent
+    joint/RELEASE/out/NAME       a message of ours: signed header (.json) and sealed body (.body), frozen before it is sent
     joint/RELEASE/in/NAME        what was dealt to us, as it came, sealed to the session key
 
 Seeds that we deal are never here, not even sealed to ourselves. Everything is removed when the release is over.
@@ -9,41 +9,26 @@ Seeds that we deal are never here, not even sealed to ourselves. Everything is r
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field
-
-from dprelease.canonical import Digest, Value
 from dprelease.durable import make_folder, sync_folder, write_durably
-from dprelease.mpc.encryption import new_session_key, private_bytes
-from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
+from dprelease.mpc.messages import Message, name_of
+from dprelease.mpc.storage import State
 
 _SECRET = 0o600
 
 
-class SessionState(Value):
-    """Where we stand in a session.
-
-    Attributes:
-        round: which attempt.
-        key: secret bytes of our session key, hexadecimal.
-        parcels: names of the parcels of ours that count: complete, frozen, to be sent.
-    """
-
-    round: Annotated[int, Field(ge=1)]
-    key: Digest
-    parcels: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Outgoing:
-    """A frozen parcel of ours and the file of its body; None without one."""
+    """A frozen message of ours and the file of its body; None without one."""
 
-    parcel: Parcel
+    message: Message
     body: Path | None
 
 
@@ -57,12 +42,12 @@ class SessionFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def state(self) -> SessionState | None:
+    def state(self) -> State | None:
         """Where we stand; None before the first session."""
         path = self._folder / "session.json"
-        return SessionState.from_bytes(path.read_bytes()) if path.exists() else None
+        return State.from_bytes(path.read_bytes()) if path.exists() else None
 
-    def begin(self, number: int) -> SessionState:
+    def begin(self, number: int, draw: Draw = secrets.token_bytes) -> State:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed.
 
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
@@ -72,32 +57,44 @@ class SessionFolder:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self._folder.parent)
         self._remove("in")  # the earlier round can still fetch it again; the new one must not find it
-        state = self._save(SessionState(round=number, key=private_bytes(new_session_key()).hex()))
+        state = self._save(State(round=number, key=private_bytes(new_session_key(draw)).hex()))
         self._remove("out")
         return state
 
     def outgoing(self) -> tuple[Outgoing, ...]:
-        """Our parcels, in the order in which they were frozen."""
+        """Our messages, in the order in which they were frozen."""
         state = self.state()
-        return tuple(self._outgoing(name) for name in (state.parcels if state else ()))
+        return tuple(self._outgoing(name) for name in (state.messages if state else ()))
+
+    def messages(self) -> tuple[Message, ...]:
+        """The same without their bodies."""
+        return tuple(each.message for each in self.outgoing())
 
     def body(self, header_name: str) -> Path:
-        """Where the body of a parcel of ours is written before it is frozen."""
+        """Where the body of a message of ours is written before it is frozen."""
         make_folder(self._folder / "out")
         return self._folder / "out" / f"{header_name}.body"
 
-    def freeze(self, parcels: Iterable[Parcel]) -> None:
-        """Make parcels count, all together, once their bodies are on disk."""
+    def freeze(self, messages: Iterable[Message]) -> None:
+        """Make messages count, all together, once their bodies are on disk."""
         state, names = self.state(), []
         assert state is not None  # noqa: S101 - a session begins before anything is frozen in it
-        for parcel in parcels:
-            names.append(name_of(parcel.header))
-            write_durably(self._folder / "out" / f"{names[-1]}.json", parcel.to_bytes(), mode=_SECRET)
-        self._save(state.model_copy(update={"parcels": (*state.parcels, *names)}))
+        for message in messages:
+            names.append(name_of(message.header))
+            write_durably(self._folder / "out" / f"{names[-1]}.json", message.to_bytes(), mode=_SECRET)
+        self._save(state.model_copy(update={"messages": (*state.messages, *names)}))
 
     def keep_body(self, name: str, data: bytes) -> None:
-        """Write the body of a parcel of ours."""
+        """Write the body of a message of ours."""
         write_durably(self.body(name), data, mode=_SECRET)
+
+    def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
+        with os.fdopen(os.open(self.body(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
 
     def dealt(self, dealer: str) -> bytes | None:
         """What a dealer dealt to us, as it came; None before it has."""
@@ -123,19 +120,9 @@ class SessionFolder:
         return self._folder / "in" / f"deal+{dealer}"
 
     def _outgoing(self, name: str) -> Outgoing:
-        parcel = Parcel.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
-        return Outgoing(parcel, self.body(name) if parcel.header.size else None)
+        message = Message.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
+        return Outgoing(message, self.body(name) if message.header.size else None)
 
-    def _save(self, state: SessionState) -> SessionState:
+    def _save(self, state: State) -> State:
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
         return state
-
-
-def name_of(header: ParcelHeader) -> str:
-    """A file name for a parcel of ours; ``+`` is in no party's name."""
-    return parcel_name(header.kind, header.topic, header.receivers[0] if header.kind in {"deal", "key"} else "")
-
-
-def parcel_name(kind: str, topic: str = "", receiver: str = "") -> str:
-    """The same, before there is a header."""
-    return f"{kind}+{topic}+{receiver}"

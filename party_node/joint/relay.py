@@ -1,4 +1,4 @@
-"""Calls to the hub's relay: put a frozen parcel there, look what is there, fetch what is for us. We dial; nothing listens."""
+"""Calls to the hub's relay: put a frozen message there, look what is there, fetch what is for us. We dial; nothing listens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
-from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
 from dprelease.wire.progress import ProgressDeadline
@@ -26,7 +26,7 @@ class Relay:
 
     Args:
         channel: to the hub's listener for parties.
-        release: digest of the release whose parcels these are.
+        release: digest of the release whose messages these are.
         stall_seconds: longest stand-still of a stream before it is given up.
     """
 
@@ -35,14 +35,14 @@ class Relay:
         self._release = bytes.fromhex(release)
         self._stall_seconds = stall_seconds
 
-    def parcels(self) -> tuple[Parcel, ...]:
-        """All parcels of the release, unchecked.
+    def messages(self) -> tuple[Message, ...]:
+        """All messages of the release, unchecked.
 
         Raises:
             IntegrityError: one cannot be read.
             PeerUnavailable, NotFound, ...: as the relay answers.
         """
-        found: list[Parcel] = []
+        found: list[Message] = []
         after = 0
         while True:
             with translated(PEER):
@@ -51,45 +51,45 @@ class Relay:
             if not answer.parcels:
                 return tuple(found)
             if answer.last <= after:
-                raise IntegrityError(f"{PEER} lists the same parcels again and again")
+                raise IntegrityError(f"{PEER} lists the same messages again and again")
             after = answer.last
             try:
-                found += [Parcel.from_bytes(data) for data in answer.parcels]
+                found += [Message.from_bytes(data) for data in answer.parcels]
             except InvalidInput as error:
-                raise IntegrityError(f"{PEER} holds a parcel that cannot be read: {error.message}") from error
+                raise IntegrityError(f"{PEER} holds a message that cannot be read: {error.message}") from error
 
-    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Parcel]) -> bool:
-        """Send every frozen parcel that is not among those that are there; say whether there was one."""
-        known = {parcel.header.digest() for parcel in there}
-        lacking = [each for each in outgoing if each.parcel.header.digest() not in known]
+    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
+        """Send every frozen message that is not among those that are there; say whether there was one."""
+        known = {message.header.digest() for message in there}
+        lacking = [each for each in outgoing if each.message.header.digest() not in known]
         for each in lacking:
             self.send(each)
         return bool(lacking)
 
     def send(self, outgoing: Outgoing) -> None:
-        """Put a frozen parcel there; goes on where an earlier attempt stopped.
+        """Put a frozen message there; goes on where an earlier attempt stopped.
 
         Raises:
             PeerUnavailable: the relay is away, or the stream stood still; try again.
             IntegrityError: the relay claims other bytes than ours.
             Conflict, AccessDenied, ...: as it answers.
         """
-        header = outgoing.parcel.header
+        header = outgoing.message.header
         with translated(PEER):
-            request = relay_pb2.OpenParcelRequest(parcel=outgoing.parcel.to_bytes())
+            request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes())
             held = self._stub.OpenParcel(request, timeout=CALL_SECONDS, metadata=VERSION).offset
             if outgoing.body is None or held == header.size:
                 return
             if held > header.size:
-                raise IntegrityError(f"{PEER} claims to hold more bytes of our parcel than there are")
+                raise IntegrityError(f"{PEER} claims to hold more bytes of our message than there are")
             named = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
             requests = naming(read_chunks(outgoing.body, held, relay_pb2.SendParcelRequest), named)
-            answer = stream(self._stub.SendParcel, requests, self._stall_seconds, f"{PEER}: a parcel")
+            answer = stream(self._stub.SendParcel, requests, self._stall_seconds, f"{PEER}: a message")
         if answer.digest != bytes.fromhex(header.sha256):
             raise IntegrityError(f"{PEER} acknowledged other bytes than those that were sent")
 
-    def fetch(self, header: ParcelHeader) -> Iterator[bytes]:
-        """The body of a parcel that is for us, in pieces; its length and digest are checked at the end.
+    def fetch(self, header: MessageHeader) -> Iterator[bytes]:
+        """The body of a message that is for us, in pieces; its length and digest are checked at the end.
 
         A stream that breaks is taken up where it broke, as long as every attempt brings something.
 
@@ -112,7 +112,7 @@ class Relay:
         if position != header.size or digest.hexdigest() != header.sha256:
             raise IntegrityError(f"{PEER} handed out a {header.kind} of {header.sender} that it did not sign")
 
-    def _stream(self, header: ParcelHeader, position: int) -> Iterator[bytes]:
+    def _stream(self, header: MessageHeader, position: int) -> Iterator[bytes]:
         request = relay_pb2.FetchParcelRequest(
             spec_digest=self._release, header_digest=bytes.fromhex(header.digest()), offset=position
         )
@@ -129,20 +129,3 @@ class Relay:
                 deadline.moved()
                 yield data
                 deadline.moved()
-
-
-def regroup(pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[memoryview]:
-    """The same bytes in pieces of given sizes.
-
-    Raises:
-        IntegrityError: there are fewer bytes than the sizes add up to.
-    """
-    waiting = bytearray()
-    for size in sizes:
-        while len(waiting) < size:
-            piece = next(pieces, None)
-            if piece is None:
-                raise IntegrityError("a body ends before its last chunk")
-            waiting += piece
-        yield memoryview(bytes(waiting[:size]))
-        del waiting[:size]

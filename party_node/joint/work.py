@@ -9,6 +9,7 @@ from dprelease.approval import SignedApproval
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.noise import NoiseSource
 from dprelease.spec_base import moment
 from party_node.desk import Desk
@@ -18,7 +19,6 @@ from party_node.joint.used_seeds import UsedSeeds
 from party_node.journal import FINAL, Record
 from party_node.line import HubLine
 from party_node.outbound import Coordinator
-from tests.support.joint import privatize_moments
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +60,6 @@ class JointWork:
         """
         desk, spec, party = self._desk, record.spec, self._desk.settings.name
         desk.check_acts(spec)  # rows are held between looks, and a column may have become public since
-        if len(spec.parties) == 1:
-            desk.require(record.release, "reserve")
-            return privatize_moments(self._bounded(record), spec, party, {}, {}, self._noise)
         if record.release not in self._looked:
             self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
             self._looked.add(record.release)
@@ -81,7 +78,7 @@ class JointWork:
         if isinstance(done, str):
             return done
         desk.require(record.release, "send")
-        return privatize_moments(done.bounded, spec, party, done.halves, done.masks, self._noise)
+        return privatize(done.bounded, spec, party, self._noise, done.products)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of ours, for peers that are not as far.
@@ -89,10 +86,10 @@ class JointWork:
         Raises:
             PeerUnavailable: the relay is away; try again.
         """
-        if len(record.spec.parties) > 1:
+        if mechanism_of(record.spec).schedule(record.spec) is not None:
             try:
                 relay = self._relay(record)
-                relay.put(self._desk.session(record.release).outgoing(), relay.parcels())
+                relay.put(self._desk.session(record.release).outgoing(), relay.messages())
             except Conflict as error:
                 # Published by now, or the offers of others are not back yet: nothing to mend here.
                 log.info("release %s: nothing put back: %s", record.release[:12], error.message)

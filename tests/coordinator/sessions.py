@@ -20,9 +20,9 @@ from coordinator.releases import Release
 from coordinator.tables import deals
 from dprelease.errors import PeerUnavailable
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.correlated_randomness import deal, read_deal
+from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
-from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.ring import SecretStream
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.signing import PrivateKey
@@ -43,14 +43,14 @@ class Offers:
     """
 
     spec: ReleaseSpec
-    parcels: list[Parcel]
+    parcels: list[Message]
     keys: dict[str, X25519PrivateKey]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, signers: Mapping[str, PrivateKey], number: int = 1) -> Offers:
         keys = {part.party: new_session_key() for part in spec.parties}
         parcels = [
-            sign_parcel(signers[party], offer(spec, party, public_bytes(key).hex(), number))
+            sign_message(signers[party], offer(spec, party, public_bytes(key).hex(), number))
             for party, key in keys.items()
         ]
         return cls(spec, parcels, keys)
@@ -65,41 +65,41 @@ class Offers:
     def context(self, party: str) -> Context:
         return Context(
             purpose="deal",
-            spec=self.spec.digest(),
+            task=self.spec.digest(),
             session=self.session,
             sender="",
             receiver=party,
-            topic="",
+            dealer="",
         )
 
     def check_correlations(self, sealed: Mapping[str, bytes]) -> None:
         """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, for every pair."""
         schedule = schedule_of(self.spec)
         opened = {name: unseal(self.keys[name], data, self.context(name)) for name, data in sealed.items()}
-        dealt = {name: read_deal(data, schedule, name, COORDINATOR) for name, data in opened.items()}
+        dealt = {name: read_randomness(data, schedule, name, COORDINATOR) for name, data in opened.items()}
         rows, widths = self.spec.rows, schedule.widths
         masks = {name: SecretStream(one.mask).read_words(0, rows, widths[name]) for name, one in dealt.items()}
         assert schedule.pairs
         for pair in schedule.pairs:
-            sums = dealt[pair.first].pads[pair] + dealt[pair.second].corrections[pair]
+            sums = dealt[pair.first].shares[pair] + dealt[pair.second].shares[pair]
             assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
 
 
-def offer(spec: ReleaseSpec, party: str, key: str, number: int = 1, **changed: object) -> ParcelHeader:
+def offer(spec: ReleaseSpec, party: str, key: str, number: int = 1, **changed: object) -> MessageHeader:
     """An offer's header."""
     fields = {
-        "spec": spec.digest(),
+        "task": spec.digest(),
         "round": number,
         "session": "",
-        "kind": "offer",
+        "kind": "hello",
         "sender": party,
         "receivers": (),
-        "topic": "",
-        "statement": key,
+        "dealer": "",
+        "payload": key,
         "size": 0,
         "sha256": NOTHING,
     }
-    return ParcelHeader.model_validate({**fields, **changed})
+    return MessageHeader.model_validate({**fields, **changed})
 
 
 def approved(office: Office, now: datetime = NOW, **changed: object) -> Release:

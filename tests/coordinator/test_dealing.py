@@ -21,7 +21,7 @@ from coordinator.releases import Release
 from coordinator.store import Store
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.mpc.encryption import new_session_key, public_bytes, unseal
-from dprelease.mpc.messages import MOST_ROUNDS, sign_parcel
+from dprelease.mpc.messages import MOST_ROUNDS, sign_message
 from tests.coordinator.office import NOW, RUN_TIME, catalogue, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved, offer, over_the_wire, world_offers
 from tests.coordinator.test_moments_proposals import BMI, SMOKER
@@ -120,7 +120,7 @@ def test_one_partys_second_offer_makes_no_second_deal(desk: Desk, offers: Offers
     """Whoever signs two offers for a round makes two sessions; the coordinator deals for one of them."""
     desk.get(offers)
     header = offer(offers.spec, "south", public_bytes(new_session_key()).hex())
-    again = sign_parcel(desk.office.keys["south"], header)
+    again = sign_message(desk.office.keys["south"], header)
     with pytest.raises(Conflict):
         desk.ask(Offers(offers.spec, [offers.parcels[0], again], offers.keys), "north")
     assert {session for session, _, _ in desk.rows()} == {offers.session}

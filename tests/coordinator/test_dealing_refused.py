@@ -8,14 +8,14 @@ import pytest
 
 from coordinator.lifecycle import Approved
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
-from dprelease.mpc.messages import Parcel, sign_parcel
+from dprelease.mpc.messages import Message, sign_message
 from dprelease.wire.v1 import coordination_pb2 as pb
 from tests.coordinator.office import NOW, RUN_TIME, Office, catalogue
 from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.test_moments_proposals import BMI
 
 
-def several(offers: Offers, parcels: list[Parcel]) -> Offers:
+def several(offers: Offers, parcels: list[Message]) -> Offers:
     """The same keys under other parcels."""
     return Offers(offers.spec, parcels, offers.keys)
 
@@ -25,13 +25,13 @@ def resigned(offers: Offers, office: Office, places: tuple[int, ...], **changed:
     parcels = [*offers.parcels]
     for place in places:
         header = parcels[place].header.model_copy(update=changed)
-        parcels[place] = sign_parcel(office.keys[offers.parcels[place].header.sender], header)
+        parcels[place] = sign_message(office.keys[offers.parcels[place].header.sender], header)
     return several(offers, parcels)
 
 
 def stolen(offers: Offers, office: Office) -> Offers:
-    """An offer in the name of south, signed by north."""
-    forged = sign_parcel(office.keys["north"], offers.parcels[1].header)
+    """An hello in the name of south, signed by north."""
+    forged = sign_message(office.keys["north"], offers.parcels[1].header)
     return several(offers, [offers.parcels[0], forged])
 
 
@@ -68,9 +68,9 @@ REFUSED: dict[str, tuple[type[DpReleaseError], Change]] = {
     "an offer with a body": (IntegrityError, lambda offers, office: resigned(offers, office, (0,), size=5)),
     "a session key of small order": (
         IntegrityError,
-        lambda offers, office: resigned(offers, office, (1,), statement="00" * 32),
+        lambda offers, office: resigned(offers, office, (1,), payload="00" * 32),
     ),
-    "an unknown release": (NotFound, lambda offers, office: resigned(offers, office, (0, 1), spec="0" * 64)),
+    "an unknown release": (NotFound, lambda offers, office: resigned(offers, office, (0, 1), task="0" * 64)),
 }
 
 
@@ -100,7 +100,7 @@ def test_bytes_that_are_no_offer(desk: Desk, offers: Offers, slow: Slow) -> None
 
 
 def test_whose_session_key_cannot_be_used_is_said(desk: Desk, offers: Offers) -> None:
-    bad = resigned(offers, desk.office, (1,), statement="00" * 32)
+    bad = resigned(offers, desk.office, (1,), payload="00" * 32)
     with pytest.raises(IntegrityError, match="south offered something that is not a session key"):
         desk.ask(bad, "north")
 

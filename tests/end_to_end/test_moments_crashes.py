@@ -31,8 +31,8 @@ PARTY = {
     "before it joins": "kill-before@party_node.joint.folder:SessionFolder.begin",
     "joined, key not sent": "kill-after@party_node.joint.folder:SessionFolder.begin",
     "key sent": "kill-after@party_node.joint.relay:Relay.send",
-    "dealing": "kill-before@party_node.joint.exchange:deal",
-    "dealt, nothing frozen": "kill-after@party_node.joint.exchange:deal",
+    "dealing": "kill-before@dprelease.mpc.exchange:deal",
+    "dealt, nothing frozen": "kill-after@dprelease.mpc.exchange:deal",
     "one of two deals sent": "kill-after@party_node.joint.relay:Relay.send#2",
     "seeds noted, deal not kept": "kill-after@party_node.joint.used_seeds:UsedSeeds.use",
     "charged, nothing masked": "kill-after@party_node.joint.work:JointWork._charge",
@@ -40,8 +40,8 @@ PARTY = {
     "masked columns on their way": "kill-before@party_node.joint.relay:Relay.send#4",
     "columns sent, not their keys": "kill-after@party_node.joint.relay:Relay.send#4",
     "transcript signed, not sent": "kill-after@party_node.joint.folder:SessionFolder.freeze#5",
-    "before the first product": "kill-before@party_node.joint.exchange:Exchange.half",
-    "between two products": "kill-after@party_node.joint.exchange:Exchange.half",
+    "before the first product": "kill-before@dprelease.mpc.exchange:Exchange.share",
+    "between two products": "kill-after@dprelease.mpc.exchange:Exchange.share",
     "noise drawn, nothing sealed": "kill-after@party_node.joint.work:privatize_moments",
     "sealed, not noted": "kill-after@party_node.sealing:Vault.seal",
     "sealed, others still multiply": "kill-before@party_node.daemon:upload",
@@ -76,7 +76,7 @@ USUAL = {
 }
 """What every run tries; `make test-slow` tries the others."""
 
-FULL_DISKS = ["party_node.joint.folder:write_durably", "party_node.joint.exchange:Exchange.mask"]
+FULL_DISKS = ["party_node.joint.folder:write_durably", "dprelease.mpc.exchange:Exchange.mask"]
 
 
 def _hospitals(number: int) -> list[Hospital]:
@@ -166,7 +166,7 @@ def test_a_full_disk_delays_and_loses_nothing(consortium: Consortium, fault: str
 def test_a_party_that_lost_its_session_begins_the_next_round(consortium: Consortium) -> None:
     """Its disk lost the session after the keys were exchanged: everybody follows into a second round."""
     consortium.halt("lab")
-    fault = "kill-before@party_node.joint.exchange:Exchange.mask"
+    fault = "kill-before@dprelease.mpc.exchange:Exchange.mask"
     consortium.restart("lab", launcher=("-m", "tests.support.faulty", fault, "--"))
     release = _propose(consortium, "a lost session")
     assert consortium.died("lab") == -signal.SIGKILL
@@ -183,7 +183,7 @@ def test_a_party_that_is_lost_after_a_block_exists_ends_the_release_and_the_char
     consortium: Consortium,
 ) -> None:
     consortium.halt("lab")
-    fault = "kill-before@party_node.joint.exchange:Exchange.half"
+    fault = "kill-before@dprelease.mpc.exchange:Exchange.share"
     consortium.restart("lab", launcher=("-m", "tests.support.faulty", fault, "--"))
     release = _propose(consortium, "lost for good")
     assert consortium.died("lab") == -signal.SIGKILL

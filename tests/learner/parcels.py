@@ -13,7 +13,7 @@ from dprelease.canonical import sha256
 from dprelease.certificates import Identity
 from dprelease.errors import NotFound
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, sign_parcel
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.wire.v1 import relay_pb2, release_pb2
 from learner.hub.record import Record
@@ -41,39 +41,41 @@ class Hospitals:
     def schedule(self) -> Schedule:
         return schedule_of(self.spec)
 
-    def signed(self, header: ParcelHeader) -> Parcel:
-        return sign_parcel(self.world.parties[header.sender].key, header)
+    def signed(self, header: MessageHeader) -> Message:
+        return sign_message(self.world.parties[header.sender].key, header)
 
-    def offer(self, party: str, number: int = 1, key: str = "key") -> Parcel:
-        return self._signed("offer", party, number, statement=sha256(f"{key} of {party} in {number}".encode()))
+    def offer(self, party: str, number: int = 1, key: str = "key") -> Message:
+        return self._signed("hello", party, number, payload=sha256(f"{key} of {party} in {number}".encode()))
 
     def session(self, number: int = 1) -> str:
         return session_digest(self.offer(party, number).header for party in self.schedule.parties)
 
-    def transcript(self, party: str, number: int = 1, **changes: Any) -> Parcel:
-        return self._signed("transcript", party, number, statement=sha256(b"transcript"), **changes)
+    def transcript(self, party: str, number: int = 1, **changes: Any) -> Message:
+        return self._signed("transcript", party, number, payload=sha256(b"transcript"), **changes)
 
-    def columns(self, party: str, dealer: str, number: int = 1, **changes: Any) -> Parcel:
+    def columns(self, party: str, dealer: str, number: int = 1, **changes: Any) -> Message:
         return self._signed(
             "columns",
             party,
             number,
             self.schedule.columns_size(party),
             receivers=self.schedule.partners(party, dealer),
-            topic=dealer,
-            statement=sha256(b"commitment"),
+            dealer=dealer,
+            payload=sha256(b"commitment"),
             **changes,
         )
 
-    def key(self, party: str, dealer: str, receiver: str, number: int = 1, **changes: Any) -> Parcel:
+    def key(self, party: str, dealer: str, receiver: str, number: int = 1, **changes: Any) -> Message:
         receivers = (receiver,)
-        return self._signed("key", party, number, SEED_BYTES + SEAL_BYTES, receivers=receivers, topic=dealer, **changes)
+        return self._signed(
+            "key", party, number, SEED_BYTES + SEAL_BYTES, receivers=receivers, dealer=dealer, **changes
+        )
 
-    def deal(self, dealer: str, receiver: str, number: int = 1, **changes: Any) -> Parcel:
+    def deal(self, dealer: str, receiver: str, number: int = 1, **changes: Any) -> Message:
         size = self.schedule.deal_size(receiver, dealer) + SEAL_BYTES
         return self._signed("deal", dealer, number, size, receivers=(receiver,), **changes)
 
-    def everything(self, number: int = 1) -> Iterator[Parcel]:
+    def everything(self, number: int = 1) -> Iterator[Message]:
         """Every parcel of a round, in an order that the protocol allows."""
         schedule = self.schedule
         for party in schedule.parties:
@@ -88,33 +90,33 @@ class Hospitals:
         for party in schedule.parties:
             yield self.transcript(party, number)
 
-    def body(self, parcel: Parcel) -> bytes:
+    def body(self, parcel: Message) -> bytes:
         return self.bodies[parcel.header.digest()]
 
-    def _signed(self, kind: str, sender: str, number: int, size: int = 0, **fields: Any) -> Parcel:
-        named = f"{kind} {sender} {number} {fields.get('topic')} {fields.get('receivers')}"
+    def _signed(self, kind: str, sender: str, number: int, size: int = 0, **fields: Any) -> Message:
+        named = f"{kind} {sender} {number} {fields.get('dealer')} {fields.get('receivers')}"
         body = np.random.default_rng(list(named.encode())).bytes(size)
         header = {
-            "spec": self.release,
+            "task": self.release,
             "round": number,
-            "session": "" if kind == "offer" else fields.pop("session", None) or self.session(number),
+            "session": "" if kind == "hello" else fields.pop("session", None) or self.session(number),
             "kind": kind,
             "sender": sender,
             "receivers": (),
-            "topic": "",
-            "statement": "",
+            "dealer": "",
+            "payload": "",
             "size": size,
             "sha256": sha256(body) if size else NOTHING,
             **fields,
         }
-        made = ParcelHeader.model_validate(header)
+        made = MessageHeader.model_validate(header)
         self.bodies[made.digest()] = body
         return self.signed(made)
 
 
-def messages(parcel: Parcel, chunks: list[release_pb2.Chunk]) -> Iterator[relay_pb2.SendParcelRequest]:
+def messages(parcel: Message, chunks: list[release_pb2.Chunk]) -> Iterator[relay_pb2.SendParcelRequest]:
     """The messages of an upload."""
-    named = {"header_digest": bytes.fromhex(parcel.header.digest()), "spec_digest": bytes.fromhex(parcel.header.spec)}
+    named = {"header_digest": bytes.fromhex(parcel.header.digest()), "spec_digest": bytes.fromhex(parcel.header.task)}
     for chunk in chunks:
         yield relay_pb2.SendParcelRequest(**named, chunk=chunk)
         named = {}
@@ -150,18 +152,18 @@ class Office:
     def caller(self, party: str) -> Identity:
         return self.world.parties[party].identity
 
-    def open(self, parcel: Parcel, member: Member | None = None) -> int:
+    def open(self, parcel: Message, member: Member | None = None) -> int:
         caller = member.identity if member else self.caller(parcel.header.sender)
         return self.relay.open_parcel(caller, parcel.to_bytes())
 
-    def send(self, parcel: Parcel, chunks: Iterable[release_pb2.Chunk], by: str = "") -> str:
+    def send(self, parcel: Message, chunks: Iterable[release_pb2.Chunk], by: str = "") -> str:
         header = parcel.header
-        upload = self.relay.begin(self.caller(by or header.sender), header.spec, header.digest())
+        upload = self.relay.begin(self.caller(by or header.sender), header.task, header.digest())
         for chunk in chunks:
             upload.take(chunk)
         return upload.finish()
 
-    def bring(self, *parcels: Parcel) -> None:
+    def bring(self, *parcels: Message) -> None:
         """Open and send."""
         for parcel in parcels:
             held = self.open(parcel)
@@ -173,12 +175,12 @@ class Office:
         """Offers of all hospitals."""
         self.bring(*(self.hospitals.offer(party, number) for party in self.hospitals.schedule.parties))
 
-    def listed(self, party: str = "north", after: int = 0) -> list[Parcel]:
+    def listed(self, party: str = "north", after: int = 0) -> list[Message]:
         found, _ = self.relay.listed(self.caller(party), self.sealed.digest, after)
-        return [Parcel.from_bytes(data) for data in found]
+        return [Message.from_bytes(data) for data in found]
 
-    def fetch(self, parcel: Parcel, party: str, offset: int = 0) -> bytes:
-        path = self.relay.body(self.caller(party), parcel.header.spec, parcel.header.digest(), offset)
+    def fetch(self, parcel: Message, party: str, offset: int = 0) -> bytes:
+        path = self.relay.body(self.caller(party), parcel.header.task, parcel.header.digest(), offset)
         return path.read_bytes()[offset:]
 
     def files(self, ending: str) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import AccessDenied, TooManyRequests
-from dprelease.mpc.messages import Parcel
+from dprelease.mpc.messages import Message
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.news import MOST_HELD
 from dprelease.wire.v1 import release_pb2
@@ -45,7 +45,7 @@ def held(caller: Caller) -> Any:
     return caller.stub.AwaitNews.future(request, timeout=PATIENCE_SECONDS, metadata=VERSION)
 
 
-def told(callers: Callers, make: Hospitals, *parcels: Parcel) -> set[str]:  # noqa: F811
+def told(callers: Callers, make: Hospitals, *parcels: Message) -> set[str]:  # noqa: F811
     """Who is told of parcels."""
     before = {name: latest(caller) for name, caller in callers.items()}
     bring(callers, make, *parcels)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.mpc.messages import Parcel
+from dprelease.mpc.messages import Message
 from learner.hub import parcel_store
 from learner.hub.parcel_store import Kept, ParcelStore
 from tests.learner.parcels import Hospitals
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> ParcelStore:
     return ParcelStore(tmp_path / "parcels")
 
 
-def bring(store: ParcelStore, make: Hospitals, parcel: Parcel) -> Kept:
+def bring(store: ParcelStore, make: Hospitals, parcel: Message) -> Kept:
     kept = store.keep(parcel)
     if kept.header.size:
         store.put(kept, 0, make.body(parcel))
@@ -36,8 +36,8 @@ def bring(store: ParcelStore, make: Hospitals, parcel: Parcel) -> Kept:
     return kept
 
 
-def headers(store: ParcelStore) -> list[Parcel]:
-    return [Parcel.from_bytes(data) for data in store.listed(0)[0]]
+def headers(store: ParcelStore) -> list[Message]:
+    return [Message.from_bytes(data) for data in store.listed(0)[0]]
 
 
 def test_a_folder_that_is_not_there_is_empty(store: ParcelStore, tmp_path: Path, make: Hospitals) -> None:

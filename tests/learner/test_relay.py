@@ -13,7 +13,7 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
 )
-from dprelease.mpc.messages import Parcel
+from dprelease.mpc.messages import Message
 from dprelease.wire.v1 import release_pb2
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import chunk, pieces
@@ -42,9 +42,9 @@ def test_only_receivers_get_a_body_and_never_the_dealer_its_masked_columns(offic
                 office.fetch(parcel, party)
     for parcel in everything:
         if parcel.header.kind == "columns":
-            assert parcel.header.topic not in parcel.header.receivers
+            assert parcel.header.dealer not in parcel.header.receivers
             with pytest.raises(AccessDenied):
-                office.fetch(parcel, parcel.header.topic)
+                office.fetch(parcel, parcel.header.dealer)
 
 
 def test_columns_that_name_their_dealer_as_a_receiver_are_refused(office: Office, make: Hospitals) -> None:
@@ -160,7 +160,7 @@ def test_the_newest_upload_wins(office: Office, make: Hospitals) -> None:
 @pytest.mark.parametrize("when", ["announced", "complete"])
 def test_another_parcel_in_the_same_place_is_refused(office: Office, make: Hospitals, when: str) -> None:
     office.begin()
-    with pytest.raises(Conflict, match="another offer"):
+    with pytest.raises(Conflict, match="another hello"):
         office.open(make.offer("north", key="another"))
     parcel = make.columns("north", "west")
     office.open(parcel)
@@ -222,7 +222,7 @@ def test_a_round_stays_until_a_later_one_has_an_offer_of_every_party(office: Off
             office.open(stale)
     with pytest.raises(Conflict, match="abandoned"):
         office.send(columns, pieces(make.body(columns)))
-    rest = [parcel for parcel in make.everything(2) if parcel.header.kind != "offer"]
+    rest = [parcel for parcel in make.everything(2) if parcel.header.kind != "hello"]
     office.bring(*rest)
     assert [parcel.header for parcel in office.listed()] == [parcel.header for parcel in (*second, *rest)]
 
@@ -249,14 +249,14 @@ def test_a_listing_goes_on_where_the_last_one_ended(
     everything = list(make.everything())
     office.bring(*everything)
     monkeypatch.setattr("learner.hub.parcel_store.PAGE_BYTES", page_bytes)
-    found, last = list[Parcel](), 0
+    found, last = list[Message](), 0
     north = office.caller("north")
     while True:
         page, last = office.relay.listed(north, office.sealed.digest, last)
         if not page:
             break
         assert len(page) == 1 or sum(map(len, page)) <= page_bytes
-        found += map(Parcel.from_bytes, page)
+        found += map(Message.from_bytes, page)
     assert found == everything
     assert office.relay.listed(north, office.sealed.digest, last) == ([], last)
     assert office.relay.listed(north, office.sealed.digest, (1 << 64) - 1) == ([], (1 << 64) - 1)

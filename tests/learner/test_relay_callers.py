@@ -13,7 +13,7 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
 )
-from dprelease.mpc.messages import Parcel
+from dprelease.mpc.messages import Message
 from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import World, mint, pieces, publish_to
@@ -58,7 +58,7 @@ def test_what_is_no_parcel_is_refused(office: Office, data: bytes) -> None:
 
 def test_a_parcel_must_be_signed_by_its_sender_and_be_in_the_plan(office: Office, make: Hospitals) -> None:
     offer = make.offer("north")
-    wrong: list[Parcel] = [
+    wrong: list[Message] = [
         offer.model_copy(update={"signature": make.offer("south").signature}),
         offer.model_copy(update={"signature": "00"}),
         make.signed(offer.header.model_copy(update={"size": 1})),
@@ -69,13 +69,13 @@ def test_a_parcel_must_be_signed_by_its_sender_and_be_in_the_plan(office: Office
         with pytest.raises(IntegrityError):
             office.open(parcel)
     office.begin()
-    changes: list[tuple[Parcel, dict[str, Any]]] = [
+    changes: list[tuple[Message, dict[str, Any]]] = [
         (make.columns("north", "west"), {"size": make.schedule.columns_size("north") + 1}),
-        (make.columns("north", "west"), {"topic": "north"}),
+        (make.columns("north", "west"), {"dealer": "north"}),
         (make.deal("west", "north"), {"receivers": ("west",)}),
         (make.deal("west", "north"), {"size": 1 << 40}),
         (make.key("north", "west", "south"), {"receivers": ("west",)}),
-        (make.transcript("north"), {"statement": ""}),
+        (make.transcript("north"), {"payload": ""}),
     ]
     for parcel, change in changes:
         with pytest.raises(IntegrityError, match="schedule"):
@@ -86,7 +86,7 @@ def test_a_parcel_must_be_signed_by_its_sender_and_be_in_the_plan(office: Office
 def test_only_joint_moments_have_parcels(storage: Storage, trio: World, make: Hospitals) -> None:
     mixed = trio.sealed()
     office = Office(storage, trio, mixed)
-    header = make.offer("north").header.model_copy(update={"spec": mixed.digest})
+    header = make.offer("north").header.model_copy(update={"task": mixed.digest})
     with pytest.raises(InvalidInput, match="'mixed'"):
         office.open(make.signed(header))
     with pytest.raises(InvalidInput, match="'mixed'"):

@@ -25,7 +25,7 @@ from dprelease.errors import (
     PeerUnavailable,
     VersionMismatch,
 )
-from dprelease.mpc.messages import Parcel
+from dprelease.mpc.messages import Message
 from dprelease.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import CHUNK_BYTES
@@ -80,11 +80,11 @@ class Caller:
         with translated("the hub"):
             return self.stub.SendParcel(stream, timeout=PATIENCE_SECONDS, metadata=VERSION).digest.hex()
 
-    def listed(self, after: int = 0) -> list[Parcel]:
+    def listed(self, after: int = 0) -> list[Message]:
         request = relay_pb2.ListParcelsRequest(spec_digest=self.release, after=after)
         with translated("the hub"):
             answer = self.stub.ListParcels(request, timeout=PATIENCE_SECONDS, metadata=VERSION)
-        return [Parcel.from_bytes(data) for data in answer.parcels]
+        return [Message.from_bytes(data) for data in answer.parcels]
 
     def fetch(self, digest: str | bytes, offset: int = 0) -> list[release_pb2.Chunk]:
         name = bytes.fromhex(digest) if isinstance(digest, str) else digest
@@ -113,7 +113,7 @@ def enter(start_hub: Start, dial: Dial, world: World, coordinator: FakeCoordinat
     return start
 
 
-def bring(callers: Callers, make: Hospitals, *parcels: Parcel) -> None:
+def bring(callers: Callers, make: Hospitals, *parcels: Message) -> None:
     for parcel in parcels:
         caller = callers[parcel.header.sender]
         held = caller.open(parcel.to_bytes())

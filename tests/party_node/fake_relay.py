@@ -12,7 +12,7 @@ from typing import Any
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable, VersionMismatch
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
@@ -30,10 +30,10 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         coordinator: tells the specs; given a dealer when a release is first seen here.
         posts: release to what is kept of it.
         offices: release to what the coordinator deals for it.
-        open: header digest to a parcel that was announced.
+        open: header digest to a message that was announced.
         partial: header digest to the part of a body that has come.
         offsets: where every upload began.
-        hears: told of every parcel that is announced.
+        hears: told of every message that is announced.
         page: most headers in one answer.
         last: what a hostile relay says instead of where its answer ends.
         held: what a hostile relay says instead of how much it holds.
@@ -47,10 +47,10 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
     coordinator: FakeCoordinator
     posts: dict[str, Post] = field(default_factory=dict)
     offices: dict[str, Office] = field(default_factory=dict)
-    open: dict[str, Parcel] = field(default_factory=dict)
+    open: dict[str, Message] = field(default_factory=dict)
     partial: dict[str, bytearray] = field(default_factory=dict)
     offsets: list[int] = field(default_factory=list)
-    hears: Callable[[str, ParcelHeader], object] = lambda party, header: None
+    hears: Callable[[str, MessageHeader], object] = lambda party, header: None
     page: int = 3
     last: int | None = None
     held: int | None = None
@@ -65,7 +65,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         self._dealing = threading.Lock()
 
     def _deal(self, party: str, offers: list[bytes]) -> bytes:
-        release = Parcel.from_bytes(offers[0]).header.spec
+        release = Message.from_bytes(offers[0]).header.task
         with self._dealing:  # once for both hospitals
             office = self.offices.setdefault(release, Office(self.post(release).schedule))
             return office.request(party, offers)
@@ -81,17 +81,17 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         return self.posts[release]
 
     def OpenParcel(self, request: Any, context: Any) -> relay_pb2.OpenParcelResponse:
-        parcel = Parcel.from_bytes(request.parcel)
-        header, party = parcel.header, caller(context, "party").name
-        post = self.post(header.spec)
+        message = Message.from_bytes(request.parcel)
+        header, party = message.header, caller(context, "party").name
+        post = self.post(header.task)
         self.hears(party, header)
-        if header.digest() in post.parcels:
+        if header.digest() in post.messages:
             return relay_pb2.OpenParcelResponse(offset=header.size)
         post.check(party, header)
         if not header.size:
-            post.take(party, parcel, b"")
+            post.take(party, message, b"")
             self._tell(post)
-        self.open[header.digest()] = parcel
+        self.open[header.digest()] = message
         held = len(self.partial.setdefault(header.digest(), bytearray()))
         return relay_pb2.OpenParcelResponse(offset=held if self.held is None else self.held)
 
@@ -99,23 +99,23 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         if self.stalls is not None:
             await asyncio.to_thread(self.stalls.wait, 60)
             raise PeerUnavailable("it stood still too long for anybody to wait")
-        parcel: Parcel | None = None
+        message: Message | None = None
         async for request in requests:
-            if parcel is None:
-                parcel = self.open.get(request.header_digest.hex())
-                if parcel is None or parcel.header.spec != request.spec_digest.hex():
+            if message is None:
+                message = self.open.get(request.header_digest.hex())
+                if message is None or message.header.task != request.spec_digest.hex():
                     raise Conflict("nobody announced it")
                 self.offsets.append(request.chunk.offset)
-            held = self.partial[parcel.header.digest()]
-            held += check_chunk(request.chunk, len(held), parcel.header.size)
+            held = self.partial[message.header.digest()]
+            held += check_chunk(request.chunk, len(held), message.header.size)
             if self.breaks_at is not None and len(held) >= self.breaks_at:
                 self.breaks_at = None
                 del held[len(held) // 2 :]
                 raise PeerUnavailable("the disk is away")
-        assert parcel is not None
-        body = bytes(self.partial[parcel.header.digest()])
-        self.post(parcel.header.spec).take(caller(context, "party").name, parcel, body)
-        self._tell(self.post(parcel.header.spec))
+        assert message is not None
+        body = bytes(self.partial[message.header.digest()])
+        self.post(message.header.task).take(caller(context, "party").name, message, body)
+        self._tell(self.post(message.header.task))
         digest = sha256(body if not self.wrong_digest else body + b".")
         return relay_pb2.SendParcelResponse(digest=bytes.fromhex(digest))
 
@@ -130,17 +130,17 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
 
     def ListParcels(self, request: Any, context: Any) -> relay_pb2.ListParcelsResponse:
         post = self.post(request.spec_digest.hex())
-        listed = post.lists(caller(context, "party").name, tuple(post.parcels.values()))
+        listed = post.lists(caller(context, "party").name, tuple(post.messages.values()))
         found = listed[request.after : request.after + self.page]
         last = request.after + len(found) if self.last is None else self.last
-        return relay_pb2.ListParcelsResponse(parcels=[parcel.to_bytes() for parcel in found], last=last)
+        return relay_pb2.ListParcelsResponse(parcels=[message.to_bytes() for message in found], last=last)
 
     async def FetchParcel(self, request: Any, context: Any) -> AsyncIterator[relay_pb2.FetchParcelResponse]:
         post = self.post(request.spec_digest.hex())
-        parcel = post.parcels.get(request.header_digest.hex())
-        if parcel is None:
-            raise NotFound("no such parcel")
-        body = post.fetch(caller(context, "party").name, parcel.header)
+        message = post.messages.get(request.header_digest.hex())
+        if message is None:
+            raise NotFound("no such message")
+        body = post.fetch(caller(context, "party").name, message.header)
         for offset in range(request.offset, len(body), 500):
             data = body[offset : offset + 500]
             chunk = release_pb2.Chunk(offset=offset, data=data, crc32=zlib.crc32(data))

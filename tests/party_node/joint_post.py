@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
-from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import deal
-from dprelease.mpc.encryption import Context
-from dprelease.mpc.messages import Parcel, ParcelHeader, session_digest
+from dprelease.mpc.exchange import seal_deals
+from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from party_node.joint.folder import Outgoing
 
 PIECE = 600
 """Bytes that are fetched at once."""
 
-Alters = Callable[[Parcel, bytes], tuple[Parcel, bytes]]
+Alters = Callable[[Message, bytes], tuple[Message, bytes]]
 
 
 @dataclass
@@ -29,9 +28,9 @@ class Post:
 
     Attributes:
         schedule: of the release.
-        parcels: complete parcels that are listed, in their order.
+        messages: complete messages that are listed, in their order.
         bodies: header digest to body.
-        given: whoever put a parcel there, its header and its body, in order; also what was put there again.
+        given: whoever put a message there, its header and its body, in order; also what was put there again.
         handed: whoever fetched a body, its header and the body.
         strict: keeps order as the hub does; a hostile one does not.
         lists: what a hostile relay lists for a party instead.
@@ -41,53 +40,53 @@ class Post:
     """
 
     schedule: Schedule
-    parcels: dict[str, Parcel] = field(default_factory=dict)
+    messages: dict[str, Message] = field(default_factory=dict)
     bodies: dict[str, bytes] = field(default_factory=dict)
-    given: list[tuple[str, Parcel, bytes]] = field(default_factory=list)
-    handed: list[tuple[str, ParcelHeader, bytes]] = field(default_factory=list)
+    given: list[tuple[str, Message, bytes]] = field(default_factory=list)
+    handed: list[tuple[str, MessageHeader, bytes]] = field(default_factory=list)
     strict: bool = True
-    lists: Callable[[str, tuple[Parcel, ...]], tuple[Parcel, ...]] = lambda _, parcels: parcels
-    serves: Callable[[str, ParcelHeader, bytes], bytes] = lambda _, __, body: body
+    lists: Callable[[str, tuple[Message, ...]], tuple[Message, ...]] = lambda _, messages: messages
+    serves: Callable[[str, MessageHeader, bytes], bytes] = lambda _, __, body: body
     away: bool = False
     altered: dict[str, str] = field(default_factory=dict)
 
-    def take(self, party: str, parcel: Parcel, body: bytes) -> None:
-        """Keep a parcel."""
-        header = parcel.header
-        self.given.append((party, parcel, body))
-        if header.digest() in self.parcels:
+    def take(self, party: str, message: Message, body: bytes) -> None:
+        """Keep a message."""
+        header = message.header
+        self.given.append((party, message, body))
+        if header.digest() in self.messages:
             return
         self.check(party, header)
-        self.parcels[header.digest()], self.bodies[header.digest()] = parcel, body
-        for digest in [each for each, kept in self.parcels.items() if kept.header.round < self.newest()]:
+        self.messages[header.digest()], self.bodies[header.digest()] = message, body
+        for digest in [each for each, kept in self.messages.items() if kept.header.round < self.newest()]:
             if self.strict:
-                del self.parcels[digest], self.bodies[digest]
+                del self.messages[digest], self.bodies[digest]
 
     def newest(self) -> int:
         """The highest round of which every offer is here."""
-        rounds = {kept.header.round for kept in self.parcels.values()}
+        rounds = {kept.header.round for kept in self.messages.values()}
         return max((number for number in rounds if self.session(number)), default=0)
 
-    def check(self, party: str, header: ParcelHeader) -> None:
+    def check(self, party: str, header: MessageHeader) -> None:
         """Refuse what is out of order."""
         if not self.strict:
             return
         if header.sender != party:
             raise AccessDenied("it is somebody else's")
-        if any(kept.header.place == header.place for kept in self.parcels.values()):
-            raise Conflict("another parcel is in its place")
-        if header.kind != "offer" and header.session != self.session(header.round):
+        if any(kept.header.place == header.place for kept in self.messages.values()):
+            raise Conflict("another message is in its place")
+        if header.kind != "hello" and header.session != self.session(header.round):
             raise Conflict("it belongs to another session")
         if header.round < self.newest():
             raise Conflict("its round was abandoned")
-        rounds = [kept.header.round for kept in self.parcels.values() if kept.header.kind == "offer"]
+        rounds = [kept.header.round for kept in self.messages.values() if kept.header.kind == "hello"]
         if header.round > max(rounds, default=0) + 1:
             raise Conflict("nobody has begun the round before")
 
-    def offers(self, number: int) -> dict[str, ParcelHeader]:
+    def offers(self, number: int) -> dict[str, MessageHeader]:
         """Party to its offer in a round."""
-        headers = [kept.header for kept in self.parcels.values()]
-        return {header.sender: header for header in headers if (header.kind, header.round) == ("offer", number)}
+        headers = [kept.header for kept in self.messages.values()]
+        return {header.sender: header for header in headers if (header.kind, header.round) == ("hello", number)}
 
     def session(self, number: int) -> str | None:
         """Digest of a round's session, None before it has one."""
@@ -95,7 +94,7 @@ class Post:
         complete = set(there) == set(self.schedule.parties)
         return session_digest(there[name] for name in self.schedule.parties) if complete else None
 
-    def fetch(self, party: str, header: ParcelHeader) -> bytes:
+    def fetch(self, party: str, header: MessageHeader) -> bytes:
         """The body, for a receiver."""
         if self.strict and party not in header.receivers:
             raise AccessDenied("it is for somebody else")
@@ -103,18 +102,18 @@ class Post:
         self.handed.append((party, header, body))
         return body
 
-    def find(self, kind: str, sender: str, receiver: str = "", topic: str = "") -> Parcel:
-        """A listed parcel."""
+    def find(self, kind: str, sender: str, receiver: str = "", dealer: str = "") -> Message:
+        """A listed message."""
         return next(
-            parcel
-            for parcel in self.parcels.values()
-            if (parcel.header.kind, parcel.header.sender, parcel.header.topic) == (kind, sender, topic)
-            and (not receiver or receiver in parcel.header.receivers)
+            message
+            for message in self.messages.values()
+            if (message.header.kind, message.header.sender, message.header.dealer) == (kind, sender, dealer)
+            and (not receiver or receiver in message.header.receivers)
         )
 
     def record(self) -> list[bytes]:
         """Every byte that the relay ever saw or said."""
-        given = [data for _, parcel, body in self.given for data in (parcel.to_bytes(), body)]
+        given = [data for _, message, body in self.given for data in (message.to_bytes(), body)]
         return [*given, *(body for _, _, body in self.handed)]
 
 
@@ -125,7 +124,7 @@ class MemoryRelay:
         post: the relay's memory.
         party: who calls.
         tick: told before each call.
-        alters: what a hostile party sends instead of its parcels.
+        alters: what a hostile party sends instead of its messages.
     """
 
     def __init__(self, post: Post, party: str, tick: Callable[[str], None], alters: Alters) -> None:
@@ -136,28 +135,28 @@ class MemoryRelay:
         if self._post.away:
             raise PeerUnavailable("the relay is away")
 
-    def parcels(self) -> tuple[Parcel, ...]:
+    def messages(self) -> tuple[Message, ...]:
         self._call("list")
-        return self._post.lists(self._party, tuple(self._post.parcels.values()))
+        return self._post.lists(self._party, tuple(self._post.messages.values()))
 
-    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Parcel]) -> bool:
-        known = {parcel.header.digest() for parcel in there}
+    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
+        known = {message.header.digest() for message in there}
         known |= {digest for digest, other in self._post.altered.items() if other in known}
-        lacking = [each for each in outgoing if each.parcel.header.digest() not in known]
+        lacking = [each for each in outgoing if each.message.header.digest() not in known]
         for each in lacking:
             self.send(each)
         return bool(lacking)
 
     def send(self, outgoing: Outgoing) -> None:
-        self._call(f"send {outgoing.parcel.header.kind}")
-        parcel = outgoing.parcel
+        self._call(f"send {outgoing.message.header.kind}")
+        message = outgoing.message
         body = outgoing.body.read_bytes() if outgoing.body else b""
-        assert (len(body), hashlib.sha256(body).hexdigest()) == (parcel.header.size, parcel.header.sha256)
-        sent, body = self._alters(parcel, body)
-        self._post.altered[parcel.header.digest()] = sent.header.digest()
+        assert (len(body), hashlib.sha256(body).hexdigest()) == (message.header.size, message.header.sha256)
+        sent, body = self._alters(message, body)
+        self._post.altered[message.header.digest()] = sent.header.digest()
         self._post.take(self._party, sent, body)
 
-    def fetch(self, header: ParcelHeader) -> Iterator[bytes]:
+    def fetch(self, header: MessageHeader) -> Iterator[bytes]:
         self._call(f"fetch {header.kind}")
         body = self._post.fetch(self._party, header)
         for start in range(0, len(body), PIECE):
@@ -186,16 +185,8 @@ class Office:
     def request(self, party: str, offers: list[bytes]) -> bytes:
         """What it deals to a party; the same bytes again for the same session."""
         self.received += offers
-        headers = [Parcel.from_bytes(data).header for data in offers]
+        headers = [Message.from_bytes(data).header for data in offers]
         session = session_digest(headers)
         if session not in self.dealt:
-            messages = self.deals(self.schedule, COORDINATOR)
-            self.dealt[session] = {
-                header.sender: encryption.seal(
-                    bytes.fromhex(header.statement),
-                    messages[header.sender],
-                    Context("deal", header.spec, session, COORDINATOR, header.sender, ""),
-                )
-                for header in headers
-            }
+            self.dealt[session] = seal_deals(self.schedule, headers, self.deals(self.schedule, COORDINATOR))
         return self.dealt[session][party]

@@ -63,7 +63,7 @@ def deliver(world: World, *order: str) -> None:
 def kinds(world: World, release: str, sender: str = "north") -> list[str]:
     """What a hospital has sent through the relay."""
     post = world.relay.posts.get(release)
-    return [parcel.header.kind for party, parcel, _ in post.given if party == sender] if post else []
+    return [message.header.kind for party, message, _ in post.given if party == sender] if post else []
 
 
 def released_exactly(world: World, release: str, *names: str) -> bool:

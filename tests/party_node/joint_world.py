@@ -23,13 +23,14 @@ from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
 from dprelease.moments.released import add_up, limits
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import Dealt, read_deal
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, read_randomness
 from dprelease.mpc.encryption import Context
-from dprelease.mpc.messages import Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.messages import Message, MessageHeader, sign_message
+from dprelease.mpc.storage import State
 from dprelease.noise import NoiseSource
 from dprelease.spec import ReleaseSpec
 from party_node.joint.computation import Computation, Finished
-from party_node.joint.folder import SessionFolder, SessionState
+from party_node.joint.folder import SessionFolder
 from party_node.joint.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.support.joint import privatize_moments
@@ -77,7 +78,7 @@ class Site:
         folder: its disk.
         noise: its source.
         block: its block, once made; there is never another.
-        alters: what a hostile hospital sends instead of a parcel of its own.
+        alters: what a hostile hospital sends instead of a message of its own.
         fault: end the process before this step, counted from 1; 0 for never.
         steps: what was done, in order, since the count began.
     """
@@ -88,7 +89,7 @@ class Site:
     folder: Path
     noise: NoiseSource = field(default_factory=ZeroNoise)
     block: Block | None = None
-    alters: Alters = lambda parcel, body: (parcel, body)
+    alters: Alters = lambda message, body: (message, body)
     fault: int = 0
     steps: list[str] = field(default_factory=list)
 
@@ -101,7 +102,7 @@ class Site:
         return SessionFolder(self.folder / "joint")
 
     @property
-    def state(self) -> SessionState:
+    def state(self) -> State:
         found = self.session.state()
         assert found is not None
         return found
@@ -133,10 +134,11 @@ class Site:
             lambda: self.tick("charge"),
         )
         # Hostile software does not mind that what it sent is not what is on its disk.
-        altered, unknown = world.post.altered, made._unknown
+        altered, session = world.post.altered, made.session
+        unknown = session._unknown
         others = {other for digest, other in altered.items() if other != digest}
-        made._unknown = lambda parcels: [  # type: ignore[method-assign]
-            header for header in unknown(parcels) if header.digest() not in others
+        session._unknown = lambda messages: [  # type: ignore[method-assign]
+            header for header in unknown(messages) if header.digest() not in others
         ]
         return made
 
@@ -160,14 +162,14 @@ class Site:
 
     def finish(self, done: Finished) -> None:
         """Make the block."""
-        spec, name = self.world.spec, self.name
-        self.block = privatize_moments(done.bounded, spec, name, done.halves, done.masks, self.noise)
+        spec, name, made = self.world.spec, self.name, done.products
+        self.block = privatize_moments(done.bounded, spec, name, made.shares, made.masks, self.noise, made.matrix)
 
     def lose(self) -> None:
         """The session's folder is gone; the list of used seeds is not."""
         self.session.erase()
 
-    def dealt(self) -> dict[str, Dealt]:
+    def dealt(self) -> dict[str, CorrelatedRandomness]:
         """Dealer to what was dealt to us, from our disk, opened here with the session key that is on it too."""
         found = {}
         for dealer in self.world.schedule.dealers_of(self.name):
@@ -176,7 +178,7 @@ class Site:
             session = self.world.post.session(self.state.round)
             assert session is not None
             context = Context("deal", self.world.spec.digest(), session, dealer, self.name, "")
-            found[dealer] = read_deal(
+            found[dealer] = read_randomness(
                 encryption.unseal(self.session_key, sealed, context), self.world.schedule, self.name, dealer
             )
         return found
@@ -184,20 +186,20 @@ class Site:
     def offer(self, number: int) -> None:
         """Put an offer with another key there, as hostile software may at any time."""
         key = encryption.public_bytes(encryption.new_session_key()).hex()
-        made = self.world.post.find("offer", self.name).header.model_copy(update={"round": number, "statement": key})
-        self.world.post.take(self.name, sign_parcel(self.member.key, made), b"")
+        made = self.world.post.find("hello", self.name).header.model_copy(update={"round": number, "payload": key})
+        self.world.post.take(self.name, sign_message(self.member.key, made), b"")
 
-    def hostile(self, change: Callable[[ParcelHeader, bytes], tuple[dict[str, Any], bytes] | None]) -> None:
-        """Send changed parcels, signed with our own key: fields of the header that differ, and the body."""
+    def hostile(self, change: Callable[[MessageHeader, bytes], tuple[dict[str, Any], bytes] | None]) -> None:
+        """Send changed messages, signed with our own key: fields of the header that differ, and the body."""
 
-        def alters(parcel: Parcel, body: bytes) -> tuple[Parcel, bytes]:
-            changed = change(parcel.header, body)
+        def alters(message: Message, body: bytes) -> tuple[Message, bytes]:
+            changed = change(message.header, body)
             if changed is None:
-                return parcel, body
+                return message, body
             fields, other = changed
             same = {"size": len(other), "sha256": hashlib.sha256(other).hexdigest()} if other else {}
-            header = ParcelHeader.model_validate({**dict(parcel.header), **same, **fields})
-            return sign_parcel(self.member.key, header), other
+            header = MessageHeader.model_validate({**dict(message.header), **same, **fields})
+            return sign_message(self.member.key, header), other
 
         self.alters = alters
 

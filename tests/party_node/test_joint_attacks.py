@@ -16,13 +16,13 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.released import add_up, limits
+from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc import matrix_product as products_module
-from dprelease.mpc.matrix_product import masked, second_half, words
+from dprelease.mpc.matrix_product import masked, second_share, words
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Schedule
 from dprelease.signing import new_private_key
 from dprelease.trust import RANGE_ATTACK, trust
-from party_node.joint import exchange as exchange_module
 from party_node.sealing import Vault
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.joint import compute
@@ -102,11 +102,11 @@ def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch
 
     def half(codes: np.ndarray, correction: Words, partner: Iterable[Words], schedule: Schedule) -> Words:  # type: ignore[type-arg]
         if not hostile():
-            return second_half(codes, correction, partner, schedule)
+            return second_share(codes, correction, partner, schedule)
         return correction + product(np.vstack(list(partner)), fed(codes))
 
     patch.setattr(exchange_module, "masked", masking)
-    patch.setattr(products_module, "second_half", half)
+    patch.setattr(products_module, "second_share", half)
     world.run(order=world.schedule.parties)
 
 
@@ -119,8 +119,8 @@ def test_a_column_beyond_its_bounds_reads_a_row_of_every_peer_undetected(
         site.noise = SeededNoise(place)
     read_by_altered_software(world, "b", 1 << 40, monkeypatch)
     # Nobody noticed: every hospital made its block in the first round, after transcripts that agree.
-    assert {parcel.header.round for parcel in world.post.parcels.values()} == {1}
-    said = {parcel.header.statement for parcel in world.post.parcels.values() if parcel.header.kind == "transcript"}
+    assert {message.header.round for message in world.post.messages.values()} == {1}
+    said = {message.header.payload for message in world.post.messages.values() if message.header.kind == "transcript"}
     assert len(said) == 1
     layout = world.spec.layout
     values = summed(site.block for site in world.sites.values() if site.block is not None)

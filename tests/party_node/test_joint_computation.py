@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from secrets import token_bytes
 
 import numpy as np
 import pytest
 
 from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavailable
 from dprelease.mpc import ring
+from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import MOST_ROUNDS, columns_expected
 from dprelease.mpc.round import Round
-from dprelease.release import Release
-from dprelease.spec import ReleaseSpec
-from party_node.joint import computation
-from party_node.joint.exchange import Exchange
 from tests.party_node.joint_post import MemoryRelay
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.support.joint import entries, exact_gram
@@ -49,7 +48,7 @@ def test_in_any_order_the_blocks_add_up_to_the_gram_matrix(
         assert (world.schedule.chunks > 2) == (seed == 0)
         world.run(seed=seed)
         assert exact(world)
-        assert len(world.post.given) == len({parcel.header.place for _, parcel, _ in world.post.given})
+        assert len(world.post.given) == len({message.header.place for _, message, _ in world.post.given})
 
 
 def test_every_hospital_draws_its_noise_once_and_the_sum_is_off_by_it(folder: Path) -> None:
@@ -75,8 +74,8 @@ def test_each_step_comes_after_those_it_rests_on(folder: Path, kind: dict[str, o
     first = {what: index for index, what in reversed(list(enumerate(world.events)))}
     last = {what: index for index, what in enumerate(world.events)}
     sent = [what for what in first if what[1].startswith("send ")]
-    offered = max(last[name, "send offer"] for name in world.sites)
-    assert all(first[name, what] > offered for name, what in sent if what != "send offer")
+    offered = max(last[name, "send hello"] for name in world.sites)
+    assert all(first[name, what] > offered for name, what in sent if what != "send hello")
     for name in world.sites:
         dealers = [dealer for dealer in world.schedule.dealers_of(name) if dealer]
         for dealer in dealers:
@@ -97,14 +96,17 @@ def unreserved() -> None:
     raise Conflict("nothing is reserved for this release")
 
 
-@pytest.mark.parametrize(("call", "error"), [("_bounded", refused), ("_charge", unreserved)])
+@pytest.mark.parametrize(("call", "error"), [("bounded", refused), ("charge", unreserved)])
 def test_without_rows_or_charge_nothing_is_masked(folder: Path, call: str, error: Callable[[], None]) -> None:
     world = world_of(folder, count=3)
     for _ in range(4):
         for name in ("b", "c"):
             world[name].look()
         computation = world["a"].computation()
-        setattr(computation, call, error)
+        if call == "charge":
+            computation.session._outside = replace(computation.session._outside, charge=error)
+        else:
+            computation._bounded = error  # type: ignore[assignment]
         try:
             said = computation.advance()
             assert str(said).startswith("waits for")
@@ -112,7 +114,7 @@ def test_without_rows_or_charge_nothing_is_masked(folder: Path, call: str, error
             stopped = raised
     assert stopped.message
     assert ("a", "charge") not in world.events  # rows that are refused cost nothing
-    assert {parcel.header.kind for name, parcel, _ in world.post.given if name == "a"} == {"offer", "deal"}
+    assert {message.header.kind for name, message, _ in world.post.given if name == "a"} == {"hello", "deal"}
     assert {path.name for path in (world["a"].folder / "joint" / "out").iterdir() if "columns" in path.name} == set()
     assert not any(site.block for site in world.sites.values())
     world.run()
@@ -162,18 +164,18 @@ def test_a_relay_that_comes_and_goes_changes_nothing(folder: Path) -> None:
             failed += 1
     assert failed > 20
     assert exact(world)
-    assert len({parcel.header.place for _, parcel, _ in world.post.given}) == len(world.post.parcels)
+    assert len({message.header.place for _, message, _ in world.post.given}) == len(world.post.messages)
 
 
-def test_a_relay_that_forgets_gets_the_same_parcels_again(folder: Path) -> None:
+def test_a_relay_that_forgets_gets_the_same_messages_again(folder: Path) -> None:
     """Also from hospitals whose block is made, as `JointWork.keep_up` puts them back."""
     world = world_of(folder, count=3)
     while world["a"].block is None:
         for name in "bca":
             world[name].look()
     assert (world["b"].block, world["c"].block) == (None, None)
-    before = dict(world.post.parcels)
-    world.post.parcels.clear()
+    before = dict(world.post.messages)
+    world.post.messages.clear()
     for _ in range(3):
         for name in ("b", "c"):
             try:
@@ -181,17 +183,17 @@ def test_a_relay_that_forgets_gets_the_same_parcels_again(folder: Path) -> None:
             except Conflict:
                 assert len(world.post.offers(1)) < 3  # the relay has no session before all offers are back
         relay = MemoryRelay(world.post, "a", world["a"].tick, world["a"].alters)
-        relay.put(world["a"].session.outgoing(), relay.parcels())
-    assert world.post.parcels == before
+        relay.put(world["a"].session.outgoing(), relay.messages())
+    assert world.post.messages == before
     assert exact(world)
 
 
 def test_a_relay_that_lists_nothing_of_what_it_takes_holds_nobody_up(folder: Path) -> None:
     world = world_of(folder, count=2)
-    world.post.lists = lambda party, parcels: ()
-    with pytest.raises(PeerUnavailable, match="does not list parcels that it has just taken"):
+    world.post.lists = lambda party, messages: ()
+    with pytest.raises(PeerUnavailable, match="does not list messages that it has just taken"):
         world["a"].look()
-    world.post.lists = lambda party, parcels: (*parcels, *parcels)  # nor one that lists everything twice
+    world.post.lists = lambda party, messages: (*messages, *messages)  # nor one that lists everything twice
     world.run()
     assert exact(world)
 
@@ -203,9 +205,9 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
         world[name].look()
     site, post = world["c"], world.post
     pair = next(pair for pair in world.schedule.pairs if pair.dealer == "c")
-    at = Round.of(world.schedule, 1, post.parcels.values())
+    at = Round.of(world.schedule, 1, post.messages.values())
     relay = MemoryRelay(post, "c", site.tick, site.alters)
-    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, relay)  # type: ignore[arg-type]
+    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, relay.fetch, token_bytes)
     fetched = len(post.handed)
     for sender in (pair.first, pair.second):
         with pytest.raises(IntegrityError, match=f"{sender} masked its columns with seeds that we dealt"):
@@ -217,14 +219,14 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
 def test_masked_columns_go_to_partners_and_never_to_their_dealer(folder: Path, count: int) -> None:
     world = world_of(folder, count=count, rows=4)
     world.run(order=world.schedule.parties)
-    columns = [parcel.header for _, parcel, _ in world.post.given if parcel.header.kind in {"columns", "key"}]
-    assert {(header.sender, header.topic) for header in columns} == columns_expected(world.schedule)
+    columns = [message.header for _, message, _ in world.post.given if message.header.kind in {"columns", "key"}]
+    assert {(header.sender, header.dealer) for header in columns} == columns_expected(world.schedule)
     for header in columns:
-        assert header.topic not in header.receivers
+        assert header.dealer not in header.receivers
         assert header.sender not in header.receivers
     for party, header, _ in world.post.handed:
         assert party in header.receivers
-        assert party != header.topic
+        assert party != header.dealer
 
 
 def test_after_too_many_fresh_starts_somebody_must_look(folder: Path) -> None:

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError
+from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import seed_digest
-from dprelease.mpc.messages import ParcelHeader
+from dprelease.mpc.encryption import Draw
+from dprelease.mpc.messages import MessageHeader
 from dprelease.mpc.schedule import Schedule
-from party_node.joint import exchange as exchange_module
 from party_node.joint import folder as folder_module
 from party_node.transactions import transaction
 from tests.party_node.joint_world import MADE, JointWorld, PowerCut, Site, joint_spec
@@ -47,9 +48,9 @@ def steps_on_disk(world: JointWorld) -> Iterator[None]:
         tick(f"remove {path.name}")
         rmtree(path)
 
-    def dealing(schedule: Schedule, dealer: str) -> Any:
+    def dealing(schedule: Schedule, dealer: str, draw: Draw) -> Any:
         tick("deal")
-        return deal_(schedule, dealer)
+        return deal_(schedule, dealer, draw)
 
     def masking(*arguments: Any) -> Iterator[Any]:
         for chunk in masked(*arguments):
@@ -88,23 +89,23 @@ def cut(world: JointWorld, name: str, order: str, step: int) -> Site:
     return site
 
 
-def sent(world: JointWorld, name: str) -> list[ParcelHeader]:
-    return [parcel.header for party, parcel, _ in world.post.given if party == name]
+def sent(world: JointWorld, name: str) -> list[MessageHeader]:
+    return [message.header for party, message, _ in world.post.given if party == name]
 
 
 @pytest.mark.parametrize(("count", "name", "order"), CASES)
 def test_a_cut_at_any_step_ends_in_the_same_moments(folder: Path, count: int, name: str, order: str) -> None:
     steps = steps_of(folder / "clean", count, name, order)
-    assert {"list", "send offer", "use seeds", "charge", "mask", "send columns", "send transcript"} <= set(steps)
+    assert {"list", "send hello", "use seeds", "charge", "mask", "send columns", "send transcript"} <= set(steps)
     for step in range(1, len(steps) + 1) if count == 2 else distinct(steps):
         world = JointWorld(folder / str(step), joint_spec(count, rows=4))
         site = cut(world, name, order, step)
         before = sent(world, name)
         world.run(order=order)
         assert exact(world), steps[step - 1]
-        given = [parcel.header for _, parcel, _ in world.post.given]
+        given = [message.header for _, message, _ in world.post.given]
         assert {header.round for header in given} == {1}
-        # Whatever was sent is sent again unchanged, and no place ever held another parcel.
+        # Whatever was sent is sent again unchanged, and no place ever held another message.
         assert set(before) <= set(sent(world, name))
         assert len(set(given)) == len({header.place for header in given})
         first_columns = site.steps.index("send columns")
@@ -128,14 +129,14 @@ def test_a_disk_lost_at_any_step_begins_the_next_round(folder: Path, count: int,
     for step in distinct(steps):
         world = JointWorld(folder / str(step), joint_spec(count, rows=4))
         site = cut(world, name, order, step)
-        old = [parcel for _, parcel, _ in world.post.given]
-        lost = any(parcel.header.sender == name for parcel in old)
+        old = [message for _, message, _ in world.post.given]
+        lost = any(message.header.sender == name for message in old)
         session, dealt = world.post.session(1), seeds_noted(site)
         site.lose()
-        if any(parcel.header.kind == "transcript" for parcel in old if parcel.header.sender == name):
+        if any(message.header.kind == "transcript" for message in old if message.header.sender == name):
             check_refused(site)
             continue
-        world.post.lists = lambda party, parcels, old=tuple(old): (*old, *parcels)  # which a party must not mind
+        world.post.lists = lambda party, messages, old=tuple(old): (*old, *messages)  # which a party must not mind
         site.look()  # before any peer has made its block
         world.run(order=order)
         assert exact(world), steps[step - 1]
@@ -144,9 +145,9 @@ def test_a_disk_lost_at_any_step_begins_the_next_round(folder: Path, count: int,
         again += lost
         if lost:
             check_rounds_apart(world, session, dealt)
-            for parcel in old:
+            for message in old:
                 with pytest.raises(Conflict):
-                    world.post.take(parcel.header.sender, parcel, b"")
+                    world.post.take(message.header.sender, message, b"")
     assert again > 10
 
 
@@ -156,11 +157,11 @@ def check_refused(site: Site) -> None:
         with pytest.raises(IntegrityError, match="our state is older than what we have sent"):
             site.look()
     assert site.session.state() is None
-    assert {parcel.header.round for parcel in site.world.post.parcels.values()} == {1}
+    assert {message.header.round for message in site.world.post.messages.values()} == {1}
 
 
 def check_rounds_apart(world: JointWorld, session: str | None, dealt: list[tuple[str, str, str]]) -> None:
-    """No seed of the round that was abandoned serves in the next, and no parcel of its session is listed."""
+    """No seed of the round that was abandoned serves in the next, and no message of its session is listed."""
     for site in world.sites.values():
         noted = seeds_noted(site)
         sessions = {each[1] for each in noted}
@@ -168,8 +169,8 @@ def check_rounds_apart(world: JointWorld, session: str | None, dealt: list[tuple
         assert len({digest for digest, _, _ in noted}) == len(noted)
     opened = {seed_digest(each.mask) for site in world.sites.values() for each in site.dealt().values()}
     assert opened.isdisjoint({digest for digest, _, _ in dealt})
-    assert {parcel.header.round for parcel in world.post.parcels.values()} == {2}
-    given = [parcel.header for _, parcel, _ in world.post.given]
+    assert {message.header.round for message in world.post.messages.values()} == {2}
+    given = [message.header for _, message, _ in world.post.given]
     assert len(set(given)) == len({header.place for header in given})
 
 
@@ -250,7 +251,7 @@ def test_an_offer_that_reappears_after_our_disk_was_lost_begins_the_next_round(f
     for name in "abc":
         world[name].look()
     world["a"].lose()
-    lists, world.post.lists = world.post.lists, lambda party, parcels: ()
+    lists, world.post.lists = world.post.lists, lambda party, messages: ()
     with pytest.raises(Conflict):
         world["a"].look()
     assert world["a"].state.round == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dprelease.accounting import guarantee
-from dprelease.mpc.messages import ParcelHeader
+from dprelease.mpc.messages import MessageHeader
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import RANGE_ATTACK, trust
 from tests.party_node.conftest import MakeWorld
@@ -75,7 +75,7 @@ def test_a_pin_that_was_taken_back_stops_a_session(world: World) -> None:
     world.north.desk().identity.forget("south")
     deliver(world)
     assert "not the one pinned here" in world.north.record(release).note
-    assert kinds(world, release) == ["offer"]
+    assert kinds(world, release) == ["hello"]
     assert world.north.noise.draws == []
     assert world.north.ledger_kinds(release) == ["reserve"]
 
@@ -83,13 +83,13 @@ def test_a_pin_that_was_taken_back_stops_a_session(world: World) -> None:
 def test_the_charge_stands_before_the_first_masked_column_leaves(world: World) -> None:
     release, seen = approved(world), {}
 
-    def hears(party: str, header: ParcelHeader) -> None:
+    def hears(party: str, header: MessageHeader) -> None:
         seen.setdefault((party, header.kind), getattr(world, party).ledger_kinds(release))
 
     world.relay.hears = hears
     deliver(world)
     for name in ("north", "south"):
-        assert seen[name, "offer"] == ["reserve"]
+        assert seen[name, "hello"] == ["reserve"]
         assert seen[name, "columns"] == ["reserve", "charge", "send"]
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
 
@@ -141,10 +141,10 @@ def test_a_forgery_at_the_relay_holds_up_its_own_release_alone(world: World) -> 
     world.north.cycle()
     other: Any = world.propose("a mixed one behind it")
     post = world.relay.posts[release]
-    stranger = post.find("offer", "north")
+    stranger = post.find("hello", "north")
     forged = stranger.model_copy(update={"signature": "00"})
-    post.lists = lambda party, parcels: (forged,)
+    post.lists = lambda party, messages: (forged,)
     world.north.cycle(2)
-    assert "offer in the name of north that its key did not sign" in world.north.record(release).note
+    assert "hello in the name of north that its key did not sign" in world.north.record(release).note
     assert world.north.status(other) == "approved"
     assert world.north.ledger_kinds(release) == ["reserve"]

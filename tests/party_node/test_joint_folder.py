@@ -1,4 +1,4 @@
-"""A session on disk: frozen parcels count all together or not at all, for the owner's eyes alone, and go when it is over."""
+"""A session on disk: frozen messages count all together or not at all, for the owner's eyes alone, and go when it is over."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dprelease.canonical import sha256
-from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, name_of
 from party_node.joint import folder as folder_module
-from party_node.joint.folder import SessionFolder, name_of, parcel_name
+from party_node.joint.folder import SessionFolder
 
 
 class PowerCut(BaseException):
@@ -22,27 +22,27 @@ def session(folder: Path) -> SessionFolder:
     return SessionFolder(folder / "state" / "joint" / ("5e" * 32))
 
 
-def parcel(kind: str, receiver: str = "", topic: str = "", body: bytes = b"") -> Parcel:
+def message(kind: str, receiver: str = "", dealer: str = "", body: bytes = b"") -> Message:
     header = {
-        "spec": "5e" * 32,
+        "task": "5e" * 32,
         "round": 1,
-        "session": "" if kind == "offer" else "77" * 32,
+        "session": "" if kind == "hello" else "77" * 32,
         "kind": kind,
         "sender": "a",
         "receivers": (receiver,) if receiver else (),
-        "topic": topic,
-        "statement": "",
+        "dealer": dealer,
+        "payload": "",
         "size": len(body),
         "sha256": sha256(body) if body else NOTHING,
     }
-    return Parcel(header=ParcelHeader.model_validate(header), signature="00")
+    return Message(header=MessageHeader.model_validate(header), signature="00")
 
 
-def freeze(session: SessionFolder, *parcels: tuple[Parcel, bytes]) -> None:
-    for each, body in parcels:
+def freeze(session: SessionFolder, *messages: tuple[Message, bytes]) -> None:
+    for each, body in messages:
         if body:
             session.keep_body(name_of(each.header), body)
-    session.freeze([each for each, _ in parcels])
+    session.freeze([each for each, _ in messages])
 
 
 def test_before_the_first_session_there_is_nothing(session: SessionFolder) -> None:
@@ -54,11 +54,11 @@ def test_before_the_first_session_there_is_nothing(session: SessionFolder) -> No
 
 def test_a_round_begins_with_a_key_of_its_own_and_nothing_else(session: SessionFolder, folder: Path) -> None:
     first = session.begin(1)
-    freeze(session, (parcel("deal", "b", body=b"sealed"), b"sealed"))
+    freeze(session, (message("deal", "b", body=b"sealed"), b"sealed"))
     session.keep_dealt("c", b"dealt")
     session.keep_dealt("", b"by the coordinator")
     second = session.begin(2)
-    assert (first.round, second.round, second.parcels) == (1, 2, ())
+    assert (first.round, second.round, second.messages) == (1, 2, ())
     assert first.key != second.key
     assert session.outgoing() == ()
     assert (session.dealt("c"), session.dealt("")) == (None, None)
@@ -67,37 +67,40 @@ def test_a_round_begins_with_a_key_of_its_own_and_nothing_else(session: SessionF
 
 def test_a_fresh_process_finds_what_was_frozen_in_its_order(session: SessionFolder, folder: Path) -> None:
     state = session.begin(3)
-    freeze(session, (parcel("offer"), b""))
-    freeze(session, (parcel("deal", "b", body=b"x"), b"x"), (parcel("deal", "c", body=b"yy"), b"yy"))
+    freeze(session, (message("hello"), b""))
+    freeze(session, (message("deal", "b", body=b"x"), b"x"), (message("deal", "c", body=b"yy"), b"yy"))
     session.keep_dealt("c", b"dealt")
     again = SessionFolder(folder / "state" / "joint" / ("5e" * 32))
     found = again.state()
     assert found is not None
     assert (found.round, found.key) == (3, state.key)
-    assert [each.parcel for each in again.outgoing()] == [
-        parcel("offer"),
-        parcel("deal", "b", body=b"x"),
-        parcel("deal", "c", body=b"yy"),
+    assert [each.message for each in again.outgoing()] == [
+        message("hello"),
+        message("deal", "b", body=b"x"),
+        message("deal", "c", body=b"yy"),
     ]
     assert [each.body.read_bytes() if each.body else None for each in again.outgoing()] == [None, b"x", b"yy"]
     assert again.dealt("c") == b"dealt"
 
 
-def test_every_parcel_has_a_file_of_its_own() -> None:
-    parcels = [
-        parcel("offer"),
-        parcel("transcript"),
-        *(parcel("deal", receiver, body=b"x") for receiver in "bc"),
-        *(parcel("columns", receiver, topic, b"x") for receiver, topic in (("b", "c"), ("c", "b"), ("b", ""))),
-        *(parcel("key", receiver, topic, b"x") for receiver, topic in (("b", "c"), ("c", "b"), ("b", ""), ("c", ""))),
+def test_every_message_has_a_file_of_its_own() -> None:
+    messages = [
+        message("hello"),
+        message("transcript"),
+        *(message("deal", receiver, body=b"x") for receiver in "bc"),
+        *(message("columns", receiver, dealer, b"x") for receiver, dealer in (("b", "c"), ("c", "b"), ("b", ""))),
+        *(
+            message("key", receiver, dealer, b"x")
+            for receiver, dealer in (("b", "c"), ("c", "b"), ("b", ""), ("c", ""))
+        ),
     ]
-    assert len({name_of(each.header) for each in parcels}) == len(parcels)
-    assert parcel_name("columns", "c") == name_of(parcel("columns", "b", "c", b"x").header)
+    assert len({name_of(each.header) for each in messages}) == len(messages)
+    assert message_name("columns", "c") == name_of(message("columns", "b", "c", b"x").header)
 
 
 def test_nobody_else_can_read_a_session(session: SessionFolder, folder: Path) -> None:
     session.begin(1)
-    freeze(session, (parcel("deal", "b", body=b"sealed"), b"sealed"))
+    freeze(session, (message("deal", "b", body=b"sealed"), b"sealed"))
     session.keep_dealt("c", b"dealt")
     own = folder / "state" / "joint" / ("5e" * 32)
     assert own.stat().st_mode & 0o777 == 0o700
@@ -106,10 +109,10 @@ def test_nobody_else_can_read_a_session(session: SessionFolder, folder: Path) ->
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
-def test_parcels_count_all_together_or_not_at_all(session: SessionFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_count_all_together_or_not_at_all(session: SessionFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A power cut at every file that is written: a receiver never gets one half of a deal that is then dealt anew."""
     session.begin(1)
-    freeze(session, (parcel("offer"), b""))
+    freeze(session, (message("hello"), b""))
     write, calls = folder_module.write_durably, [0, 0]
 
     def interrupted(path: Path, data: bytes, mode: int) -> None:
@@ -119,23 +122,23 @@ def test_parcels_count_all_together_or_not_at_all(session: SessionFolder, monkey
         write(path, data, mode)
 
     monkeypatch.setattr(folder_module, "write_durably", interrupted)
-    both = [(parcel("deal", receiver, body=b"x"), b"x") for receiver in "bc"]
+    both = [(message("deal", receiver, body=b"x"), b"x") for receiver in "bc"]
     for calls[1] in range(1, 6):
         calls[0] = 0
         with pytest.raises(PowerCut):
             freeze(session, *both)
-        assert [each.parcel.header.kind for each in session.outgoing()] == ["offer"]
+        assert [each.message.header.kind for each in session.outgoing()] == ["hello"]
     calls[:] = [0, 6]
     freeze(session, *both)
     assert calls[0] == 5
-    assert [each.parcel.header.kind for each in session.outgoing()] == ["offer", "deal", "deal"]
+    assert [each.message.header.kind for each in session.outgoing()] == ["hello", "deal", "deal"]
 
 
 def test_an_erasure_that_was_cut_short_is_finished_later(
     session: SessionFolder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.begin(1)
-    freeze(session, (parcel("deal", "b", body=b"sealed"), b"sealed"))
+    freeze(session, (message("deal", "b", body=b"sealed"), b"sealed"))
 
     def half(path: Path) -> None:
         (path / "session.json").unlink()
@@ -145,7 +148,7 @@ def test_an_erasure_that_was_cut_short_is_finished_later(
         patch.setattr(folder_module.shutil, "rmtree", half)
         with pytest.raises(PowerCut):
             session.erase()
-    assert session.state() is None  # as one that never began: no parcel of it counts
+    assert session.state() is None  # as one that never began: no message of it counts
     assert session.outgoing() == ()
     for _ in range(2):
         session.erase()
@@ -157,7 +160,7 @@ def test_a_round_that_was_cut_short_as_it_began_leaves_the_earlier_one_or_itself
     session: SessionFolder, folder: Path, monkeypatch: pytest.MonkeyPatch, call: int
 ) -> None:
     first = session.begin(1)
-    freeze(session, (parcel("deal", "b", body=b"sealed"), b"sealed"))
+    freeze(session, (message("deal", "b", body=b"sealed"), b"sealed"))
     session.keep_dealt("c", b"dealt")
     calls: list[str] = []
 

@@ -13,9 +13,8 @@ import pytest
 
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import Context
-from dprelease.mpc.messages import NOTHING, ParcelHeader, sign_parcel
+from dprelease.mpc.messages import NOTHING, MessageHeader, message_name, sign_message
 from dprelease.signing import new_private_key
-from party_node.joint.folder import parcel_name
 from tests.party_node.joint_world import JointWorld, joint_spec
 
 NO_PLACE = "that the schedule of this release does not have"
@@ -39,8 +38,8 @@ def session(world: JointWorld) -> str:
     return found
 
 
-def only(kind: str, receiver: str, change: Callable[[ParcelHeader, bytes], tuple[dict[str, Any], bytes]]) -> Any:
-    """Change c's parcels of one kind, those for one receiver where it has several."""
+def only(kind: str, receiver: str, change: Callable[[MessageHeader, bytes], tuple[dict[str, Any], bytes]]) -> Any:
+    """Change c's messages of one kind, those for one receiver where it has several."""
     return lambda header, body: change(header, body) if header.kind == kind and receiver in header.receivers else None
 
 
@@ -50,8 +49,8 @@ def flip(body: bytes, place: int = 50) -> bytes:
 
 def a_deal_under_another_signature(world: JointWorld) -> None:
     stranger = new_private_key()
-    world["c"].alters = lambda parcel, body: (
-        (sign_parcel(stranger, parcel.header), body) if parcel.header.kind == "deal" else (parcel, body)
+    world["c"].alters = lambda message, body: (
+        (sign_message(stranger, message.header), body) if message.header.kind == "deal" else (message, body)
     )
 
 
@@ -68,7 +67,7 @@ def columns_that_are_too_long(world: JointWorld) -> None:
 
 
 def columns_under_another_dealers_mask(world: JointWorld) -> None:
-    other = world["c"].session.body(parcel_name("columns", "a"))
+    other = world["c"].session.body(message_name("columns", "a"))
     world["c"].hostile(only("columns", "a", lambda header, body: ({}, other.read_bytes())))
 
 
@@ -81,7 +80,7 @@ def columns_for_their_dealer_too(world: JointWorld) -> None:
 
 
 def columns_for_their_dealer_alone(world: JointWorld) -> None:
-    world["c"].hostile(only("columns", "a", lambda header, body: ({"topic": "a"}, body)))
+    world["c"].hostile(only("columns", "a", lambda header, body: ({"dealer": "a"}, body)))
 
 
 def a_key_for_the_dealer(world: JointWorld) -> None:
@@ -89,21 +88,21 @@ def a_key_for_the_dealer(world: JointWorld) -> None:
 
 
 def another_content_key(world: JointWorld) -> None:
-    def change(header: ParcelHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
-        context = Context("key", header.spec, session(world), "c", "a", "b")
-        to_a = bytes.fromhex(world.post.find("offer", "a").header.statement)
+    def change(header: MessageHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
+        context = Context("key", header.task, session(world), "c", "a", "b")
+        to_a = bytes.fromhex(world.post.find("hello", "a").header.payload)
         return {}, encryption.seal(to_a, encryption.new_content_key(), context)
 
     world["c"].hostile(only("key", "a", change))
 
 
 def the_key_of_another_dealers_columns(world: JointWorld) -> None:
-    other = world["c"].session.body(parcel_name("key", "a", "b"))
+    other = world["c"].session.body(message_name("key", "a", "b"))
     world["c"].hostile(only("key", "a", lambda header, body: ({}, other.read_bytes())))
 
 
 def a_deal_for_somebody_else(world: JointWorld) -> None:
-    other = world["c"].session.body(parcel_name("deal", "", "b"))
+    other = world["c"].session.body(message_name("deal", "", "b"))
     world["c"].hostile(only("deal", "a", lambda header, body: ({}, other.read_bytes())))
 
 
@@ -119,11 +118,11 @@ def a_deal_to_a_hospital_that_it_does_not_deal_for(world: JointWorld) -> None:
     world["c"].hostile(only("deal", "a", lambda header, body: ({"receivers": ("c",)}, body)))
 
 
-def a_parcel_of_another_release(world: JointWorld) -> None:
-    world["c"].hostile(only("deal", "a", lambda header, body: ({"spec": "5e" * 32}, body)))
+def a_message_of_another_release(world: JointWorld) -> None:
+    world["c"].hostile(only("deal", "a", lambda header, body: ({"task": "5e" * 32}, body)))
 
 
-def a_parcel_of_another_session(world: JointWorld) -> None:
+def a_message_of_another_session(world: JointWorld) -> None:
     world.post.strict = False
     world["c"].hostile(only("deal", "a", lambda header, body: ({"session": "5e" * 32}, body)))
 
@@ -131,20 +130,20 @@ def a_parcel_of_another_session(world: JointWorld) -> None:
 def two_deals_for_one_hospital(world: JointWorld) -> None:
     world.post.strict = False
 
-    def change(header: ParcelHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
-        world.post.take("c", sign_parcel(world["c"].member.key, header), body)
+    def change(header: MessageHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
+        world.post.take("c", sign_message(world["c"].member.key, header), body)
         return {}, flip(body)
 
     world["c"].hostile(only("deal", "a", change))
 
 
 def another_transcript(world: JointWorld) -> None:
-    world["c"].hostile(lambda header, body: ({"statement": "5e" * 32}, body) if header.kind == "transcript" else None)
+    world["c"].hostile(lambda header, body: ({"payload": "5e" * 32}, body) if header.kind == "transcript" else None)
 
 
 def a_key_that_is_gone(world: JointWorld) -> None:
-    world.post.lists = lambda party, parcels: tuple(
-        each for each in parcels if party != "a" or (each.header.kind, each.header.sender) != ("key", "c")
+    world.post.lists = lambda party, messages: tuple(
+        each for each in messages if party != "a" or (each.header.kind, each.header.sender) != ("key", "c")
     )
 
 
@@ -166,9 +165,9 @@ HOSPITAL: dict[Callable[[JointWorld], None], dict[str, str]] = {
     a_deal_of_another_shape: dict.fromkeys("ab", f"c sent a deal {NO_PLACE}"),
     a_deal_from_a_point_of_small_order: {"a": "what c sent does not open as a deal"},
     a_deal_to_a_hospital_that_it_does_not_deal_for: dict.fromkeys("ab", f"c sent a deal {NO_PLACE}"),
-    a_parcel_of_another_release: dict.fromkeys("ab", "a parcel of c belongs to another release"),
-    a_parcel_of_another_session: dict.fromkeys("ab", "c sent a deal of another session"),
-    two_deals_for_one_hospital: dict.fromkeys("ab", "c sent two different parcels of kind deal in one round"),
+    a_message_of_another_release: dict.fromkeys("ab", "a message of c belongs to another release"),
+    a_message_of_another_session: dict.fromkeys("ab", "c sent a deal of another session"),
+    two_deals_for_one_hospital: dict.fromkeys("ab", "c sent two different messages of kind deal in one round"),
     another_transcript: dict.fromkeys("ab", "c has seen another session than we have; nothing is computed"),
     a_key_that_is_gone: {"a": "the masked columns of c or their key are gone from the relay"},
 }
@@ -189,11 +188,11 @@ def test_a_hostile_hospital_is_named(
 
 @pytest.mark.parametrize("point", SMALL_ORDER)
 def test_a_session_key_of_small_order_is_named_before_anything_is_sealed_to_it(world: JointWorld, point: str) -> None:
-    header = ParcelHeader(
-        spec=world.spec.digest(), round=1, session="", kind="offer", sender="c", receivers=(), topic="",
-        statement=point, size=0, sha256=NOTHING,
+    header = MessageHeader(
+        task=world.spec.digest(), round=1, session="", kind="hello", sender="c", receivers=(), dealer="",
+        payload=point, size=0, sha256=NOTHING,
     )  # fmt: skip
-    world.post.take("c", sign_parcel(world["c"].member.key, header), b"")
+    world.post.take("c", sign_message(world["c"].member.key, header), b"")
     said = world.looks(names="ab")
     assert said == dict.fromkeys("ab", "c offered something that is not a session key")
-    assert {parcel.header.kind for _, parcel, _ in world.post.given} == {"offer"}
+    assert {message.header.kind for _, message, _ in world.post.given} == {"hello"}

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import Conflict
-from dprelease.mpc.messages import sign_parcel
+from dprelease.mpc.messages import sign_message
 from party_node.transactions import transaction
 from tests.party_node.joint_release import (
     DRAWS_OF_ONE_BLOCK,
@@ -94,13 +94,13 @@ def test_a_block_is_made_once_whatever_peers_begin_afterwards(world: World) -> N
     assert world.south.status(release) == "approved"
     before, draws = world.block(release, "north"), len(world.north.noise.draws)
     post = world.relay.posts[release]
-    header = post.find("offer", "south").header.model_copy(update={"round": 2, "statement": "09" + "00" * 31})
-    post.take("south", sign_parcel(world.members["south"].key, header), b"")
+    header = post.find("hello", "south").header.model_copy(update={"round": 2, "payload": "09" + "00" * 31})
+    post.take("south", sign_message(world.members["south"].key, header), b"")
     for _ in range(3):
         world.south.cycle()
         world.north.cycle()
     assert world.relay.posts[release].offers(2).keys() == {"south"}
-    assert {parcel.header.round for party, parcel, _ in world.relay.posts[release].given if party == "north"} == {1}
+    assert {message.header.round for party, message, _ in world.relay.posts[release].given if party == "north"} == {1}
     assert len(world.north.noise.draws) == draws
     assert world.block(release, "north") == before
     assert {sealed.sha256 for sealed in world.hub.sealed} == {world.hub.sealed[0].sha256}
@@ -108,7 +108,7 @@ def test_a_block_is_made_once_whatever_peers_begin_afterwards(world: World) -> N
     assert world.north.record(release).status == "delivered"
 
 
-def test_a_relay_that_forgot_gets_our_parcels_again_after_our_block(
+def test_a_relay_that_forgot_gets_our_messages_again_after_our_block(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = approved(world)
@@ -116,7 +116,7 @@ def test_a_relay_that_forgot_gets_our_parcels_again_after_our_block(
         world.south.cycle()
         world.north.cycle()
     assert world.south.status(release) == "approved"
-    world.relay.posts[release].parcels.clear()
+    world.relay.posts[release].messages.clear()
     world.relay.partial.clear()
     deliver(world)
     assert world.south.status(release) == "delivered"
@@ -135,11 +135,11 @@ JOINT_CUTS = [
     ("party_node.joint.used_seeds.UsedSeeds.use", "after", 1),
     ("party_node.ledger.Ledger.charge", "after", 1),
     ("party_node.ledger.Ledger.send", "after", 1),
-    ("party_node.joint.exchange.Exchange.mask", "before", 1),
-    ("party_node.joint.exchange.Exchange.mask", "after", 1),
+    ("dprelease.mpc.exchange.Exchange.mask", "before", 1),
+    ("dprelease.mpc.exchange.Exchange.mask", "after", 1),
     ("party_node.joint.relay.Relay.send", "before", 3),
     ("party_node.joint.relay.Relay.send", "after", 3),
-    ("party_node.joint.exchange.Exchange.half", "after", 1),
+    ("dprelease.mpc.exchange.Exchange.share", "after", 1),
     ("party_node.joint.work.privatize_moments", "before", 1),
     ("party_node.sealing.Vault.seal", "after", 1),
     ("party_node.journal.Journal.move", "before", 1),
@@ -167,8 +167,8 @@ def test_a_power_cut_never_means_a_second_draw(world: World, path: str, when: st
     assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
     assert released_exactly(world, release)
     post = world.relay.posts[release]
-    assert len({parcel.header for parcel in post.parcels.values()}) == len(
-        {parcel.header.place for _, parcel, _ in post.given}
+    assert len({message.header for message in post.messages.values()}) == len(
+        {message.header.place for _, message, _ in post.given}
     )
 
 

@@ -17,11 +17,11 @@ import pytest
 from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
 from dprelease.mpc import encryption
+from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.encryption import Context
-from dprelease.mpc.messages import ParcelHeader, columns_expected
+from dprelease.mpc.messages import MessageHeader, columns_expected
 from dprelease.mpc.ring import SecretStream
-from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.specs import random_raw, random_rows
 
@@ -67,22 +67,22 @@ def forms(world: JointWorld, name: str) -> dict[str, Windows]:
         found[f"mask by {dealer}"] = words(mask.astype("<u8").tobytes())
         found[f"masked under {dealer}"] = words((mask + variables.astype(np.int64).view(np.uint64)).tobytes())
         found[f"seed by {dealer}"] = words(dealt.mask)
-        for seed in dealt.pads.values():
+        for seed in dealt.shares.values():
             found[f"pad by {dealer} {len(found)}"] = words(seed.astype("<u8").tobytes())
     found["session key"] = words(bytes.fromhex(world[name].state.key))
     for header, key in content_keys(world):
         if header.sender == name:
-            found[f"content key under {header.topic} for {header.receivers[0]}"] = words(key)
+            found[f"content key under {header.dealer} for {header.receivers[0]}"] = words(key)
     return found
 
 
-def content_keys(world: JointWorld) -> Iterator[tuple[ParcelHeader, bytes]]:
+def content_keys(world: JointWorld) -> Iterator[tuple[MessageHeader, bytes]]:
     """Every content key of the session, as its receiver unseals it."""
-    for _, parcel, body in world.post.given:
-        header = parcel.header
+    for _, message, body in world.post.given:
+        header = message.header
         if header.kind == "key":
             (receiver,) = header.receivers
-            context = Context("key", header.spec, header.session, header.sender, receiver, header.topic)
+            context = Context("key", header.task, header.session, header.sender, receiver, header.dealer)
             yield header, encryption.unseal(world[receiver].session_key, body, context)
 
 
@@ -124,21 +124,21 @@ def test_nothing_that_stays_at_a_hospital_is_in_its_neighbours_folder(world: Joi
 
 
 def test_every_file_of_columns_has_a_key_of_its_own(world: JointWorld) -> None:
-    keys = {(header.sender, header.topic): key for header, key in content_keys(world)}
+    keys = {(header.sender, header.dealer): key for header, key in content_keys(world)}
     assert set(keys) == columns_expected(world.schedule)
     assert len(set(keys.values())) == len(keys)
 
 
 def test_a_dealer_holds_no_columns_under_its_mask(world: JointWorld) -> None:
     """Not even sealed: neither they nor their keys list it as a receiver, and none was handed to it."""
-    given = [parcel.header for _, parcel, _ in world.post.given if parcel.header.kind in {"columns", "key"}]
+    given = [message.header for _, message, _ in world.post.given if message.header.kind in {"columns", "key"}]
     assert given
     for dealer in {pair.dealer for pair in world.schedule.pairs}:
-        assert [header for header in given if header.topic == dealer and dealer in header.receivers] == []
+        assert [header for header in given if header.dealer == dealer and dealer in header.receivers] == []
         handed = [header for party, header, _ in world.post.handed if party == dealer]
-        assert [header.kind for header in handed if header.topic == dealer and header.kind != "deal"] == []
+        assert [header.kind for header in handed if header.dealer == dealer and header.kind != "deal"] == []
     if world.schedule.pairs[0].dealer == "":
-        assert all(b'"kind":"offer"' in data for data in world.office.received)
+        assert all(b'"kind":"hello"' in data for data in world.office.received)
 
 
 def test_a_dealers_own_disk_never_held_the_seeds_that_it_dealt(folder: Path) -> None:
@@ -191,7 +191,7 @@ def test_two_tables_under_one_seed_differ_by_their_difference_alone(
 ) -> None:
     """The pad is a function of the seed and not of the data, so that whoever lacks the seed learns nothing of either."""
     drawn: dict[str, Any] = {dealer: deal(schedule_of(joint_spec(3)), dealer) for dealer in "abc"}
-    monkeypatch.setattr(exchange_module, "deal", lambda schedule, dealer: drawn[dealer])
+    monkeypatch.setattr(exchange_module, "deal", lambda schedule, dealer, draw: drawn[dealer])
     opened, tables = [], []
     for seed in (1, 2):
         world = JointWorld(folder / str(seed), joint_spec(3))

@@ -11,11 +11,11 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
-from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from party_node.joint.folder import Outgoing
-from party_node.joint.relay import Relay, regroup
+from party_node.joint.relay import Relay
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World
 
@@ -43,37 +43,37 @@ def south(world: World, release: str) -> Iterator[Relay]:
         yield Relay(channel, release, 0.3)
 
 
-def parcel(world: World, release: str, number: int = 1, body: bytes = BODY) -> Parcel:
-    """A parcel of the north's for the south; the relay's fake does not ask what the schedule says."""
-    header = ParcelHeader(
-        spec=release, round=number, session="", kind="deal" if body else "offer", sender="north",
-        receivers=("south",) if body else (), topic="", statement="", size=len(body),
+def message(world: World, release: str, number: int = 1, body: bytes = BODY) -> Message:
+    """A message of the north's for the south; the relay's fake does not ask what the schedule says."""
+    header = MessageHeader(
+        task=release, round=number, session="", kind="deal" if body else "hello", sender="north",
+        receivers=("south",) if body else (), dealer="", payload="", size=len(body),
         sha256=sha256(body) if body else NOTHING,
     )  # fmt: skip
-    return sign_parcel(world.members["north"].key, header)
+    return sign_message(world.members["north"].key, header)
 
 
 @pytest.fixture
 def outgoing(world: World, release: str, folder: Path) -> Outgoing:
     path = folder / "deal.body"
     path.write_bytes(BODY)
-    return Outgoing(parcel(world, release), path)
+    return Outgoing(message(world, release), path)
 
 
-def test_a_parcel_goes_to_its_receiver_as_it_was(north: Relay, south: Relay, outgoing: Outgoing) -> None:
-    assert north.parcels() == ()
+def test_a_message_goes_to_its_receiver_as_it_was(north: Relay, south: Relay, outgoing: Outgoing) -> None:
+    assert north.messages() == ()
     assert north.put([outgoing], ())
-    (listed,) = south.parcels()
-    assert listed == outgoing.parcel
+    (listed,) = south.messages()
+    assert listed == outgoing.message
     assert b"".join(south.fetch(listed.header)) == BODY
-    assert not north.put([outgoing], south.parcels())
+    assert not north.put([outgoing], south.messages())
 
 
 def test_all_pages_are_read(world: World, release: str, north: Relay) -> None:
-    sent = [Outgoing(parcel(world, release, number, b""), None) for number in range(1, 11)]
+    sent = [Outgoing(message(world, release, number, b""), None) for number in range(1, 11)]
     assert world.relay.page == 3
     north.put(sent, ())
-    assert [each.parcel for each in sent] == list(north.parcels())
+    assert [each.message for each in sent] == list(north.messages())
 
 
 def test_an_upload_that_broke_goes_on_where_it_stopped(
@@ -83,16 +83,16 @@ def test_an_upload_that_broke_goes_on_where_it_stopped(
     world.relay.breaks_at = 3000
     with pytest.raises(PeerUnavailable):
         north.send(outgoing)
-    assert south.parcels() == ()
+    assert south.messages() == ()
     north.send(outgoing)
     north.send(outgoing)  # complete: nothing is sent
     assert world.relay.offsets == [0, 1500]
-    assert b"".join(south.fetch(outgoing.parcel.header)) == BODY
+    assert b"".join(south.fetch(outgoing.message.header)) == BODY
 
 
 def test_a_relay_that_claims_more_than_there_is_is_not_believed(world: World, north: Relay, outgoing: Outgoing) -> None:
     world.relay.held = len(BODY) + 1
-    with pytest.raises(IntegrityError, match="claims to hold more bytes of our parcel than there are"):
+    with pytest.raises(IntegrityError, match="claims to hold more bytes of our message than there are"):
         north.send(outgoing)
 
 
@@ -105,7 +105,7 @@ def test_a_relay_that_took_other_bytes_is_not_believed(world: World, north: Rela
 def test_an_upload_that_stands_still_is_given_up(world: World, south: Relay, outgoing: Outgoing) -> None:
     world.relay.stalls = threading.Event()
     try:
-        with pytest.raises(PeerUnavailable, match=r"a parcel stood still for 0\.3 s"):
+        with pytest.raises(PeerUnavailable, match=r"a message stood still for 0\.3 s"):
             south.send(outgoing)
     finally:
         world.relay.stalls.set()
@@ -122,7 +122,7 @@ def test_a_body_that_was_not_signed_is_named_as_the_relays(
     north.send(outgoing)
     world.relay.post(release).serves = lambda party, header, body: altered
     with pytest.raises(IntegrityError, match=r"did not sign|past the 5120 bytes"):
-        list(south.fetch(outgoing.parcel.header))
+        list(south.fetch(outgoing.message.header))
 
 
 class Garbage:
@@ -130,18 +130,18 @@ class Garbage:
         return b'{"header":'
 
 
-def test_a_parcel_that_cannot_be_read_is_named_as_the_relays(world: World, release: str, north: Relay) -> None:
+def test_a_message_that_cannot_be_read_is_named_as_the_relays(world: World, release: str, north: Relay) -> None:
     garbage: Any = Garbage()
-    world.relay.post(release).lists = lambda party, parcels: (garbage,)
-    with pytest.raises(IntegrityError, match="the hub's relay holds a parcel that cannot be read"):
-        north.parcels()
+    world.relay.post(release).lists = lambda party, messages: (garbage,)
+    with pytest.raises(IntegrityError, match="the hub's relay holds a message that cannot be read"):
+        north.messages()
 
 
 def test_a_list_without_an_end_is_refused(world: World, north: Relay, outgoing: Outgoing) -> None:
     north.send(outgoing)
     world.relay.last = 0
-    with pytest.raises(IntegrityError, match="lists the same parcels again and again"):
-        north.parcels()
+    with pytest.raises(IntegrityError, match="lists the same messages again and again"):
+        north.messages()
 
 
 @pytest.mark.parametrize("error", [PeerUnavailable("x"), NotFound("x"), Conflict("x")])
@@ -150,15 +150,6 @@ def test_what_the_relay_answers_is_told(
 ) -> None:
     north.send(outgoing)
     world.relay.raises = error
-    for call in (north.parcels, lambda: north.send(outgoing), lambda: list(north.fetch(outgoing.parcel.header))):
+    for call in (north.messages, lambda: north.send(outgoing), lambda: list(north.fetch(outgoing.message.header))):
         with pytest.raises(type(error), match="the hub's relay"):
             call()
-
-
-@pytest.mark.parametrize("piece", [1, 3, 7, 100])
-def test_bodies_are_cut_as_they_were_encrypted(piece: int) -> None:
-    data = bytes(range(60))
-    pieces = (data[start : start + piece] for start in range(0, len(data), piece))
-    assert [bytes(each) for each in regroup(pieces, iter((25, 25, 10)))] == [data[:25], data[25:50], data[50:]]
-    with pytest.raises(IntegrityError, match="ends before its last chunk"):
-        list(regroup(iter((data,)), iter((25, 36))))

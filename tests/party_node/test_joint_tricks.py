@@ -9,9 +9,10 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.mpc import encryption
-from dprelease.mpc.messages import Parcel, sign_parcel
+from dprelease.mpc import exchange as exchange_module
+from dprelease.mpc.encryption import Draw
+from dprelease.mpc.messages import Message, sign_message
 from dprelease.mpc.schedule import Schedule
-from party_node.joint import exchange as exchange_module
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.party_node.test_joint_hostile import flip, only
 from tests.support.joint import entries, exact_gram
@@ -49,33 +50,33 @@ def test_two_offers_shown_to_different_hospitals_end_in_no_session(world: JointW
     world.post.strict = False
     for name in "abc":
         world[name].look()
-    honest = world.post.find("offer", "c")
+    honest = world.post.find("hello", "c")
     key = encryption.public_bytes(encryption.new_session_key()).hex()
-    other = sign_parcel(world["c"].member.key, honest.header.model_copy(update={"statement": key}))
-    world.post.lists = lambda party, parcels: tuple(
-        other if party == "b" and each == honest else each for each in parcels
+    other = sign_message(world["c"].member.key, honest.header.model_copy(update={"payload": key}))
+    world.post.lists = lambda party, messages: tuple(
+        other if party == "b" and each == honest else each for each in messages
     )
     said = world.looks()
     assert said["b"] == "c sent a deal of another session"
     assert said["a"] == "waits for what b deals"
-    assert {parcel.header.kind for _, parcel, _ in world.post.given} == {"offer", "deal"}
-    world.post.lists = lambda party, parcels: (*parcels, other)
-    assert world.looks(1)["a"] == "c sent two different parcels of kind offer in one round"
+    assert {message.header.kind for _, message, _ in world.post.given} == {"hello", "deal"}
+    world.post.lists = lambda party, messages: (*messages, other)
+    assert world.looks(1)["a"] == "c sent two different messages of kind hello in one round"
 
 
 def test_two_columns_shown_to_different_hospitals_are_seen_in_the_transcripts(world: JointWorld) -> None:
-    other: list[Parcel] = []
+    other: list[Message] = []
 
-    def change(parcel: Parcel, body: bytes) -> tuple[Parcel, bytes]:
-        if (parcel.header.kind, parcel.header.topic) == ("columns", "b"):
-            twin = parcel.header.model_copy(update={"sha256": sha256(flip(body))})
-            other[:] = [sign_parcel(world["c"].member.key, twin)]
-        return parcel, body
+    def change(message: Message, body: bytes) -> tuple[Message, bytes]:
+        if (message.header.kind, message.header.dealer) == ("columns", "b"):
+            twin = message.header.model_copy(update={"sha256": sha256(flip(body))})
+            other[:] = [sign_message(world["c"].member.key, twin)]
+        return message, body
 
-    def lists(party: str, parcels: tuple[Parcel, ...]) -> tuple[Parcel, ...]:
+    def lists(party: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """To b the twin, and the others' transcripts only when it has signed its own."""
-        signed = any((each.header.kind, each.header.sender) == ("transcript", "b") for each in parcels)
-        shown = [each for each in parcels if party != "b" or signed or each.header.kind != "transcript"]
+        signed = any((each.header.kind, each.header.sender) == ("transcript", "b") for each in messages)
+        shown = [each for each in messages if party != "b" or signed or each.header.kind != "transcript"]
         swap = {each.header.place: each for each in other} if party == "b" else {}
         return tuple(swap.get(each.header.place, each) for each in shown)
 
@@ -91,8 +92,8 @@ def reusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """c deals the same again."""
     drawn, kept = exchange_module.deal, {}
 
-    def deal(schedule: Schedule, dealer: str) -> Any:
-        made = drawn(schedule, dealer)
+    def deal(schedule: Schedule, dealer: str, draw: Draw) -> Any:
+        made = drawn(schedule, dealer, draw)
         return kept.setdefault(dealer, made) if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)
@@ -106,16 +107,16 @@ def test_seeds_that_served_in_an_earlier_round_are_refused(world: JointWorld, mo
     said = world.looks()
     for name in "ab":
         assert said[name] == "c dealt a seed that was used before; nothing is masked with it"
-        sent = [parcel.header for party, parcel, _ in world.post.given if party == name and parcel.header.round == 2]
-        assert {header.kind for header in sent} == {"offer", "deal"}
+        sent = [message.header for party, message, _ in world.post.given if party == name and message.header.round == 2]
+        assert {header.kind for header in sent} == {"hello", "deal"}
         assert world[name].block is None
 
 
 def test_one_seed_for_two_purposes_is_refused(world: JointWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = exchange_module.deal
 
-    def deal(schedule: Schedule, dealer: str) -> Any:
-        made = dict(drawn(schedule, dealer))
+    def deal(schedule: Schedule, dealer: str, draw: Draw) -> Any:
+        made = dict(drawn(schedule, dealer, draw))
         return made | {"a": made["a"][:32] * 2} if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)
@@ -148,7 +149,7 @@ def test_a_coordinator_that_deals_garbage_is_named(folder: Path, change: Any, wo
     deals = world.office.deals
     world.office.deals = lambda schedule, dealer: {name: change(each) for name, each in deals(schedule, dealer).items()}
     assert world.looks() == {"a": words, "b": words}
-    assert {parcel.header.kind for _, parcel, _ in world.post.given} == {"offer"}
+    assert {message.header.kind for _, message, _ in world.post.given} == {"hello"}
 
 
 def test_a_coordinator_that_deals_one_seed_in_two_rounds_is_named(folder: Path) -> None:

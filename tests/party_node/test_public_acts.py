@@ -72,7 +72,7 @@ def test_a_column_that_becomes_public_between_two_looks_ends_a_joint_release(wor
     daemon = world.north.daemon()
     with world.north.dialled() as coordinator:
         daemon.cycle(coordinator)
-        assert kinds(world, release) == ["offer"]
+        assert kinds(world, release) == ["hello"]
         assert daemon._joint._rows is not None
         declare(world.north, "sex")
         for _ in range(4):
@@ -80,7 +80,7 @@ def test_a_column_that_becomes_public_between_two_looks_ends_a_joint_release(wor
             daemon.cycle(coordinator)
     assert world.north.status(release) == "declined"
     assert world.north.ledger_kinds(release) == ["reserve", "free"]
-    assert kinds(world, release) == ["offer"]
+    assert kinds(world, release) == ["hello"]
     assert world.north.noise.draws == []
 
 

@@ -1,8 +1,9 @@
-"""A whole joint computation in one process, without a network: what the parties compute, message by message."""
+"""A whole joint computation in one process, without a network: the real sessions of all parties, and their blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,13 +13,16 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
-from dprelease.mpc.matrix_product import half, masked
+from dprelease.moments.terms import layout_of
+from dprelease.mpc import in_memory
+from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
+from dprelease.mpc.session import Products
 from dprelease.noise import NoiseSource
+from dprelease.privatization import privatize
+from dprelease.signing import new_private_key
 from dprelease.spec import ReleaseSpec
-from tests.support.joint import privatize_moments
 
 
 @dataclass
@@ -26,15 +30,11 @@ class Session:
     """One session with fresh randomness.
 
     Attributes:
-        dealt: (party, dealer) to what was dealt.
-        columns: (party, dealer) to chunks of masked columns.
         halves: party to its half of the product for each of its pairs.
         blocks: party to block.
     """
 
-    dealt: dict[tuple[str, str], Dealt] = field(default_factory=dict)
-    columns: dict[tuple[str, str], list[Words]] = field(default_factory=dict)
-    halves: dict[str, dict[Pair, Words]] = field(default_factory=dict)
+    halves: dict[str, Mapping[Pair, Words]]
     blocks: dict[str, Block] = field(default_factory=dict)
 
 
@@ -62,22 +62,15 @@ def compute(
 
 
 def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
-    """A session up to its products: dealt, columns exchanged, halves computed, no block."""
-    schedule, session = schedule_of(spec), Session()
-    for dealer in dict.fromkeys(pair.dealer for pair in schedule.pairs):
-        for receiver, message in deal(schedule, dealer).items():
-            session.dealt[receiver, dealer] = read_deal(message, schedule, receiver, dealer)
-    variables = {party: code(table.codes, table.columns) for party, table in tables.items()}
-    for (party, dealer), dealt in session.dealt.items():
-        session.columns[party, dealer] = list(masked(variables[party], dealt.mask, schedule))
-    for party in schedule.parties:
-        halves = session.halves[party] = {}
-        for pair in schedule.pairs:
-            if pair.has(party):
-                peer = session.columns[pair.other(party), pair.dealer]
-                own = session.dealt[party, pair.dealer]
-                halves[pair] = half(pair, party, variables[party], own, peer, schedule)
-    return session
+    """The real sessions of all parties up to their products, under keys of nobody; no block."""
+    if len(tables) == 1:
+        return Session({party: {} for party in tables})
+    matrices = {party: code(table.codes, table.columns) for party, table in tables.items()}
+    identities = {party: new_private_key() for party in tables}
+    made = in_memory.multiply(
+        schedule_of(spec), matrices, identities, dict.fromkeys(tables, "5e" * 32), lambda name: nullcontext()
+    )
+    return Session({party: products.shares for party, products in made.items()})
 
 
 def seal(
@@ -112,4 +105,18 @@ def exact_gram(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> npt.NDAr
 
 def entries(spec: ReleaseSpec, gram: npt.NDArray[np.object_]) -> list[int]:
     """The noisy entries of a matrix, in the layout's order."""
-    return [int(gram[row, column]) for row, column in zip(spec.layout.rows, spec.layout.cols, strict=True)]
+    return [int(gram[row, column]) for row, column in zip(layout_of(spec).rows, layout_of(spec).cols, strict=True)]
+
+
+def privatize_moments(
+    rows: BoundedRows,
+    spec: ReleaseSpec,
+    party: str,
+    shares: Mapping[Pair, Words],
+    masks: Mapping[str, bytes],
+    noise: NoiseSource,
+    matrix: Codes | None = None,
+) -> Block:
+    """A party's block of joint moments from what a session left."""
+    made = code(rows.codes, rows.columns) if matrix is None else matrix
+    return privatize(rows, spec, party, noise, Products(made, shares, masks))

@@ -19,7 +19,7 @@ from dprelease.block import SealedBlock
 from dprelease.canonical import Value
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, DpReleaseError, InvalidInput
-from dprelease.mpc.messages import Parcel, ParcelHeader
+from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.one_line import LONGEST_QUOTE
 from dprelease.wire.console import LONGEST_RECORD, Commands, StopSignal, log_to_stderr
 from dprelease.wire.status import TABLE
@@ -144,13 +144,13 @@ def test_no_message_makes_a_line_of_its_own(mark: str, as_json: bool, capsys: py
 def payloads() -> Iterator[tuple[type[Value], bytes]]:
     """What a party may send for a sealed block, a catalogue, an approval, the offers of a deal and a parcel."""
     key = json.dumps({f"x\n{FORGED}\x1b[2J": 1}).encode()
-    for kind in (SealedBlock, Catalogue, SignedApproval, Parcel, ParcelHeader):
+    for kind in (SealedBlock, Catalogue, SignedApproval, Message, MessageHeader):
         yield kind, key
         yield kind, json.dumps({f"{number}\n" + "k" * 5000: 1 for number in range(500)}).encode()
         yield kind, b"\n" + FORGED.encode() + b"\xff\n"
     yield (
         Approval,
-        json.dumps({"party": "a", "spec": "0" * 64, "commitment": "0" * 64, "approved": f"\n{FORGED}"}).encode(),
+        json.dumps({"party": "a", "task": "0" * 64, "commitment": "0" * 64, "approved": f"\n{FORGED}"}).encode(),
     )
     yield Approval, json.dumps({"approved": "\u2028" * 10**6}).encode()
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dprelease.bounding import BoundedRows, Codes
-from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import (
     Columns,
     Cost,
@@ -14,21 +13,20 @@ from dprelease.mechanisms.base import (
     Integers,
     Mechanism,
     Numbers,
-    Step,
     Words,
 )
 from dprelease.mechanisms.moments import check, propose, words
-from dprelease.mechanisms.moments.privatize import Shares, noisy_share
+from dprelease.mechanisms.moments.privatize import noisy_share
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.association import check_public_norm
-from dprelease.moments.in_process import compute
+from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
 from dprelease.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.moments.terms import JointMoments, layout_of
 from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.session import Products
 from dprelease.noise import NoiseSource
-from dprelease.signing import PrivateKey
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ class Moments(Mechanism[JointMoments]):
     name = "moments"
     terms = JointMoments
     options = propose.MomentsOptions
-    interactive = True
+    checks_sum = True
     signs_binaries = True
 
     def outcomes(self, options: propose.MomentsOptions, columns: Columns) -> tuple[str, ...]:
@@ -60,26 +58,17 @@ class Moments(Mechanism[JointMoments]):
     def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
         return 1, layout_of(spec).entries
 
-    def schedule(self, spec: SpecBase) -> Schedule:
-        return schedule_of(spec)
+    def schedule(self, spec: SpecBase) -> Schedule | None:
+        return schedule_of(spec) if len(spec.parties) > 1 else None
+
+    def matrix(self, rows: BoundedRows, spec: SpecBase) -> Codes:
+        return code(rows.codes, rows.columns)
 
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, shares: Any = None
+        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
     ) -> Integers:
-        if not isinstance(shares, Shares):
-            raise InvalidInput("a block of joint moments needs what its session left")
-        return noisy_share(rows, spec, party, noise, shares)
-
-    def simulate(
-        self,
-        spec: SpecBase,
-        tables: Mapping[str, BoundedRows],
-        identities: Mapping[str, PrivateKey],
-        commitments: Mapping[str, str],
-        noise: NoiseSource,
-        step: Step,
-    ) -> dict[str, Integers]:
-        return compute(spec, tables, identities, commitments, noise, step)
+        made = products or Products(self.matrix(rows, spec), {}, {})
+        return noisy_share(made, spec, party, noise)
 
     def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> NoisyMoments | ApartMoments:
         terms, layout = self.own(spec), layout_of(spec)

@@ -6,41 +6,22 @@ bounded rows -> exact share of the Gram matrix -> discrete Gaussian noise -> mas
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.bounding import BoundedRows
 from dprelease.errors import InvalidInput
-from dprelease.moments.layout import code
 from dprelease.moments.products import EVERYBODY, OwnMoments, places, schedule_of
 from dprelease.moments.terms import joint_moments, layout_of
 from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import Pair
+from dprelease.mpc.session import Products
 from dprelease.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 
-@dataclass(frozen=True)
-class Shares:
-    """What a session leaves with a party.
-
-    Attributes:
-        halves: our half of the product for each of our pairs, (d_first, d_second).
-        masks: peer to the 32-byte seed that we share with it; every other party of the spec.
-        codes: (n, d) what the halves were multiplied with; worked out from the rows unless given.
-    """
-
-    halves: Mapping[Pair, Words]
-    masks: Mapping[str, bytes]
-    codes: Codes | None = None
-
-
-def noisy_share(
-    bounded: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, shares: Shares
-) -> npt.NDArray[np.int64]:
+def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) -> npt.NDArray[np.int64]:
     """(1, E) the party's masked share of every noisy entry, modulo 2^64.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), the sum of all parties' shares is
@@ -49,11 +30,10 @@ def noisy_share(
     made once for a release, ever: two shares over different inputs differ by exact data.
 
     Args:
-        bounded: the party's rows in canonical order, (n, d_j) codes.
+        made: what the session left, and the coded rows (n, d_j) that it multiplied.
         spec: of joint moments, that `accounting.check_spec` accepted.
         party: name of the party in the spec.
         noise: secret noise; `SecureNoise` outside tests.
-        shares: what the session left.
 
     Raises:
         InvalidInput: a half or a mask is missing, or does not belong here; nothing would hide the share then. Or the spec has
@@ -61,24 +41,23 @@ def noisy_share(
     """
     schedule, layout, terms = schedule_of(spec), layout_of(spec), joint_moments(spec)
     peers = set(schedule.parties) - {party}
-    if set(shares.halves) != {pair for pair in schedule.pairs if pair.has(party)} or set(shares.masks) != peers:
+    if set(made.shares) != {pair for pair in schedule.pairs if pair.has(party)} or set(made.masks) != peers:
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
     if not set(layout.kinds.tolist()) <= {int(kind) for kind in terms.kinds}:
         raise InvalidInput("the spec declares no noise for some of what it releases")
-    codes = code(bounded.codes, bounded.columns) if shares.codes is None else shares.codes
-    total = _share(codes, spec, party, shares.halves)
+    total = _share(made.matrix, spec, party, made.shares)
     drawn = np.zeros(layout.entries, np.int64)
     for kind in terms.kinds:
         chosen = layout.kinds == kind
         drawn[chosen] = noise.discrete_gaussian(terms.scales[kind], (1, int(chosen.sum())))[0]
     total += drawn.view(np.uint64)
-    for peer, seed in shares.masks.items():
+    for peer, seed in made.masks.items():
         mask = SecretStream(seed).read_words(0, layout.entries, 1)[:, 0]
         total = total + mask if schedule.parties.index(party) < schedule.parties.index(peer) else total - mask
     return total.view(np.int64).reshape(1, -1)
 
 
-def _share(codes: Codes, spec: SpecBase, party: str, halves: Mapping[Pair, Words]) -> Words:
+def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words]) -> Words:
     """(E,) the party's share of every noisy entry: its own products, its sums, its halves of its pairs', zero elsewhere."""
     schedule, layout, (owner, local) = schedule_of(spec), layout_of(spec), places(spec)
     row, column = layout.rows, layout.cols
@@ -89,7 +68,7 @@ def _share(codes: Codes, spec: SpecBase, party: str, halves: Mapping[Pair, Words
     total[chosen] = own.at(local[row[chosen]], local[column[chosen]])
     chosen = (owner[row] == EVERYBODY) & (owner[column] == mine)
     total[chosen] = own.sums[local[column[chosen]]]
-    for pair, half in halves.items():
+    for pair, half in shares.items():
         first, second = schedule.parties.index(pair.first), schedule.parties.index(pair.second)
         for left, right in ((row, column), (column, row)):
             chosen = (owner[left] == first) & (owner[right] == second)

@@ -13,6 +13,7 @@ from dprelease.mechanisms.noisy_rows.privatize import noisy_rows
 from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, propose_mixed, propose_rows
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms, RowsTerms
+from dprelease.mpc.session import Products
 from dprelease.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
@@ -35,7 +36,7 @@ class _NoisyRows(Mechanism[AnyRows]):
         check.check(spec, self.own(spec))
 
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, shares: Any = None
+        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
     ) -> Integers:
         return noisy_rows(rows, spec, self.own(spec), party, noise)
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from dprelease.moments.in_process import compute
 
 from dprelease.approval import commit, new_salt
 from dprelease.errors import DataRefused, IntegrityError
-from dprelease.moments import in_process
-from dprelease.moments.in_process import compute
+from dprelease.mpc import session
 from dprelease.mpc.encryption import ColumnCipher
 from dprelease.noise import NoiseSource
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
@@ -103,8 +103,8 @@ def test_other_rows_than_the_specs_are_refused() -> None:
 
 def test_a_parcel_that_its_sender_did_not_sign_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, keys = made(TWO_PARTIES)
-    honest, stranger = in_process.sign_parcel, new_private_key()
-    monkeypatch.setattr(in_process, "sign_parcel", lambda _, header: honest(stranger, header))
+    honest, stranger = session.sign_message, new_private_key()
+    monkeypatch.setattr(session, "sign_message", lambda _, header: honest(stranger, header))
     with pytest.raises(IntegrityError, match="did not sign"):
         run(spec, keys, ZeroNoise())
 

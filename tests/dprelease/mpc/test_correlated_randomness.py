@@ -1,4 +1,4 @@
-"""Dealt randomness: exact correlations, seeds that nobody else gets, and deals that do not parse."""
+"""CorrelatedRandomness randomness: exact correlations, seeds that nobody else gets, and deals that do not parse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dprelease.errors import IntegrityError
 from dprelease.mpc import ring
-from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal, seed_digest
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness, seed_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from tests.dprelease.moments.test_plan import plan_of
 
@@ -24,15 +24,15 @@ def keystream(seed: bytes, rows: int, width: int) -> Words:
     return np.frombuffer(stream, "<u8").astype(np.uint64).reshape(rows, width)
 
 
-def dealt_by(schedule: Schedule, dealer: str) -> dict[str, Dealt]:
-    return {name: read_deal(data, schedule, name, dealer) for name, data in deal(schedule, dealer).items()}
+def dealt_by(schedule: Schedule, dealer: str) -> dict[str, CorrelatedRandomness]:
+    return {name: read_randomness(data, schedule, name, dealer) for name, data in deal(schedule, dealer).items()}
 
 
-def check_correlations(schedule: Schedule, dealer: str, dealt: dict[str, Dealt]) -> None:
+def check_correlations(schedule: Schedule, dealer: str, dealt: dict[str, CorrelatedRandomness]) -> None:
     """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, mod 2^64, by NumPy's own wrapping product."""
     masks = {name: keystream(one.mask, schedule.spec.rows, schedule.widths[name]) for name, one in dealt.items()}
     for pair in schedule.dealt_by(dealer):
-        sums = dealt[pair.first].pads[pair] + dealt[pair.second].corrections[pair]
+        sums = dealt[pair.first].shares[pair] + dealt[pair.second].shares[pair]
         assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
 
 
@@ -95,9 +95,9 @@ def test_a_correction_is_not_the_product_itself() -> None:
     masks = [
         keystream(dealt[name].mask, schedule.spec.rows, schedule.widths[name]) for name in (pair.first, pair.second)
     ]
-    assert np.all(dealt[pair.second].corrections[pair] != masks[0].T @ masks[1])
+    assert np.all(dealt[pair.second].shares[pair] != masks[0].T @ masks[1])
     first, second = dealt_by(schedule, COORDINATOR)["birch"], dealt_by(schedule, COORDINATOR)["birch"]
-    assert np.all(first.corrections[pair] != second.corrections[pair])
+    assert np.all(first.shares[pair] != second.shares[pair])
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0", lambda data: b""])
@@ -106,20 +106,20 @@ def test_a_deal_of_another_length_is_refused(change: object) -> None:
     data = deal(schedule, "cedar")["birch"]
     assert callable(change)
     with pytest.raises(IntegrityError, match="cedar dealt something of another shape"):
-        read_deal(change(data), schedule, "birch", "cedar")
+        read_randomness(change(data), schedule, "birch", "cedar")
 
 
 def test_a_deal_for_somebody_else_is_refused_where_its_shape_tells() -> None:
     schedule = plan_of(3, dealer="coordinator")
     messages = deal(schedule, COORDINATOR)
     with pytest.raises(IntegrityError, match="the coordinator dealt something of another shape"):
-        read_deal(messages["amber"], schedule, "cedar", COORDINATOR)
+        read_randomness(messages["amber"], schedule, "cedar", COORDINATOR)
 
 
 def test_seeds_are_recognised_by_digests_that_do_not_give_them_away() -> None:
     schedule = plan_of(3, dealer="coordinator")
     messages = deal(schedule, COORDINATOR)
-    amber = read_deal(messages["amber"], schedule, "amber", COORDINATOR)
+    amber = read_randomness(messages["amber"], schedule, "amber", COORDINATOR)
     seeds = [messages["amber"][start : start + 32] for start in (0, 32, 64)]
     assert amber.digests == tuple(map(seed_digest, seeds))
     assert amber.mask == seeds[0]

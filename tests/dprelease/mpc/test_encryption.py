@@ -25,7 +25,7 @@ from dprelease.mpc.encryption import (
 from dprelease.mpc.schedule import SEAL_BYTES, TAG_BYTES
 
 CONTEXT = Context("deal", "a" * 64, "b" * 64, "amber", "birch", "cedar")
-FIELDS = ("purpose", "spec", "session", "sender", "receiver", "topic")
+FIELDS = ("purpose", "task", "session", "sender", "receiver", "dealer")
 MESSAGE = b"thirty-two bytes of a secret seed"
 
 PRIME = 2**255 - 19

@@ -1,4 +1,4 @@
-"""Halves of a product: each is uniform by itself, and their sum is exact."""
+"""Shares of a product: each is uniform by itself, and their sum is exact."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from dprelease.errors import IntegrityError
 from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.correlated_randomness import deal, read_deal
-from dprelease.mpc.matrix_product import first_half, masked, second_half
+from dprelease.mpc.correlated_randomness import deal, read_randomness
+from dprelease.mpc.matrix_product import first_share, masked, second_share
 from tests.support.specs import build_spec, numeric, random_rows
 
 SPEC = build_spec(
@@ -30,15 +30,16 @@ def test_a_half_alone_is_not_the_product() -> None:
     schedule = schedule_of(SPEC)
     pair = schedule.pairs[0]
     dealt = {
-        name: read_deal(message, schedule, name, pair.dealer) for name, message in deal(schedule, pair.dealer).items()
+        name: read_randomness(message, schedule, name, pair.dealer)
+        for name, message in deal(schedule, pair.dealer).items()
     }
     coded = {
         name: code(random_rows(SPEC, name, 3).codes, part.columns)
         for name, part in zip("ab", SPEC.parties, strict=True)
     }
     columns_of = {name: list(masked(coded[name], dealt[name].mask, schedule)) for name in "ab"}
-    at_a = first_half(2, dealt["a"].mask, dealt["a"].pads[pair], columns_of["b"], schedule)
-    at_b = second_half(coded["b"], dealt["b"].corrections[pair], columns_of["a"], schedule)
+    at_a = first_share(2, dealt["a"].mask, dealt["a"].shares[pair], columns_of["b"], schedule)
+    at_b = second_share(coded["b"], dealt["b"].shares[pair], columns_of["a"], schedule)
     truth = coded["a"].astype(np.int64).T @ coded["b"].astype(np.int64)
     assert ((at_a + at_b).view(np.int64) == truth).all()
     assert (at_a.view(np.int64) != truth).all()
@@ -50,6 +51,6 @@ def test_columns_of_another_length_are_refused() -> None:
     coded = code(random_rows(SPEC, "b", 3).codes, SPEC.parties[1].columns)
     peer = [np.zeros((29, 2), np.uint64)]
     with pytest.raises(IntegrityError, match="29 rows where the release has 30"):
-        second_half(coded, np.zeros((2, 1), np.uint64), peer, schedule)
+        second_share(coded, np.zeros((2, 1), np.uint64), peer, schedule)
     with pytest.raises(IntegrityError, match="29 rows"):
-        first_half(1, bytes(32), np.zeros((1, 2), np.uint64), peer, schedule)
+        first_share(1, bytes(32), np.zeros((1, 2), np.uint64), peer, schedule)

@@ -1,4 +1,4 @@
-"""Parcels: which ones a release has, that every field is signed, and what a session and a transcript stand for."""
+"""Messages: which ones a release has, that every field is signed, and what a session and a transcript stand for."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dprelease.moments.products import schedule_of
 from dprelease.mpc.messages import (
     MOST_ROUNDS,
     NOTHING,
-    Parcel,
-    ParcelHeader,
-    check_parcel,
+    Message,
+    MessageHeader,
+    check_message,
     columns_expected,
     session_digest,
-    sign_parcel,
+    sign_message,
     transcript_digest,
 )
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, SEED_BYTES
@@ -30,7 +30,7 @@ from tests.support.specs import build_spec
 
 KEYS: dict[str, PrivateKey] = {name: new_private_key() for name in hospitals(4)}
 PUBLIC = {name: key.public_key() for name, key in KEYS.items()}
-SESSION_DIGEST, STATEMENT = "5e" * 32, "57" * 32
+SESSION_DIGEST, PAYLOAD = "5e" * 32, "57" * 32
 BODY = "b0" * 32
 
 
@@ -42,57 +42,57 @@ def spec_of(count: int, **changed: object) -> ReleaseSpec:
 ROTATING, DEALT, TWO = spec_of(3), spec_of(4, curious=2), spec_of(2)
 
 
-def header(spec: ReleaseSpec, kind: str, sender: str, **fields: object) -> ParcelHeader:
+def header(spec: ReleaseSpec, kind: str, sender: str, **fields: object) -> MessageHeader:
     usual = {
-        "spec": spec.digest(),
+        "task": spec.digest(),
         "round": 1,
-        "session": "" if kind == "offer" else SESSION_DIGEST,
+        "session": "" if kind == "hello" else SESSION_DIGEST,
         "kind": kind,
         "sender": sender,
         "receivers": (),
-        "topic": "",
-        "statement": "" if kind in ("deal", "key") else STATEMENT,
+        "dealer": "",
+        "payload": "" if kind in ("deal", "key") else PAYLOAD,
         "size": 0,
         "sha256": NOTHING,
     }
-    return ParcelHeader.model_validate({**usual, **fields})
+    return MessageHeader.model_validate({**usual, **fields})
 
 
-def honest(spec: ReleaseSpec) -> Iterator[ParcelHeader]:
-    """Every parcel of a session, as the schedule has it."""
+def honest(spec: ReleaseSpec) -> Iterator[MessageHeader]:
+    """Every message of a session, as the schedule has it."""
     schedule = schedule_of(spec)
     for party in schedule.parties:
-        yield header(spec, "offer", party)
+        yield header(spec, "hello", party)
         yield header(spec, "transcript", party)
         for dealer in schedule.dealers_of(party):
             partners, size = schedule.partners(party, dealer), schedule.columns_size(party)
-            yield header(spec, "columns", party, receivers=partners, topic=dealer, size=size, sha256=BODY)
+            yield header(spec, "columns", party, receivers=partners, dealer=dealer, size=size, sha256=BODY)
             for receiver in partners:
-                sealed = {"receivers": (receiver,), "topic": dealer, "size": SEED_BYTES + SEAL_BYTES, "sha256": BODY}
+                sealed = {"receivers": (receiver,), "dealer": dealer, "size": SEED_BYTES + SEAL_BYTES, "sha256": BODY}
                 yield header(spec, "key", party, **sealed)
             if dealer != COORDINATOR:
                 size = schedule.deal_size(party, dealer) + SEAL_BYTES
                 yield header(spec, "deal", dealer, receivers=(party,), size=size, sha256=BODY)
 
 
-def signed(one: ParcelHeader) -> Parcel:
-    return sign_parcel(KEYS[one.sender], one)
+def signed(one: MessageHeader) -> Message:
+    return sign_message(KEYS[one.sender], one)
 
 
 @pytest.mark.parametrize("spec", [ROTATING, DEALT, TWO], ids=["rotating", "t = 2", "two"])
-def test_every_parcel_of_the_plan_passes(spec: ReleaseSpec) -> None:
+def test_every_message_of_the_plan_passes(spec: ReleaseSpec) -> None:
     headers = list(honest(spec))
     assert len({one.place for one in headers}) == len(headers)
     for one in headers:
-        parcel = Parcel.from_bytes(signed(one).to_bytes())
-        check_parcel(parcel, schedule_of(spec), PUBLIC)
-        check_parcel(parcel, schedule_of(spec))
+        message = Message.from_bytes(signed(one).to_bytes())
+        check_message(message, schedule_of(spec), PUBLIC)
+        check_message(message, schedule_of(spec))
 
 
 def test_what_there_is_in_a_session_of_three() -> None:
     kinds = [one.kind for one in honest(ROTATING)]
     assert {kind: kinds.count(kind) for kind in kinds} == {
-        "offer": 3,
+        "hello": 3,
         "transcript": 3,
         "columns": 6,
         "key": 6,
@@ -108,14 +108,14 @@ def test_the_coordinators_deals_come_another_way() -> None:
 
 
 CHANGES = {
-    "spec": "0" * 64,
+    "task": "0" * 64,
     "round": 2,
     "session": "1" * 64,
     "kind": "key",
     "sender": "birch",
     "receivers": ("amber", "birch"),
-    "topic": "birch",
-    "statement": "2" * 64,
+    "dealer": "birch",
+    "payload": "2" * 64,
     "size": 1,
     "sha256": "3" * 64,
 }
@@ -123,17 +123,17 @@ CHANGES = {
 
 def test_every_field_is_in_the_digest_and_under_the_signature() -> None:
     original = next(one for one in honest(ROTATING) if one.kind == "columns")
-    assert CHANGES.keys() | {"format"} == ParcelHeader.model_fields.keys()
+    assert CHANGES.keys() | {"format"} == MessageHeader.model_fields.keys()
     changed = [original.model_copy(update={field: value}) for field, value in CHANGES.items()]
     assert len({one.digest() for one in (original, *changed)}) == len(CHANGES) + 1
-    parcel = signed(original)
+    message = signed(original)
     for one in changed:
-        forged = Parcel(header=one, signature=parcel.signature)
+        forged = Message(header=one, signature=message.signature)
         with pytest.raises(IntegrityError):
-            check_parcel(forged, schedule_of(ROTATING), PUBLIC)
+            check_message(forged, schedule_of(ROTATING), PUBLIC)
 
 
-@pytest.mark.parametrize("kind", ["offer", "deal", "columns", "key", "transcript"])
+@pytest.mark.parametrize("kind", ["hello", "deal", "columns", "key", "transcript"])
 def test_a_signature_must_be_the_senders_over_this_header_as_a_session(kind: str) -> None:
     one = next(one for one in honest(ROTATING) if one.kind == kind)
     other = next(name for name in KEYS if name != one.sender)
@@ -147,49 +147,49 @@ def test_a_signature_must_be_the_senders_over_this_header_as_a_session(kind: str
         "",
     ):
         with pytest.raises(IntegrityError, match=f"a {kind} in the name of {one.sender} that its key did not sign"):
-            check_parcel(Parcel(header=one, signature=signature), schedule_of(ROTATING), PUBLIC)
+            check_message(Message(header=one, signature=signature), schedule_of(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize(
     ("kind", "changed"),
     [
-        ("offer", {"session": SESSION_DIGEST}),
-        ("offer", {"statement": ""}),
-        ("offer", {"size": 1}),
-        ("offer", {"sha256": BODY}),
-        ("offer", {"receivers": ("birch",)}),
-        ("offer", {"topic": "birch"}),
+        ("hello", {"session": SESSION_DIGEST}),
+        ("hello", {"payload": ""}),
+        ("hello", {"size": 1}),
+        ("hello", {"sha256": BODY}),
+        ("hello", {"receivers": ("birch",)}),
+        ("hello", {"dealer": "birch"}),
         ("transcript", {"session": ""}),
-        ("transcript", {"statement": ""}),
+        ("transcript", {"payload": ""}),
         ("transcript", {"size": 1}),
         ("transcript", {"receivers": ("birch",)}),
-        ("transcript", {"topic": "birch"}),
+        ("transcript", {"dealer": "birch"}),
         ("columns", {"session": ""}),
-        ("columns", {"statement": ""}),
-        ("columns", {"topic": ""}),
-        ("columns", {"topic": "amber"}),
+        ("columns", {"payload": ""}),
+        ("columns", {"dealer": ""}),
+        ("columns", {"dealer": "amber"}),
         ("columns", {"receivers": ()}),
         ("columns", {"receivers": ("birch", "cedar")}),
         ("columns", {"receivers": ("amber",)}),
         ("key", {"session": ""}),
-        ("key", {"statement": STATEMENT}),
+        ("key", {"payload": PAYLOAD}),
         ("key", {"receivers": ()}),
         ("key", {"receivers": ("amber",)}),
         ("key", {"receivers": ("birch", "cedar")}),
-        ("key", {"topic": ""}),
+        ("key", {"dealer": ""}),
         ("key", {"size": SEED_BYTES}),
         ("deal", {"session": ""}),
-        ("deal", {"statement": STATEMENT}),
-        ("deal", {"topic": "birch"}),
+        ("deal", {"payload": PAYLOAD}),
+        ("deal", {"dealer": "birch"}),
         ("deal", {"receivers": ()}),
         ("deal", {"receivers": ("amber", "birch")}),
         ("deal", {"size": 1}),
     ],
 )
-def test_a_parcel_that_the_plan_does_not_have_is_refused(kind: str, changed: dict[str, object]) -> None:
+def test_a_message_that_the_plan_does_not_have_is_refused(kind: str, changed: dict[str, object]) -> None:
     one = next(one for one in honest(ROTATING) if one.kind == kind)  # amber's, or from cedar to amber
     with pytest.raises(IntegrityError, match=f"{one.sender} sent a {kind} that the schedule"):
-        check_parcel(signed(one.model_copy(update=changed)), schedule_of(ROTATING), PUBLIC)
+        check_message(signed(one.model_copy(update=changed)), schedule_of(ROTATING), PUBLIC)
 
 
 def test_sizes_that_are_one_off_are_refused() -> None:
@@ -197,14 +197,14 @@ def test_sizes_that_are_one_off_are_refused() -> None:
         for step in (-1, 1):
             if one.size + step >= 0:
                 with pytest.raises(IntegrityError, match="that the schedule of this release does not have"):
-                    check_parcel(signed(one.model_copy(update={"size": one.size + step})), schedule_of(ROTATING))
+                    check_message(signed(one.model_copy(update={"size": one.size + step})), schedule_of(ROTATING))
 
 
 def test_masked_columns_never_go_to_their_dealer() -> None:
     for one in honest(ROTATING):
         if one.kind in ("columns", "key"):
             with pytest.raises(IntegrityError, match="that the schedule of this release does not have"):
-                check_parcel(signed(one.model_copy(update={"receivers": (one.topic,)})), schedule_of(ROTATING))
+                check_message(signed(one.model_copy(update={"receivers": (one.dealer,)})), schedule_of(ROTATING))
 
 
 def test_nobody_deals_to_itself_or_in_the_coordinators_place() -> None:
@@ -212,19 +212,19 @@ def test_nobody_deals_to_itself_or_in_the_coordinators_place() -> None:
     size = schedule.deal_size("birch", "cedar") + SEAL_BYTES
     own = header(ROTATING, "deal", "cedar", receivers=("cedar",), size=size, sha256=BODY)
     with pytest.raises(IntegrityError, match="cedar sent a deal that the schedule"):
-        check_parcel(signed(own), schedule_of(ROTATING))
+        check_message(signed(own), schedule_of(ROTATING))
     size = schedule_of(DEALT).deal_size("birch", COORDINATOR) + SEAL_BYTES
     stand_in = header(DEALT, "deal", "amber", receivers=("birch",), size=size, sha256=BODY)
     with pytest.raises(IntegrityError, match="amber sent a deal that the schedule"):
-        check_parcel(signed(stand_in), schedule_of(DEALT))
+        check_message(signed(stand_in), schedule_of(DEALT))
 
 
-def test_another_releases_parcels_and_strangers_are_refused() -> None:
-    offer = header(ROTATING, "offer", "amber")
-    with pytest.raises(IntegrityError, match="a parcel of amber belongs to another release"):
-        check_parcel(signed(offer.model_copy(update={"spec": DEALT.digest()})), schedule_of(ROTATING), PUBLIC)
-    with pytest.raises(IntegrityError, match="a parcel of delta belongs to another release"):
-        check_parcel(signed(header(ROTATING, "offer", "delta")), schedule_of(ROTATING), PUBLIC)
+def test_another_releases_messages_and_strangers_are_refused() -> None:
+    hello = header(ROTATING, "hello", "amber")
+    with pytest.raises(IntegrityError, match="a message of amber belongs to another release"):
+        check_message(signed(hello.model_copy(update={"task": DEALT.digest()})), schedule_of(ROTATING), PUBLIC)
+    with pytest.raises(IntegrityError, match="a message of delta belongs to another release"):
+        check_message(signed(header(ROTATING, "hello", "delta")), schedule_of(ROTATING), PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -238,38 +238,38 @@ def test_another_releases_parcels_and_strangers_are_refused() -> None:
         {"size": -1},
         {"sha256": "short"},
         {"session": "short"},
-        {"statement": "Z" * 64},
+        {"payload": "Z" * 64},
         {"receivers": ("",)},
-        {"topic": "a b"},
+        {"dealer": "a b"},
         {"format": 2},
         {"colour": "red"},
     ],
 )
 def test_a_header_out_of_range_is_no_header(changed: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        ParcelHeader.model_validate({**header(ROTATING, "offer", "amber").model_dump(), **changed})
+        MessageHeader.model_validate({**header(ROTATING, "hello", "amber").model_dump(), **changed})
 
 
-def test_a_parcel_is_read_in_canonical_form_only() -> None:
-    data = signed(header(ROTATING, "offer", "amber")).to_bytes()
+def test_a_message_is_read_in_canonical_form_only() -> None:
+    data = signed(header(ROTATING, "hello", "amber")).to_bytes()
     for spoiled in (data + b"\n", data.replace(b":1", b": 1", 1), b"{}", b"\xff"):
         with pytest.raises(InvalidInput):
-            Parcel.from_bytes(spoiled)
+            Message.from_bytes(spoiled)
 
 
-OFFERS = [header(ROTATING, "offer", party) for party in schedule_of(ROTATING).parties]
+HELLOS = [header(ROTATING, "hello", party) for party in schedule_of(ROTATING).parties]
 
 
-def test_a_session_is_all_its_offers_in_order() -> None:
-    base = session_digest(OFFERS)
-    assert base == session_digest(iter(OFFERS))
+def test_a_session_is_all_its_hellos_in_order() -> None:
+    base = session_digest(HELLOS)
+    assert base == session_digest(iter(HELLOS))
     others = {
-        session_digest([one.model_copy(update=changed) if place == at else one for place, one in enumerate(OFFERS)])
+        session_digest([one.model_copy(update=changed) if place == at else one for place, one in enumerate(HELLOS)])
         for at in range(3)
-        for changed in ({"statement": "3" * 64}, {"round": 2}, {"spec": "4" * 64}, {"sender": "delta"})
+        for changed in ({"payload": "3" * 64}, {"round": 2}, {"task": "4" * 64}, {"sender": "delta"})
     }
-    others |= {session_digest(order) for order in permutations(OFFERS)} - {base}
-    others |= {session_digest(OFFERS[:2]), session_digest([])}
+    others |= {session_digest(order) for order in permutations(HELLOS)} - {base}
+    others |= {session_digest(HELLOS[:2]), session_digest([])}
     assert base not in others
     assert len(others) == 12 + 5 + 2
 
@@ -287,7 +287,7 @@ def test_a_transcript_is_everything_that_all_must_have_seen() -> None:
         transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, columns[1:]),
         transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, [*columns, columns[0]]),
     }
-    for field in ("statement", "sha256"):
+    for field in ("payload", "sha256"):
         altered = columns[0].model_copy(update={field: "9" * 64})
         others.add(transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, [altered, *columns[1:]]))
     assert len(others | {base}) == 9

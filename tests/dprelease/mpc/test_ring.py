@@ -76,9 +76,9 @@ def test_first_words_of_a_fixed_seed() -> None:
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 9), st.integers(0, 9))
-def test_words_are_little_endian_and_run_along_rows(half: int, rows: int, width: int) -> None:
-    expected = np.frombuffer(stream_bytes(SEED, 16 * half * width, 8 * rows * width), "<u8").reshape(rows, width)
-    read = SecretStream(SEED).read_words(2 * half, rows, width)
+def test_words_are_little_endian_and_run_along_rows(share: int, rows: int, width: int) -> None:
+    expected = np.frombuffer(stream_bytes(SEED, 16 * share * width, 8 * rows * width), "<u8").reshape(rows, width)
+    read = SecretStream(SEED).read_words(2 * share, rows, width)
     assert read.dtype == np.uint64
     assert np.array_equal(read, expected)
 

@@ -1,4 +1,4 @@
-"""What a party makes of the parcels of a round: what is missing, what does not belong, and what all must agree on."""
+"""What a party makes of the messages of a round: what is missing, what does not belong, and what all must agree on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.messages import NOTHING, Parcel, ParcelHeader, session_digest, transcript_digest
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, transcript_digest
 from dprelease.mpc.round import Round, latest_round
 from dprelease.mpc.schedule import COORDINATOR
 from tests.support.specs import build_spec, numeric
@@ -20,168 +20,168 @@ SCHEDULE = schedule_of(SPEC)
 COMMITMENTS = [sha256(name.encode()) for name in PARTIES]
 
 
-def parcel(kind: str, sender: str, number: int = 1, **fields: object) -> Parcel:
-    """A parcel that nobody signed: a round is read from checked ones."""
+def message(kind: str, sender: str, number: int = 1, **fields: object) -> Message:
+    """A message that nobody signed: a round is read from checked ones."""
     usual = {
-        "spec": SPEC.digest(),
+        "task": SPEC.digest(),
         "round": number,
         "session": "",
         "kind": kind,
         "sender": sender,
         "receivers": (),
-        "topic": "",
-        "statement": sha256(f"{sender}{number}".encode()),
+        "dealer": "",
+        "payload": sha256(f"{sender}{number}".encode()),
         "size": 0,
         "sha256": NOTHING,
     }
-    return Parcel(header=ParcelHeader.model_validate({**usual, **fields}), signature="")
+    return Message(header=MessageHeader.model_validate({**usual, **fields}), signature="")
 
 
-def offers(number: int = 1, *names: str) -> list[Parcel]:
-    return [parcel("offer", name, number) for name in names or PARTIES]
+def hellos(number: int = 1, *names: str) -> list[Message]:
+    return [message("hello", name, number) for name in names or PARTIES]
 
 
-SESSION = session_digest(each.header for each in offers())
+SESSION = session_digest(each.header for each in hellos())
 
 
-def columns(sender: str, dealer: str, **fields: object) -> Parcel:
+def columns(sender: str, dealer: str, **fields: object) -> Message:
     receivers = SCHEDULE.partners(sender, dealer)
     usual = {
         "session": SESSION,
         "receivers": receivers,
-        "topic": dealer,
+        "dealer": dealer,
         "sha256": sha256(f"{sender}{dealer}".encode()),
     }
-    return parcel("columns", sender, **{**usual, **fields})  # type: ignore[arg-type]
+    return message("columns", sender, **{**usual, **fields})  # type: ignore[arg-type]
 
 
 ALL_COLUMNS = [columns(sender, dealer) for sender in PARTIES for dealer in SCHEDULE.dealers_of(sender)]
 
 
-def transcript(sender: str, statement: str) -> Parcel:
-    return parcel("transcript", sender, session=SESSION, statement=statement)
+def transcript(sender: str, payload: str) -> Message:
+    return message("transcript", sender, session=SESSION, payload=payload)
 
 
 def test_the_latest_round_is_the_highest_that_anybody_has_offered_for() -> None:
     assert latest_round([]) == 0
-    assert latest_round(offers()) == 1
-    assert latest_round([*offers(2, "b"), *offers()]) == 2
-    late = parcel("transcript", "a", 9, session=SESSION)
-    assert latest_round([*offers(), late]) == 1  # a key is what begins a round
+    assert latest_round(hellos()) == 1
+    assert latest_round([*hellos(2, "b"), *hellos()]) == 2
+    late = message("transcript", "a", 9, session=SESSION)
+    assert latest_round([*hellos(), late]) == 1  # a key is what begins a round
 
 
 def test_a_session_is_there_once_everybody_has_offered_a_key() -> None:
     for there in ([], ["a"], ["c", "a"]):
-        at = Round.of(SCHEDULE, 1, [parcel("offer", name) for name in there])
+        at = Round.of(SCHEDULE, 1, [message("hello", name) for name in there])
         assert at.session == ""
-        assert at.missing("offer") == tuple(name for name in PARTIES if name not in there)
-    for order in permutations(offers()):
+        assert at.missing("hello") == tuple(name for name in PARTIES if name not in there)
+    for order in permutations(hellos()):
         at = Round.of(SCHEDULE, 1, order)
-        assert (at.session, at.missing("offer")) == (SESSION, ())
-        assert [header.sender for header in at.offers] == list(PARTIES)
+        assert (at.session, at.missing("hello")) == (SESSION, ())
+        assert [header.sender for header in at.hellos] == list(PARTIES)
     assert at.session_key("b") == bytes.fromhex(sha256(b"b1"))
 
 
 def test_another_key_makes_another_session() -> None:
-    changed = [*offers(1, "a", "b"), parcel("offer", "c", statement="00" * 32)]
+    changed = [*hellos(1, "a", "b"), message("hello", "c", payload="00" * 32)]
     assert Round.of(SCHEDULE, 1, changed).session not in ("", SESSION)
 
 
-def test_only_the_parcels_of_the_round_are_looked_at() -> None:
-    at = Round.of(SCHEDULE, 2, [*offers(), *ALL_COLUMNS, *offers(2, "a")])
+def test_only_the_messages_of_the_round_are_looked_at() -> None:
+    at = Round.of(SCHEDULE, 2, [*hellos(), *ALL_COLUMNS, *hellos(2, "a")])
     assert [(header.sender, header.round) for header in at.headers] == [("a", 2)]
     assert at.columns() == ()
 
 
-def test_a_parcel_of_another_session_is_refused_and_its_sender_named() -> None:
+def test_a_message_of_another_session_is_refused_and_its_sender_named() -> None:
     stale = columns("b", SCHEDULE.dealers_of("b")[0], session="00" * 32)
     with pytest.raises(IntegrityError, match="b sent a columns of another session"):
-        Round.of(SCHEDULE, 1, [*offers(), stale])
+        Round.of(SCHEDULE, 1, [*hellos(), stale])
     with pytest.raises(IntegrityError, match="b sent a transcript of another session"):
-        Round.of(SCHEDULE, 1, [*offers(), parcel("transcript", "b", session="00" * 32)])
+        Round.of(SCHEDULE, 1, [*hellos(), message("transcript", "b", session="00" * 32)])
 
 
-def test_a_parcel_that_comes_before_its_session_is_refused() -> None:
+def test_a_message_that_comes_before_its_session_is_refused() -> None:
     with pytest.raises(IntegrityError, match="c sent a columns of another session"):
-        Round.of(SCHEDULE, 1, [*offers(1, "a", "b"), columns("c", SCHEDULE.dealers_of("c")[0])])
+        Round.of(SCHEDULE, 1, [*hellos(1, "a", "b"), columns("c", SCHEDULE.dealers_of("c")[0])])
 
 
 def test_an_earlier_session_under_the_number_of_a_later_round_is_refused() -> None:
     replayed = columns("b", SCHEDULE.dealers_of("b")[0], round=2)
     with pytest.raises(IntegrityError, match="b sent a columns of another session"):
-        Round.of(SCHEDULE, 2, [*offers(2), replayed])
+        Round.of(SCHEDULE, 2, [*hellos(2), replayed])
 
 
 TWICE = {
-    "offer": (parcel("offer", "b"), parcel("offer", "b", statement="00" * 32)),
+    "hello": (message("hello", "b"), message("hello", "b", payload="00" * 32)),
     "columns": (columns("b", "c"), columns("b", "c", sha256="00" * 32)),
     "transcript": (transcript("b", "11" * 32), transcript("b", "22" * 32)),
-    "deal": tuple(parcel("deal", "b", session=SESSION, receivers=("a",), sha256=each * 32) for each in ("11", "22")),
+    "deal": tuple(message("deal", "b", session=SESSION, receivers=("a",), sha256=each * 32) for each in ("11", "22")),
     "key": tuple(
-        parcel("key", "b", session=SESSION, receivers=("a",), topic="c", sha256=each * 32) for each in ("11", "22")
+        message("key", "b", session=SESSION, receivers=("a",), dealer="c", sha256=each * 32) for each in ("11", "22")
     ),
 }
 
 
 @pytest.mark.parametrize("kind", TWICE)
-def test_two_parcels_in_one_place_name_their_sender(kind: str) -> None:
-    others = [each for each in offers() if kind != "offer" or each.header.sender != "b"]
-    with pytest.raises(IntegrityError, match=f"b sent two different parcels of kind {kind} in one round"):
+def test_two_messages_in_one_place_name_their_sender(kind: str) -> None:
+    others = [each for each in hellos() if kind != "hello" or each.header.sender != "b"]
+    with pytest.raises(IntegrityError, match=f"b sent two different messages of kind {kind} in one round"):
         Round.of(SCHEDULE, 1, [*others, *TWICE[kind]])
 
 
-def test_one_parcel_listed_twice_is_one_parcel() -> None:
+def test_one_message_listed_twice_is_one_message() -> None:
     """The relay's doing, and no reason to name the sender."""
-    at = Round.of(SCHEDULE, 1, [*offers(), *ALL_COLUMNS, *offers(), *ALL_COLUMNS])
+    at = Round.of(SCHEDULE, 1, [*hellos(), *ALL_COLUMNS, *hellos(), *ALL_COLUMNS])
     assert len(at.headers) == len(PARTIES) + len(ALL_COLUMNS)
 
 
-def test_parcels_are_found_by_kind_sender_receiver_and_topic() -> None:
-    to_a, to_c = (parcel("deal", "b", session=SESSION, receivers=(name,)) for name in ("a", "c"))
-    at = Round.of(SCHEDULE, 1, [*offers(), to_a, to_c, *ALL_COLUMNS])
+def test_messages_are_found_by_kind_sender_receiver_and_dealer() -> None:
+    to_a, to_c = (message("deal", "b", session=SESSION, receivers=(name,)) for name in ("a", "c"))
+    at = Round.of(SCHEDULE, 1, [*hellos(), to_a, to_c, *ALL_COLUMNS])
     assert at.find("deal", "b", "c") == to_c.header
     assert at.find("deal", "b", "b") is None
     assert at.find("deal", "a") is None
     assert at.find("columns", "a", "b", "c") == columns("a", "c").header
     assert at.find("columns", "a", "c", "c") is None  # the dealer is no receiver of what its own mask is on
-    assert at.find("columns", "a", topic="") is None
+    assert at.find("columns", "a", dealer="") is None
 
 
 def test_who_lacks_masked_columns_is_told_in_the_specs_order() -> None:
-    assert Round.of(SCHEDULE, 1, offers()).missing_columns() == PARTIES
+    assert Round.of(SCHEDULE, 1, hellos()).missing_columns() == PARTIES
     for left_out in ALL_COLUMNS:
         there = [each for each in ALL_COLUMNS if each is not left_out]
-        assert Round.of(SCHEDULE, 1, [*offers(), *there]).missing_columns() == (left_out.header.sender,)
-    assert Round.of(SCHEDULE, 1, [*offers(), *ALL_COLUMNS]).missing_columns() == ()
+        assert Round.of(SCHEDULE, 1, [*hellos(), *there]).missing_columns() == (left_out.header.sender,)
+    assert Round.of(SCHEDULE, 1, [*hellos(), *ALL_COLUMNS]).missing_columns() == ()
 
 
-def test_the_coordinators_columns_have_no_topic() -> None:
+def test_the_coordinators_columns_name_no_dealer() -> None:
     spec = build_spec({name: (numeric(f"{name}0"),) for name in "ab"}, mechanism="moments")
     schedule = schedule_of(spec)
-    there = [parcel("offer", "a"), parcel("offer", "b")]
+    there = [message("hello", "a"), message("hello", "b")]
     session = session_digest(each.header for each in there)
-    one = parcel("columns", "a", session=session, receivers=("b",), topic=COORDINATOR)
+    one = message("columns", "a", session=session, receivers=("b",), dealer=COORDINATOR)
     assert Round.of(schedule, 1, [*there, one]).missing_columns() == ("b",)
 
 
-def test_a_transcript_covers_offers_commitments_and_all_columns_in_any_order() -> None:
+def test_a_transcript_covers_hellos_commitments_and_all_columns_in_any_order() -> None:
     digests = {
-        Round.of(SCHEDULE, 1, [*offers(), *order]).transcript(COMMITMENTS) for order in permutations(ALL_COLUMNS, 6)
+        Round.of(SCHEDULE, 1, [*hellos(), *order]).transcript(COMMITMENTS) for order in permutations(ALL_COLUMNS, 6)
     }
     assert digests == {transcript_digest(SPEC.digest(), SESSION, COMMITMENTS, [each.header for each in ALL_COLUMNS])}
     expected = digests.pop()
     changed = [columns("b", "c", sha256="00" * 32), *(each for each in ALL_COLUMNS if each != columns("b", "c"))]
-    assert Round.of(SCHEDULE, 1, [*offers(), *changed]).transcript(COMMITMENTS) != expected
-    rekeyed = [columns("b", "c", statement="00" * 32), *(each for each in ALL_COLUMNS if each != columns("b", "c"))]
-    assert Round.of(SCHEDULE, 1, [*offers(), *rekeyed]).transcript(COMMITMENTS) != expected
-    assert Round.of(SCHEDULE, 1, [*offers(), *ALL_COLUMNS]).transcript(COMMITMENTS[::-1]) != expected
+    assert Round.of(SCHEDULE, 1, [*hellos(), *changed]).transcript(COMMITMENTS) != expected
+    rekeyed = [columns("b", "c", payload="00" * 32), *(each for each in ALL_COLUMNS if each != columns("b", "c"))]
+    assert Round.of(SCHEDULE, 1, [*hellos(), *rekeyed]).transcript(COMMITMENTS) != expected
+    assert Round.of(SCHEDULE, 1, [*hellos(), *ALL_COLUMNS]).transcript(COMMITMENTS[::-1]) != expected
 
 
 def test_a_party_that_signed_another_transcript_is_named() -> None:
     agreed = "11" * 32
-    at = Round.of(SCHEDULE, 1, [*offers(), transcript("a", agreed), transcript("b", agreed)])
+    at = Round.of(SCHEDULE, 1, [*hellos(), transcript("a", agreed), transcript("b", agreed)])
     at.check_transcripts(agreed)
     assert at.missing("transcript") == ("c",)
-    at = Round.of(SCHEDULE, 1, [*offers(), transcript("a", agreed), transcript("c", "22" * 32)])
+    at = Round.of(SCHEDULE, 1, [*hellos(), transcript("a", agreed), transcript("c", "22" * 32)])
     with pytest.raises(IntegrityError, match="c has seen another session than we have; nothing is computed"):
         at.check_transcripts(agreed)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.mpc.messages import Parcel
+from dprelease.mpc.messages import Message
 from learner.hub.server import Hub
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.parcels import Hospitals, messages
@@ -64,11 +64,11 @@ def honest(
     return run
 
 
-def parcel(what: str, error: Any, act: Callable[[Hospitals], Parcel]) -> Fault:
+def parcel(what: str, error: Any, act: Callable[[Hospitals], Message]) -> Fault:
     return Fault(f"a parcel: {what}", "hub", Kind.ANSWERED, error, ORDERLY, act)
 
 
-def altered(make: Hospitals, honest: Parcel, **fields: Any) -> Parcel:
+def altered(make: Hospitals, honest: Message, **fields: Any) -> Message:
     return make.signed(honest.header.model_copy(update=fields))
 
 
@@ -104,7 +104,7 @@ PARCELS = [
         "of a session that no set of offers makes", Conflict, lambda make: make.transcript("north", session="0" * 64)
     ),
     parcel("of a round that nobody began", Conflict, lambda make: make.offer("north", 3)),
-    parcel("of a release that nobody knows", NotFound, lambda make: altered(make, make.offer("north"), spec="0" * 64)),
+    parcel("of a release that nobody knows", NotFound, lambda make: altered(make, make.offer("north"), task="0" * 64)),
 ]
 
 

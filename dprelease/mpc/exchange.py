@@ -6,39 +6,35 @@ An `Exchange` belongs to one session: it can be made once every party's session 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import Dealt, deal, read_deal
-from dprelease.mpc.encryption import ColumnCipher
-from dprelease.mpc.matrix_product import half, masked
-from dprelease.mpc.messages import NOTHING, Kind, Parcel, ParcelHeader, sign_parcel
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness
+from dprelease.mpc.encryption import ColumnCipher, Context, Draw
+from dprelease.mpc.matrix_product import Codes, masked, share
+from dprelease.mpc.messages import NOTHING, Kind, Message, MessageHeader, message_name, session_digest, sign_message
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
-from dprelease.mpc.schedule import TAG_BYTES, WORD_BYTES, Pair, Schedule
+from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
+from dprelease.mpc.storage import Storage
 from dprelease.signing import PrivateKey
-from party_node.joint.folder import SessionFolder, parcel_name
-from party_node.joint.relay import Relay, regroup
-
-Codes = npt.NDArray[np.int32]
 
 
 class Exchange:
     """Our side of one session.
 
     Args:
-        at: the round, with an offer of every party.
+        at: the round, with a hello of every party.
         party: our name.
         identity: our identity key, which signs.
         session_key: our session key.
-        folder: where parcels of ours are frozen and deals to us are kept.
-        relay: where bodies for us are fetched.
+        storage: where our messages are frozen.
+        fetch: the body of a message for us, in pieces.
+        draw: secret randomness, so many bytes.
     """
 
     def __init__(
@@ -47,86 +43,88 @@ class Exchange:
         party: str,
         identity: PrivateKey,
         session_key: X25519PrivateKey,
-        folder: SessionFolder,
-        relay: Relay,
+        storage: Storage,
+        fetch: Callable[[MessageHeader], Iterator[bytes]],
+        draw: Draw,
     ) -> None:
         self._at = at
         self._schedule: Schedule = at.schedule
         self._party = party
         self._identity = identity
         self._session_key = session_key
-        self._folder = folder
-        self._relay = relay
+        self._storage = storage
+        self._fetch = fetch
+        self._draw = draw
 
-    def parcel(
+    def message(
         self,
         kind: Kind,
         receivers: tuple[str, ...] = (),
-        topic: str = "",
-        statement: str = "",
+        dealer: str = "",
+        payload: str = "",
         size: int = 0,
         sha256: str = NOTHING,
-    ) -> Parcel:
+    ) -> Message:
         """A signed header of ours in this session."""
-        header = ParcelHeader(
-            spec=self._schedule.task,
+        header = MessageHeader(
+            task=self._schedule.task,
             round=self._at.number,
             session=self._at.session,
             kind=kind,
             sender=self._party,
             receivers=receivers,
-            topic=topic,
-            statement=statement,
+            dealer=dealer,
+            payload=payload,
             size=size,
             sha256=sha256,
         )
-        return sign_parcel(self._identity, header)
+        return sign_message(self._identity, header)
 
     def deal(self) -> None:
         """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. The seeds end here."""
-        parcels = []
-        for receiver, message in deal(self._schedule, self._party).items():
-            parcels.append(self._sealed("deal", receiver, "", message))
-        self._folder.freeze(parcels)
+        made = deal(self._schedule, self._party, self._draw)
+        self._storage.freeze([self._sealed("deal", receiver, "", message) for receiver, message in made.items()])
 
     def fetch_deal(self, dealer: str) -> bytes | None:
         """A party's deal to us, as it came; None while it is not there."""
         header = self._at.find("deal", dealer, self._party)
-        return None if header is None else b"".join(self._relay.fetch(header))
+        return None if header is None else b"".join(self._fetch(header))
 
-    def open_deal(self, dealer: str, sealed: bytes) -> Dealt:
+    def open_deal(self, dealer: str, sealed: bytes) -> CorrelatedRandomness:
         """Open what was dealt to us.
 
         Raises:
             IntegrityError: it was not sealed to us for this session, or has another shape.
         """
         message = encryption.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
-        return read_deal(message, self._schedule, self._party, dealer)
+        return read_randomness(message, self._schedule, self._party, dealer)
 
-    def mask(self, codes: Codes, dealt: Dealt) -> None:
+    def mask(self, codes: Codes, dealt: CorrelatedRandomness) -> None:
         """Mask our columns under one dealer's mask, encrypt them chunk by chunk, and freeze them with their keys.
 
         Args:
             codes: (n, d) our variables.
             dealt: what that dealer dealt to us.
         """
-        key, dealer = encryption.new_content_key(), dealt.dealer
+        key, dealer = encryption.new_content_key(self._draw), dealt.dealer
         cipher = ColumnCipher(key, self._at.context("columns", self._party, "", dealer))
-        path, digest, size = self._folder.body(parcel_name("columns", dealer)), hashlib.sha256(), 0
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            for number, chunk in enumerate(masked(codes, dealt.mask, self._schedule)):
-                encrypted = cipher.encrypt(number, chunk.astype("<u8", copy=False).data.cast("B"))
-                file.write(encrypted)
-                digest.update(encrypted)
-                size += len(encrypted)
-            file.flush()
-            os.fsync(file.fileno())
-        receivers = self._schedule.partners(self._party, dealer)
-        columns = self.parcel("columns", receivers, dealer, encryption.commitment(key), size, digest.hexdigest())
-        self._folder.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
+        digest, size = hashlib.sha256(), 0
 
-    def half(self, pair: Pair, codes: Codes, dealt: Dealt) -> Words:
-        """Our half of a pair's product, from the peer's masked columns.
+        def encrypted() -> Iterator[bytes]:
+            nonlocal size
+            for number, chunk in enumerate(masked(codes, dealt.mask, self._schedule)):
+                piece = cipher.encrypt(number, chunk.astype("<u8", copy=False).data.cast("B"))
+                digest.update(piece)
+                size += len(piece)
+                yield piece
+
+        self._storage.write_body(message_name("columns", dealer), encrypted())
+        receivers = self._schedule.partners(self._party, dealer)
+        columns = self.message("columns", receivers, dealer, encryption.commitment(key), size, digest.hexdigest())
+        self._storage.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
+
+    def share(self, pair: Pair, codes: Codes, dealt: CorrelatedRandomness) -> Words:
+        """Our share of a pair's product, from the peer's masked columns.
 
         Args:
             pair: one of ours.
@@ -137,7 +135,7 @@ class Exchange:
             IntegrityError: the peer's columns or their key are not what it signed, or are under a mask that we dealt.
         """
         peer = self._columns(pair.other(self._party), pair.dealer)
-        return half(pair, self._party, codes, dealt, peer, self._schedule)
+        return share(pair, self._party, codes, dealt, peer, self._schedule)
 
     def shared_masks(self) -> Mapping[str, bytes]:
         """The seed that we share with each peer, by which our blocks' masks cancel.
@@ -156,15 +154,15 @@ class Exchange:
             raise IntegrityError(f"the masked columns of {sender} or their key are gone from the relay")
         key = encryption.unseal(
             self._session_key,
-            b"".join(self._relay.fetch(wrapped)),
+            b"".join(self._fetch(wrapped)),
             self._at.context("key", sender, self._party, dealer),
         )
-        if encryption.commitment(key) != columns.statement:
+        if encryption.commitment(key) != columns.payload:
             raise IntegrityError(f"{sender} sent another key for its columns than it signed")
         cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         width, rows = self._schedule.widths[sender], self._schedule.rows
         counts = [min(self._schedule.chunk_rows, rows - start) for start in range(0, rows, self._schedule.chunk_rows)]
-        pieces = self._relay.fetch(columns)
+        pieces = self._fetch(columns)
         sizes = (WORD_BYTES * width * count + TAG_BYTES for count in counts)
         for number, chunk in enumerate(regroup(pieces, sizes)):
             try:
@@ -175,14 +173,52 @@ class Exchange:
             yield np.frombuffer(plain, "<u8").reshape(counts[number], width)
         _read_on(pieces)
 
-    def _sealed(self, kind: Kind, receiver: str, topic: str, message: bytes) -> Parcel:
-        context = self._at.context(kind, self._party, receiver, topic)
-        body = encryption.seal(self._at.session_key(receiver), message, context)
-        self._folder.keep_body(parcel_name(kind, topic, receiver), body)
-        return self.parcel(kind, (receiver,), topic, "", len(body), hashlib.sha256(body).hexdigest())
+    def _sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
+        context = self._at.context(kind, self._party, receiver, dealer)
+        body = encryption.seal(self._at.session_key(receiver), message, context, self._draw)
+        self._storage.keep_body(message_name(kind, dealer, receiver), body)
+        return self.message(kind, (receiver,), dealer, "", len(body), hashlib.sha256(body).hexdigest())
+
+
+def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What the coordinator answers to each party: its deal, sealed to the session key that it offered.
+
+    Args:
+        schedule: the public parameters.
+        hellos: one of each party, of one round, in the parties' order.
+        messages: party to its deal, from `correlated_randomness.deal`.
+
+    Raises:
+        IntegrityError: a session key is not one; the party is named.
+    """
+    session, found = session_digest(hellos), {}
+    for header in hellos:
+        context = Context("deal", schedule.task, session, COORDINATOR, header.sender, "")
+        try:
+            found[header.sender] = encryption.seal(bytes.fromhex(header.payload), messages[header.sender], context)
+        except IntegrityError as error:
+            raise IntegrityError(f"{header.sender} offered something that is not a session key") from error
+    return found
 
 
 def _read_on(pieces: Iterator[bytes]) -> None:
     """Read to the end: the check of the whole comes after the last piece."""
     for _ in pieces:
         pass
+
+
+def regroup(pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[memoryview]:
+    """The same bytes in pieces of given sizes.
+
+    Raises:
+        IntegrityError: there are fewer bytes than the sizes add up to.
+    """
+    waiting = bytearray()
+    for size in sizes:
+        while len(waiting) < size:
+            piece = next(pieces, None)
+            if piece is None:
+                raise IntegrityError("a body ends before its last chunk")
+            waiting += piece
+        yield memoryview(bytes(waiting[:size]))
+        del waiting[:size]

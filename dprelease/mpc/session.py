@@ -1,0 +1,249 @@
+"""One party's side of a session as a state machine: messages in, messages out, until it holds its shares of the products.
+
+    our session key -> what we deal, what is dealt to us -> charge, masked columns -> transcript -> products with every peer
+
+Nothing here reads a disk or calls anybody. What must survive a restart is in a `Storage`, what needs somebody else is an
+`Outside`: whoever drives the session hands both in, lists messages to it and sends what it gives.
+Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
+may be abandoned for the next until the driver has used the shares; it then asks for no further step (joint_moments.md, step 8).
+
+Source: joint_moments.md "Protocol", steps 2 to 6; second_reading.md 5.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from dprelease.errors import IntegrityError, PeerUnavailable
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
+from dprelease.mpc.encryption import Draw, public_bytes
+from dprelease.mpc.exchange import Exchange
+from dprelease.mpc.matrix_product import Codes
+from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, sign_message
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round, latest_round
+from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
+from dprelease.mpc.storage import State, Storage
+from dprelease.signing import PrivateKey, PublicKey
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, repr=False)
+class Outside:
+    """What a session needs of others.
+
+    Attributes:
+        fetch: the body of a message for us, in pieces; it is what its sender signed, or the last piece raises.
+        request_deal: asks the coordinator for its deal, given everybody's signed session keys; used only where it deals.
+        use_seeds: notes the digests of seeds, the session and their dealer; refuses seeds that served before.
+        charge: called before the first masked column leaves: no charge, no bytes.
+        matrix: (n, d) our matrix, the same at every call.
+    """
+
+    fetch: Callable[[MessageHeader], Iterator[bytes]]
+    request_deal: Callable[[list[bytes]], bytes]
+    use_seeds: Callable[[Iterable[str], str, str], None]
+    charge: Callable[[], None]
+    matrix: Callable[[], Codes]
+
+
+@dataclass(frozen=True, repr=False)
+class Products:
+    """What a finished session leaves.
+
+    Attributes:
+        matrix: what was multiplied, ours.
+        shares: our share of the product of each of our pairs.
+        masks: the seed that we share with each peer, by which masks on sums of shares cancel.
+    """
+
+    matrix: Codes
+    shares: Mapping[Pair, Words]
+    masks: Mapping[str, bytes]
+
+
+class Session:
+    """A session at one party.
+
+    Args:
+        schedule: the public parameters.
+        party: our name.
+        identity: our identity key, which signs.
+        keys: party to the identity key that signs its messages, ours too.
+        commitments: what each party has said about its matrix, in the parties' order; part of the transcript.
+        storage: of this session alone.
+        outside: what it needs of others.
+        draw: secret randomness, so many bytes.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        party: str,
+        identity: PrivateKey,
+        keys: Mapping[str, PublicKey],
+        commitments: Sequence[str],
+        storage: Storage,
+        outside: Outside,
+        draw: Draw = secrets.token_bytes,
+    ) -> None:
+        self._schedule = schedule
+        self._party = party
+        self._identity = identity
+        self._keys = keys
+        self._commitments = commitments
+        self._storage = storage
+        self._outside = outside
+        self._draw = draw
+        self._listed: tuple[Message, ...] = ()
+        self._at: tuple[State, Round] | None = None
+
+    def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Check all messages that are listed, of all rounds and parties, and join their latest round.
+
+        Returns:
+            Our messages that may be sent now; those that are listed already need not be sent again.
+
+        Raises:
+            IntegrityError: a message does not belong to this session; its sender is named. Or our state is older than what
+                we have sent.
+        """
+        for message in listed:
+            check_message(message, self._schedule, self._keys)
+        state = self._join(listed)
+        at = Round.of(self._schedule, state.round, listed)
+        self._listed, self._at = listed, (state, at)
+        # A relay that has lost everything takes nothing of a session before all hellos are back.
+        return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
+
+    def advance(self) -> str | Products | None:
+        """Do the first step that is not done; call it when all that `receive` gave is listed.
+
+        Returns:
+            None if a step was done: there is more to send. For whom we wait, in words. Or what the session leaves.
+
+        Raises:
+            IntegrityError: a peer sent something that does not belong to this session; it is named.
+            PeerUnavailable: a body cannot be fetched now; try again.
+        """
+        assert self._at is not None  # noqa: S101 - `receive` comes first
+        state, at = self._at
+        if at.find("hello", self._party) is None:
+            self._hello(state)
+            return None
+        if missing := at.missing("hello"):
+            again = f", round {at.number}; if one of them has made its block, the release cannot be completed"
+            return f"waits for {_names(missing)} to join the computation{again if at.number > 1 else ''}"
+        exchange = Exchange(
+            at, self._party, self._identity, _session_key(state), self._storage, self._outside.fetch, self._draw
+        )
+        masks = exchange.shared_masks()  # here, so that a key that is none is found before anything is sealed to it
+        if self._schedule.dealt_by(self._party) and not self._frozen("deal"):
+            exchange.deal()
+            return None
+        dealt: dict[str, CorrelatedRandomness] = {}
+        for dealer in self._schedule.dealers_of(self._party):
+            opened = self._dealt(exchange, at, dealer)
+            if opened is None:
+                return f"waits for what {dealer or 'the coordinator'} deals"
+            dealt[dealer] = opened
+        if todo := [each for dealer, each in dealt.items() if not self._frozen("columns", dealer)]:
+            matrix = self._outside.matrix()
+            self._outside.charge()
+            for each in todo:
+                exchange.mask(matrix, each)
+            return None
+        if missing := at.missing_columns():
+            return f"waits for the masked columns of {_names(missing)}"
+        transcript = at.transcript(self._commitments)
+        at.check_transcripts(transcript)
+        if at.find("transcript", self._party) is None:
+            self._storage.freeze([exchange.message("transcript", payload=transcript)])
+            return None
+        if missing := at.missing("transcript"):
+            return f"waits for {_names(missing)} to confirm what it has seen"
+        return self._multiply(exchange, dealt, masks)
+
+    def _join(self, listed: tuple[Message, ...]) -> State:
+        """Our round: the one in the storage, unless others have begun a later one, or ours is not the one they know."""
+        state = self._storage.state()
+        since = state.round if state is not None else 1
+        unknown = self._unknown(listed)
+        if any(header.kind == "transcript" and header.round >= since for header in unknown):
+            raise IntegrityError(
+                "our state is older than what we have sent: a block may exist already, and no other is made"
+            )
+        number = max(latest_round(listed), since)
+        estranged = any((header.kind, header.round) == ("hello", number) for header in unknown)
+        if state is not None and state.round == number and not estranged:
+            return state
+        number += estranged  # a hello of ours is there whose key we no longer hold
+        if number > MOST_ROUNDS:
+            raise IntegrityError(
+                f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
+            )
+        _log.info("release %s: joins round %d of the computation", self._schedule.task[:12], number)
+        return self._storage.begin(number, self._draw)
+
+    def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:
+        """Messages of ours that are listed and that our storage does not know."""
+        known = {each.header.digest() for each in self._storage.messages()}
+        ours = [message.header for message in listed if message.header.sender == self._party]
+        return [header for header in ours if header.digest() not in known]
+
+    def _hello(self, state: State) -> None:
+        header = MessageHeader(
+            task=self._schedule.task,
+            round=state.round,
+            kind="hello",
+            sender=self._party,
+            payload=public_bytes(_session_key(state)).hex(),
+        )
+        self._storage.freeze([sign_message(self._identity, header)])
+
+    def _dealt(self, exchange: Exchange, at: Round, dealer: str) -> CorrelatedRandomness | None:
+        """What a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
+        sealed = self._storage.dealt(dealer)
+        if sealed is not None:
+            return exchange.open_deal(dealer, sealed)
+        if dealer == COORDINATOR:
+            hellos = {each.header.sender: each.to_bytes() for each in self._listed if each.header in at.hellos}
+            try:
+                sealed = self._outside.request_deal([hellos[party] for party in self._schedule.parties])
+            except PeerUnavailable:
+                return None
+        else:
+            sealed = exchange.fetch_deal(dealer)
+        if sealed is None:
+            return None
+        opened = exchange.open_deal(dealer, sealed)
+        self._outside.use_seeds(opened.digests, at.session, dealer)
+        self._storage.keep_dealt(dealer, sealed)
+        return opened
+
+    def _multiply(
+        self, exchange: Exchange, dealt: Mapping[str, CorrelatedRandomness], masks: Mapping[str, bytes]
+    ) -> Products:
+        matrix, shares = self._outside.matrix(), {}
+        for pair in self._schedule.pairs:
+            if pair.has(self._party):
+                shares[pair] = exchange.share(pair, matrix, dealt[pair.dealer])
+                _log.info("release %s: multiplied with %s", self._schedule.task[:12], pair.other(self._party))
+        return Products(matrix, shares, masks)
+
+    def _frozen(self, kind: str, dealer: str = "") -> bool:
+        return any((each.header.kind, each.header.dealer) == (kind, dealer) for each in self._storage.messages())
+
+
+def _session_key(state: State) -> X25519PrivateKey:
+    return X25519PrivateKey.from_private_bytes(bytes.fromhex(state.key))
+
+
+def _names(parties: tuple[str, ...]) -> str:
+    return ", ".join(parties)

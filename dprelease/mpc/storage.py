@@ -1,0 +1,103 @@
+"""What a party must keep of a session so that a restart goes on where it stood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from dprelease.canonical import Digest, Value
+from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
+from dprelease.mpc.messages import Message, name_of
+
+
+class State(Value):
+    """Where a party stands in a session.
+
+    Attributes:
+        round: which attempt.
+        key: secret bytes of its session key, hexadecimal.
+        messages: names of its messages that count: complete, frozen, to be sent.
+    """
+
+    round: Annotated[int, Field(ge=1)]
+    key: Digest
+    messages: tuple[str, ...] = ()
+
+
+class Storage(Protocol):
+    """What of one session survives a restart, at one party; on a disk, or in memory where nothing need survive."""
+
+    def state(self) -> State | None:
+        """Where we stand; None before the first round."""
+
+    def begin(self, number: int, draw: Draw) -> State:
+        """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed."""
+
+    def messages(self) -> tuple[Message, ...]:
+        """Our messages that count, in the order in which they were frozen."""
+
+    def keep_body(self, name: str, data: bytes) -> None:
+        """Keep the body of a message of ours, by `messages.name_of`, before it counts."""
+
+    def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Keep a body that need not fit into memory; one that was cut short is written anew."""
+
+    def freeze(self, messages: Iterable[Message]) -> None:
+        """Make messages count, all together, once their bodies are there."""
+
+    def dealt(self, dealer: str) -> bytes | None:
+        """What a dealer dealt to us, as it came; None before it has."""
+
+    def keep_dealt(self, dealer: str, sealed: bytes) -> None:
+        """Keep what a dealer dealt to us."""
+
+
+class MemoryStorage:
+    """A session that is gone with its process."""
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._messages: list[Message] = []
+        self._dealt: dict[str, bytes] = {}
+        self._bodies: dict[str, bytes] = {}
+
+    def state(self) -> State | None:
+        """As `Storage`."""
+        return self._state
+
+    def begin(self, number: int, draw: Draw) -> State:
+        """As `Storage`."""
+        for kept in (self._messages, self._dealt, self._bodies):
+            kept.clear()
+        self._state = State(round=number, key=private_bytes(new_session_key(draw)).hex())
+        return self._state
+
+    def messages(self) -> tuple[Message, ...]:
+        """As `Storage`."""
+        return tuple(self._messages)
+
+    def body(self, message: Message) -> bytes:
+        """The body of a message of ours; empty without one."""
+        return self._bodies.get(name_of(message.header), b"")
+
+    def keep_body(self, name: str, data: bytes) -> None:
+        """As `Storage`."""
+        self._bodies[name] = data
+
+    def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
+        """As `Storage`."""
+        self._bodies[name] = b"".join(pieces)
+
+    def freeze(self, messages: Iterable[Message]) -> None:
+        """As `Storage`."""
+        self._messages += messages
+
+    def dealt(self, dealer: str) -> bytes | None:
+        """As `Storage`."""
+        return self._dealt.get(dealer)
+
+    def keep_dealt(self, dealer: str, sealed: bytes) -> None:
+        """As `Storage`."""
+        self._dealt[dealer] = sealed

@@ -1,0 +1,41 @@
+"""Storage in memory keeps what it is given, and a round begins with a key of its own and nothing else."""
+
+from __future__ import annotations
+
+from secrets import token_bytes
+
+from dprelease.canonical import sha256
+from dprelease.mpc.messages import Message, MessageHeader, name_of
+from dprelease.mpc.storage import MemoryStorage, State
+
+
+def test_a_state_is_read_back_from_its_bytes() -> None:
+    state = State(round=2, key="5e" * 32, messages=("hello++",))
+    assert State.from_bytes(state.to_bytes()) == state
+
+
+def test_a_round_begins_with_a_key_of_its_own_and_nothing_else() -> None:
+    storage, body = MemoryStorage(), b"sealed"
+    assert (storage.state(), storage.messages(), storage.dealt("c")) == (None, (), None)
+    first = storage.begin(1, token_bytes)
+    header = MessageHeader(
+        task="5e" * 32,
+        round=1,
+        session="77" * 32,
+        kind="deal",
+        sender="a",
+        receivers=("b",),
+        size=6,
+        sha256=sha256(body),
+    )
+    message = Message(header=header, signature="00")
+    storage.keep_body(name_of(header), body)
+    storage.freeze([message])
+    storage.keep_dealt("c", b"dealt")
+    assert (storage.messages(), storage.body(message), storage.dealt("c")) == ((message,), body, b"dealt")
+    storage.write_body(name_of(header), iter((b"other ", b"body")))
+    assert storage.body(message) == b"other body"
+    second = storage.begin(2, token_bytes)
+    assert (first.round, second.round, storage.state()) == (1, 2, second)
+    assert first.key != second.key
+    assert (storage.messages(), storage.body(message), storage.dealt("c")) == ((), b"", None)
