@@ -215,7 +215,9 @@ def check_dealt_sizes(spec: ReleaseSpec) -> None:
         InvalidInput: with the party and the size.
     """
     schedule = mechanism_of(spec).schedule(spec)
-    for party in schedule.receivers(COORDINATOR) if schedule is not None else ():
+    if schedule is None:
+        return
+    for party in schedule.receivers(COORDINATOR):
         size = schedule.deal_size(party, COORDINATOR) + SEAL_BYTES
         if size > LARGEST_DEAL_BYTES:
             raise InvalidInput(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dprelease.assumptions import Mechanism, Setting, chosen, evenly
+from dprelease.assumptions import Setting, chosen, evenly
 from dprelease.canonical import read_data
 from dprelease.mechanisms.registry import names
 from dprelease.spec_base import Target
@@ -47,7 +47,7 @@ def plan(
     curious: int | None,
     outcomes: int | None,
     weight: dict[str, int] | None,
-    mechanisms: tuple[Mechanism, ...],
+    mechanisms: tuple[str, ...],
     signals: tuple[float, ...],
     spread: float,
     plot: Path | None,

@@ -366,8 +366,8 @@ def test_an_alignment_key_for_people() -> None:
 def test_the_example_spec() -> None:
     assert SPEC.to_bytes() == joined("spec").encode()
     assert SPEC.digest() == V["spec-digest"] == hashlib.sha256(joined("spec").encode()).hexdigest()
-    assert SPEC.mixing is not None
-    assert SPEC.mixing.seed == SEED.hex()
+    assert SPEC.terms.mixing is not None
+    assert SPEC.terms.mixing.seed == SEED.hex()
     assert check_spec(SPEC).words() == sentences("spec-guarantee")
 
 
@@ -396,7 +396,7 @@ def test_the_example_with_a_weight() -> None:
 
 
 def test_noise_scales_of_the_example() -> None:
-    for noise, part in zip(SPEC.noise, SPEC.parties, strict=True):
+    for noise, part in zip(SPEC.terms.noise, SPEC.parties, strict=True):
         assert noise.anchor_scale is not None
         variance = contrast(part) / Fraction(noise.mu2) + 4
         for scale, least in ((noise.anchor_scale, 10 * variance), (noise.scale, 5 * variance * Fraction(10, 9))):
@@ -420,7 +420,7 @@ def figure(value: float) -> str:
 
 
 def test_the_guarantee_in_words() -> None:
-    spent = {part.party: share(noise, part) for noise, part in zip(SPEC.noise, SPEC.parties, strict=True)}
+    spent = {part.party: share(noise, part) for noise, part in zip(SPEC.terms.noise, SPEC.parties, strict=True)}
     delta = SPEC.target.delta
     each = "; ".join(f"{party}: epsilon = {figure(epsilon_at(mu2, delta))}" for party, mu2 in spent.items())
     joint = figure(epsilon_at(sum(spent.values(), Fraction(0)), delta))

@@ -21,6 +21,7 @@ from dprelease.canonical import canonical_bytes
 from dprelease.moments.layout import Kind, code
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
+from dprelease.moments.terms import layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import read_randomness
 from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
@@ -143,14 +144,14 @@ def squared(count: Fraction, target: float) -> bool:
 
 def test_noise_scales() -> None:
     numbers, binaries, groups, parties, curious = 2, 1, 1, 3, 1
-    assert SPEC.moments is not None
-    mu2 = Fraction(SPEC.moments.mu2)
+    assert SPEC.terms is not None
+    mu2 = Fraction(SPEC.terms.mu2)
     squared_delta = 16**10 * (1 + numbers + binaries + groups) ** 2
     weight = 1 + groups + binaries + Fraction(numbers + 1, 2)
-    assert squared((squared_delta / mu2 + 4) / (parties - curious), SPEC.moments.scale)
-    assert squared((squared_delta / (weight * mu2) + 4) / (parties - curious), SPEC.moments.diagonal_scale)
-    room = 2 * Fraction(SPEC.moments.scale) ** 2 - 4
-    other = weight * (2 * Fraction(SPEC.moments.diagonal_scale) ** 2 - 4)
+    assert squared((squared_delta / mu2 + 4) / (parties - curious), SPEC.terms.scale)
+    assert squared((squared_delta / (weight * mu2) + 4) / (parties - curious), SPEC.terms.diagonal_scale)
+    room = 2 * Fraction(SPEC.terms.scale) ** 2 - 4
+    other = weight * (2 * Fraction(SPEC.terms.diagonal_scale) ** 2 - 4)
     spent = squared_delta / min(room, other)
     said = check_spec(SPEC)
     assert said.joint_mu2 == spent
@@ -164,10 +165,10 @@ def test_noise_scales() -> None:
 
 def test_a_single_category_is_a_case_of_its_own() -> None:
     spec = build_spec({"north": (categorical("stage", "I", "II"),)}, mechanism="moments")
-    assert spec.moments is not None
+    assert spec.terms is not None
     delta2 = 16**10 * (2**2 - 1 - 1)
-    assert squared(Fraction(delta2) / Fraction(spec.moments.mu2) + 4, spec.moments.scale)
-    assert spec.moments.scale == spec.moments.diagonal_scale
+    assert squared(Fraction(delta2) / Fraction(spec.terms.mu2) + 4, spec.terms.scale)
+    assert spec.terms.scale == spec.terms.diagonal_scale
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def in_a_block() -> Iterator[tuple[int, int]]:
 def test_entries() -> None:
     written = " ".join(f"{i},{j}{'*' if i == j else ''}" for i, j in in_a_block())
     assert " ".join(V["moments-entries"].split()) == written
-    layout = SPEC.layout
+    layout = layout_of(SPEC)
     marks = ["*" if square else "" for square in layout.diagonal]
     found = zip(layout.rows, layout.cols, marks, strict=True)
     assert written == " ".join(f"{i},{j}{mark}" for i, j, mark in found)
@@ -309,7 +310,7 @@ def test_label_privacy_has_noise_for_what_outcomes_are_in() -> None:
         "south": (numeric("y"), numeric("z")),
     }
     spec = build_spec(parties, mechanism="moments", guarantee="label-DP", outcomes=("y", "z"), grid_bits=10)
-    moments = spec.moments
+    moments = spec.terms
     assert moments is not None
     assert moments.association is not None
     assert (moments.scale, moments.diagonal_scale, moments.association.split) == (0, 0, "1")
@@ -366,7 +367,7 @@ def test_blocks_and_their_sum() -> None:
         [sum(row[i] * row[j] for row in rows) for j in range(7)] for i in range(7)
     ]
     sd = [
-        (SPEC.moments.diagonal_scale if i == j else SPEC.moments.scale) * math.sqrt(3) / 4**10  # type: ignore[union-attr]
+        (SPEC.terms.diagonal_scale if i == j else SPEC.terms.scale) * math.sqrt(3) / 4**10  # type: ignore[union-attr]
         for i, j in in_a_block()
     ]
     assert [moments.noise_sd[entry] for entry in in_a_block()] == pytest.approx(sd, rel=1e-12)
@@ -510,6 +511,6 @@ def test_noise_of_small_releases() -> None:
     assert len(rows) == 5
     for epsilon, *noise in rows:
         spec = build_spec(parties, mechanism="moments", epsilon=float(epsilon), delta=1e-6, grid_bits=20)
-        assert spec.moments is not None
-        entry, square = (scale * math.sqrt(3) / 4**20 for scale in (spec.moments.scale, spec.moments.diagonal_scale))
+        assert spec.terms is not None
+        entry, square = (scale * math.sqrt(3) / 4**20 for scale in (spec.terms.scale, spec.terms.diagonal_scale))
         assert noise == [f"{entry:.4g}", f"{square:.4g}", f"{entry / 1000:.3g}"]

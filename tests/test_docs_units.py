@@ -8,6 +8,7 @@ import pytest
 from dprelease.bounding import bound
 from dprelease.moments.layout import code
 from dprelease.moments.released import NoisyMoments
+from dprelease.moments.terms import layout_of
 from dprelease.release import Release
 from tests.support.specs import build_spec, categorical, numeric
 from tests.test_docs_format import FORMAT, table
@@ -46,7 +47,7 @@ def test_values_in_their_units() -> None:
     }
     x = np.hstack([np.full((4, 1), 1 << 20), code(rows, tuple(UNITS))]).astype(float) / 2**20
     sums = x.T @ x
-    layout = spec.layout
+    layout = layout_of(spec)
     moments = NoisyMoments(layout, sums, np.zeros_like(sums), 4)
     for name, values in table_.items():
         i, a, g = moments.lookup(name)

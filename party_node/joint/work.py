@@ -11,6 +11,7 @@ from dprelease.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.noise import NoiseSource
+from dprelease.privatization import privatize
 from dprelease.spec_base import moment
 from party_node.desk import Desk
 from party_node.joint.computation import Computation

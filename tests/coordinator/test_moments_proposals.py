@@ -19,7 +19,7 @@ from dprelease.errors import Conflict, InvalidInput, SpecRefused
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import JointMoments
+from dprelease.moments.terms import JointMoments, layout_of
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
@@ -46,8 +46,8 @@ def propose(office: Office, **changed: Any) -> Proposal:
 
 
 def moments_of(proposal: Proposal) -> JointMoments:
-    assert proposal.spec.moments is not None
-    return proposal.spec.moments
+    assert proposal.spec.terms is not None
+    return proposal.spec.terms
 
 
 def wide(width: int, prefix: str) -> tuple[NumericColumn, ...]:
@@ -59,11 +59,11 @@ def wide(width: int, prefix: str) -> tuple[NumericColumn, ...]:
 def test_a_spec_of_moments_has_the_least_shares_and_nothing_of_a_block(office: Office) -> None:
     made = propose(office, parties=ALL_THREE)
     spec, moments = made.spec, moments_of(made)
-    assert (spec.mechanism, spec.mixing, spec.anchor_weight, spec.noise) == ("moments", None, "0", ())
+    assert (spec.mechanism, spec.terms.mixing, spec.terms.anchor_weight, spec.terms.noise) == ("moments", None, "0", ())
     assert (spec.target.scope, spec.grid_bits) == ("joint", 16)
     mu2 = budget(spec.target)
     assert Fraction(moments.mu2) == mu2
-    bound = sensitivity(spec.layout.variables)
+    bound = sensitivity(layout_of(spec).variables)
     assert (moments.scale, moments.diagonal_scale) == share_scales(bound, mu2, 3, 1, 16, 1)
     assert made.guarantee == check_spec(spec)
     assert made.guarantee.joint_epsilon == pytest.approx(1.0, rel=1e-6)
@@ -149,15 +149,15 @@ def test_the_parties_are_charged_parts_that_add_up(office: Office) -> None:
 
 def test_the_request_may_name_other_parts(office: Office) -> None:
     made = propose(office, charge={"north": "1/4", "south": 0.75})
-    assert made.spec.moments is not None
-    assert made.spec.moments.parts == ("1/4", "3/4")
+    assert made.spec.terms is not None
+    assert made.spec.terms.parts == ("1/4", "3/4")
     total = made.guarantee.joint_mu2
     assert [part.mu2 for part in made.guarantee.parties] == [total / 4, total * 3 / 4]
     assert {part.exposure for part in made.guarantee.parties} == {total}
     assert "Its price is charged in parts: north 1/4, south 3/4." in made.guarantee.words()[0]
     equal = propose(office, charge={"north": "1/2", "south": "1/2"})
-    assert equal.spec.moments is not None
-    assert equal.spec.moments.parts == ()
+    assert equal.spec.terms is not None
+    assert equal.spec.terms.parts == ()
 
 
 @pytest.mark.parametrize(

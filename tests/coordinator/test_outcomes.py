@@ -14,6 +14,7 @@ from dprelease.accounting import check_spec
 from dprelease.calibration import budget
 from dprelease.errors import InvalidInput
 from dprelease.moments.association import SQUARES, best_split
+from dprelease.moments.terms import layout_of
 from dprelease.settings import read_settings
 from tests.coordinator.office import AGE, GLUCOSE, NOW, RUN_TIME, SEX, Office, catalogue, request
 
@@ -33,11 +34,11 @@ def refusal(office: Office, **changed: Any) -> str:
 
 def test_outcomes_get_noise_of_their_own_out_of_one_budget(office: Office) -> None:
     made = propose(office, outcomes=["glucose"])
-    moments = made.spec.moments
+    moments = made.spec.terms
     assert moments is not None
     assert moments.association is not None
     assert moments.outcomes == ("glucose",)
-    assert Fraction(moments.association.split) == best_split(made.spec.layout)
+    assert Fraction(moments.association.split) == best_split(layout_of(made.spec))
     assert Fraction(moments.association.squares) == SQUARES
     assert made.spec.guarantee == "DP"
     assert made.guarantee == check_spec(made.spec)

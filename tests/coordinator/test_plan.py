@@ -72,7 +72,7 @@ def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, 
     assert charged == {part.party: part.mu2 for part in guarantee(spec).parties}
     assert planned["rows"] == spec.rows
     assert planned["releases"]["mixed"]["k"] == (
-        spec.mixing.outputs if spec.mixing else planned["releases"]["mixed"]["k"]
+        spec.terms.mixing.outputs if spec.terms.mixing else planned["releases"]["mixed"]["k"]
     )
 
 

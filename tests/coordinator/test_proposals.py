@@ -49,13 +49,13 @@ def test_k_and_rho_follow_the_rule_unless_they_are_given(office: Office) -> None
     made = propose(office)
     plan = plan_mixing(1000, COLUMNS, made.spec.target)
     assert made.plan == plan
-    assert made.spec.mixing is not None
-    assert (made.spec.mixing.outputs, made.spec.anchor_weight) == (plan.outputs, str(plan.anchor_weight))
+    assert made.spec.terms.mixing is not None
+    assert (made.spec.terms.mixing.outputs, made.spec.terms.anchor_weight) == (plan.outputs, str(plan.anchor_weight))
     chosen = propose(office, k=7, rho="1/8").spec
     assert chosen.mixing is not None
     assert (chosen.mixing.outputs, chosen.anchor_weight) == (7, "1/8")
-    assert propose(office, rho=0.125).spec.anchor_weight == "1/8"
-    assert propose(office, rho=0.0).spec.anchor_weight == "0"
+    assert propose(office, rho=0.125).spec.terms.anchor_weight == "1/8"
+    assert propose(office, rho=0.0).spec.terms.anchor_weight == "0"
 
 
 def test_the_seed_is_drawn_afresh_and_from_the_source_that_is_handed_in(office: Office) -> None:
@@ -77,8 +77,8 @@ def test_columns_come_in_the_order_asked_for(office: Office) -> None:
 def test_rows_need_no_mixing(office: Office) -> None:
     made = propose(office, mechanism="rows")
     assert made.plan is None
-    assert made.spec.mixing is None
-    assert made.spec.anchor_weight == "0"
+    assert made.spec.terms.mixing is None
+    assert made.spec.terms.anchor_weight == "0"
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])

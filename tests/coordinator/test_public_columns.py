@@ -51,10 +51,10 @@ def test_what_the_public_columns_are_names_the_guarantee(public: Office, side: s
 @pytest.mark.parametrize("scope", ["joint", "per-party"])
 def test_public_columns_leave_the_whole_target_to_the_others(public: Office, scope: str) -> None:
     open_spec = propose(public, public_side="mixed", scope=scope, k=20, rho="1/10").spec
-    assert open_spec.noise_of("south").scale == 0
+    assert open_spec.terms.noise_of("south").scale == 0
     public.report(catalogue("north"), catalogue("south"))
     sex_alone = propose(public, parties={"north": ["sex"]}, scope=scope, k=20, rho="1/10").spec
-    assert open_spec.noise_of("north").scale == sex_alone.noise_of("north").scale
+    assert open_spec.terms.noise_of("north").scale == sex_alone.noise_of("north").scale
 
 
 def test_a_column_that_is_public_is_not_proposed_as_private(public: Office) -> None:

@@ -73,7 +73,7 @@ def test_the_guarantee_is_said_in_words_with_its_numbers() -> None:
 
 
 def with_noise(spec: ReleaseSpec, **changes: object) -> ReleaseSpec:
-    first, *rest = spec.noise
+    first, *rest = spec.terms.noise
     return spec.model_copy(update={"noise": (first.model_copy(update=changes), *rest)})
 
 
@@ -81,7 +81,7 @@ def with_noise(spec: ReleaseSpec, **changes: object) -> ReleaseSpec:
 @pytest.mark.parametrize("field", ["scale", "anchor_scale"])
 def test_a_scale_off_by_one_double_is_refused(field: str, towards: float) -> None:
     spec = build_spec()
-    moved = math.nextafter(getattr(spec.noise[0], field), towards)
+    moved = math.nextafter(getattr(spec.terms.noise[0], field), towards)
     with pytest.raises(SpecRefused, match="north: the noise scales are not those"):
         check_spec(with_noise(spec, **{field: moved}))
 
@@ -174,10 +174,14 @@ def test_noise_for_each_party_is_not_noise_for_all_together() -> None:
 @pytest.mark.parametrize("place", [0, 1])
 def test_every_party_is_held_to_a_per_party_target(place: int) -> None:
     spec = build_spec(scope="per-party")
-    noise = list(spec.noise)
+    noise = list(spec.terms.noise)
     name, mu2 = noise[place].party, Fraction(noise[place].mu2)
     noise[place] = party_noise(
-        name, mu2 * Fraction(101, 100), spec.squared_sensitivity(name), spec.squared_norm(), Fraction(1, 10)
+        name,
+        mu2 * Fraction(101, 100),
+        spec.terms.squared_sensitivity(spec, name),
+        spec.terms.squared_norm,
+        Fraction(1, 10),
     )
     with pytest.raises(SpecRefused, match="does not reach the per-party target"):
         check_spec(spec.model_copy(update={"noise": tuple(noise)}))
@@ -187,13 +191,13 @@ def test_one_party_may_not_take_more_than_its_share_of_a_joint_target() -> None:
     spec = build_spec()
     greedy = party_noise(
         "north",
-        Fraction(spec.noise[0].mu2) * 2,
-        spec.squared_sensitivity("north"),
-        spec.squared_norm(),
+        Fraction(spec.terms.noise[0].mu2) * 2,
+        spec.terms.squared_sensitivity(spec, "north"),
+        spec.terms.squared_norm,
         Fraction(1, 10),
     )
     with pytest.raises(SpecRefused, match="does not reach the joint target"):
-        check_spec(spec.model_copy(update={"noise": (greedy, *spec.noise[1:])}))
+        check_spec(spec.model_copy(update={"noise": (greedy, *spec.terms.noise[1:])}))
 
 
 @pytest.mark.parametrize(("bits", "accepted"), [(2, False), (3, False), (4, True), (10, True)])
@@ -218,7 +222,7 @@ HUGE = "1" + "0" * 400
 
 
 def _noise(spec: ReleaseSpec, mu2: str) -> tuple[PartyNoise, ...]:
-    return tuple(noise.model_copy(update={"mu2": mu2}) for noise in spec.noise)
+    return tuple(noise.model_copy(update={"mu2": mu2}) for noise in spec.terms.noise)
 
 
 @pytest.mark.parametrize(

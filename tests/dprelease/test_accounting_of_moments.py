@@ -14,6 +14,7 @@ from dprelease.columns import Column
 from dprelease.errors import SpecRefused
 from dprelease.gaussian import epsilon_of
 from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import layout_of
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import Target
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
@@ -33,8 +34,8 @@ def moments(parties: Mapping[str, tuple[Column, ...]] = FOUR, **more: Any) -> Re
 
 def changed(spec: ReleaseSpec, **fields: Any) -> ReleaseSpec:
     """The same spec with other parameters of the mechanism."""
-    assert spec.moments is not None
-    return spec.model_copy(update={"moments": spec.moments.model_copy(update=fields)})
+    assert spec.terms is not None
+    return spec.model_copy(update={"moments": spec.terms.model_copy(update=fields)})
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -66,16 +67,16 @@ def test_a_sound_spec_reaches_its_target_and_every_party_is_charged_its_part(
 @pytest.mark.parametrize("curious", [1, 2, 3])
 def test_what_the_honest_parties_add_covers_the_sensitivity(curious: int, rows_per_subject: int) -> None:
     spec = moments(curious=curious, rows_per_subject=rows_per_subject)
-    assert spec.moments is not None
+    assert spec.terms is not None
     # Three numbers, one binary, two groups: beta = 6, gamma = 4, P2 = 1.
     delta = rows_per_subject * 7 << (2 * spec.grid_bits)
     weight = 1 + 2 + 1 + Fraction(3 + 1, 2)
-    assert sensitivity(spec.layout.variables).diagonal_weight == weight
-    needed = Fraction(delta**2) / Fraction(spec.moments.mu2)
+    assert sensitivity(layout_of(spec).variables).diagonal_weight == weight
+    needed = Fraction(delta**2) / Fraction(spec.terms.mu2)
     honest = len(FOUR) - curious
-    for scale, least in ((spec.moments.scale, needed), (spec.moments.diagonal_scale, needed / weight)):
+    for scale, least in ((spec.terms.scale, needed), (spec.terms.diagonal_scale, needed / weight)):
         assert honest * Fraction(scale) ** 2 >= least + 4 > honest * Fraction(math.nextafter(scale, 0)) ** 2
-    assert guarantee(spec).joint_mu2 <= Fraction(spec.moments.mu2)
+    assert guarantee(spec).joint_mu2 <= Fraction(spec.terms.mu2)
 
 
 def test_a_coalition_up_to_t_learns_no_more_and_a_larger_one_has_no_guarantee() -> None:
@@ -110,18 +111,18 @@ def test_the_guarantee_in_words(parties: Mapping[str, tuple[Column, ...]], curio
 def test_a_scale_off_by_one_double_is_refused(field: str, towards: float) -> None:
     spec = moments()
     with pytest.raises(SpecRefused, match="the noise scales are not those"):
-        check_spec(changed(spec, **{field: math.nextafter(getattr(spec.moments, field), towards)}))
+        check_spec(changed(spec, **{field: math.nextafter(getattr(spec.terms, field), towards)}))
 
 
 def test_scales_for_fewer_curious_hospitals_other_columns_or_rows_are_refused() -> None:
     spec, more = moments(curious=1, dealer="coordinator"), moments(curious=2)
-    assert spec.moments is not None
+    assert spec.terms is not None
     assert more.moments is not None
     wrong = [
-        changed(more, scale=spec.moments.scale, diagonal_scale=spec.moments.diagonal_scale),
+        changed(more, scale=spec.terms.scale, diagonal_scale=spec.terms.diagonal_scale),
         changed(spec, curious=2),
-        changed(spec, scale=spec.moments.diagonal_scale),
-        changed(spec, mu2=str(Fraction(spec.moments.mu2) / 2)),
+        changed(spec, scale=spec.terms.diagonal_scale),
+        changed(spec, mu2=str(Fraction(spec.terms.mu2) / 2)),
         spec.model_copy(update={"rows_per_subject": 2}),
         spec.model_copy(update={"grid_bits": 11}),
         spec.model_copy(update={"parties": moments({**FOUR, "d": (numeric("z"), numeric("y"))}).parties}),
@@ -150,8 +151,8 @@ def test_a_grid_too_coarse_for_the_noise_is_refused(bits: int, accepted: bool) -
     # One number, Delta = 2, v = 2, 1/mu = 3.73: the share for its square has scale 2 4^b 3.73 / sqrt 2, which passes 100
     # between b = 2 (84, although that of other entries is 119) and b = 3 (338).
     spec = moments(ONE, grid_bits=bits)
-    assert spec.moments is not None
-    assert (spec.moments.scale > 100) is (bits > 1)
+    assert spec.terms is not None
+    assert (spec.terms.scale > 100) is (bits > 1)
     if accepted:
         check_spec(spec)
     else:
@@ -163,8 +164,8 @@ def test_a_grid_too_coarse_for_the_noise_is_refused(bits: int, accepted: bool) -
 @pytest.mark.parametrize("bits", [16, 20, 24])
 def test_sums_are_kept_from_wrapping_to_the_last_row(parties: Mapping[str, tuple[Column, ...]], bits: int) -> None:
     spec = moments(parties, grid_bits=bits)
-    assert spec.moments is not None
-    noise = int(20 * spec.moments.scale * math.sqrt(len(parties))) + 1
+    assert spec.terms is not None
+    noise = int(20 * spec.terms.scale * math.sqrt(len(parties))) + 1
     most = ((1 << 63) - 1 - noise) >> (2 * bits)
     assert most < (1 << 63) >> (2 * bits)  # the noise counts
     check_spec(spec.model_copy(update={"rows": most}))
@@ -174,8 +175,8 @@ def test_sums_are_kept_from_wrapping_to_the_last_row(parties: Mapping[str, tuple
 
 def test_noise_beyond_what_the_sampler_draws_is_refused() -> None:
     spec = moments(ONE, grid_bits=24, epsilon=0.01, delta=1e-6, rows=1)
-    assert spec.moments is not None
-    assert 2.0**56 <= spec.moments.scale < 2.0**63 / 40  # nothing would wrap yet
+    assert spec.terms is not None
+    assert 2.0**56 <= spec.terms.scale < 2.0**63 / 40  # nothing would wrap yet
     with pytest.raises(SpecRefused, match=r"2\^63"):
         check_spec(spec)
 
@@ -205,8 +206,8 @@ def test_absurd_numbers_are_refused_like_any_other(change: dict[str, Any]) -> No
 
 def test_the_noise_of_a_curator_needs_no_dealer_and_costs_nothing_more() -> None:
     spec = moments(ONE)
-    assert spec.moments is not None
-    sd = spec.moments.scale / 4**spec.grid_bits
+    assert spec.terms is not None
+    sd = spec.terms.scale / 4**spec.grid_bits
     assert sd == pytest.approx(2 / math.sqrt(guarantee(spec).joint_mu2), rel=1e-6)
     assert guarantee(spec).joint_epsilon == epsilon_of(math.sqrt(guarantee(spec).joint_mu2), 1e-5)
 

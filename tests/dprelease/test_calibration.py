@@ -109,21 +109,21 @@ def test_a_scale_within_the_price_of_the_grid_fits_no_budget(scale: float) -> No
 
 def test_grid_variance_of_three_columns() -> None:
     spec = build_spec({"a": numerics(3)}, mechanism="rows", rows=10, grid_bits=10)
-    assert spec.noise[0].scale ** 2 == pytest.approx(175124096.0125, rel=1e-10)
-    assert spec.noise[0].scale / 1024 == pytest.approx(12.9232872192, rel=1e-10)
+    assert spec.terms.noise[0].scale ** 2 == pytest.approx(175124096.0125, rel=1e-10)
+    assert spec.terms.noise[0].scale / 1024 == pytest.approx(12.9232872192, rel=1e-10)
 
 
 @pytest.mark.parametrize("outputs", [1, 16])
 def test_noise_of_three_mixed_columns(outputs: int) -> None:
     spec = build_spec({"a": numerics(3)}, rows=40, outputs=outputs, anchor_weight="0", grid_bits=20)
-    assert spec.noise[0].scale / math.sqrt(outputs) / 2**20 == pytest.approx(12.92328707, rel=1e-9)
+    assert spec.terms.noise[0].scale / math.sqrt(outputs) / 2**20 == pytest.approx(12.92328707, rel=1e-9)
 
 
 def test_parties_of_three_two_and_one_column_share_one_noise() -> None:
     names = iter(numerics(6))
     parties = {party: tuple(next(names) for _ in range(d)) for party, d in (("a", 3), ("b", 2), ("c", 1))}
     spec = build_spec(parties, mechanism="rows", grid_bits=20)
-    for noise in spec.noise:
+    for noise in spec.terms.noise:
         assert noise.scale / 2**20 == pytest.approx(18.27628785, rel=1e-9)
 
 
@@ -155,7 +155,7 @@ def small_spec(columns: str, mechanism: str, weight: str, subject_rows: int, eps
 
 def price(spec: ReleaseSpec, change: npt.NDArray[np.int64]) -> Fraction:
     """mu^2 of one pair of neighbours: squared changes over the variances that count, in rationals."""
-    noise = spec.noise_of("a")
+    noise = spec.terms.noise_of("a")
     squares = [sum(int(x) ** 2 for x in row) for row in change]
     total = Fraction(0)
     if noise.anchor_scale is not None:
@@ -222,7 +222,7 @@ def test_no_replaced_patient_costs_more_than_the_share(
 ) -> None:
     spec = small_spec(columns, mechanism, weight, subject_rows, epsilon)
     declared = COLUMNS[columns]
-    share = Fraction(spec.noise[0].mu2)
+    share = Fraction(spec.terms.noise[0].mu2)
     generator = np.random.default_rng(99)
     table = random_raw(declared, spec.rows, generator)
     for _ in range(60):
@@ -249,6 +249,6 @@ def test_a_pair_of_vertices_costs_the_whole_share(
     table = random_raw(declared, spec.rows, np.random.default_rng(7))
     old, new = (vertex(declared, subject_rows, high=high) for high in (False, True))
     worst = cost_of_replacing(spec, table, equal_columns()[:subject_rows], old, new)
-    noise = spec.noise[0]
-    assert worst == spent(noise, spec.squared_sensitivity("a"), spec.squared_norm())
+    noise = spec.terms.noise[0]
+    assert worst == spent(noise, spec.terms.squared_sensitivity(spec, "a"), spec.terms.squared_norm)
     assert Fraction(noise.mu2) * (1 - Fraction(1, 1000)) <= worst <= Fraction(noise.mu2)

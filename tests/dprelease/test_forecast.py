@@ -253,13 +253,13 @@ def test_prices_and_noise_are_those_of_the_spec_to_the_last_digit(mechanism: Mec
     release = proposed(where)
     assert release.prices == {part.party: part.mu2 for part in guarantee(spec).parties}
     for name in MIXED_KINDS:
-        if spec.moments is not None:
-            variance = 2 * (spec.moments.scale / 4**14 / 5000) ** 2
+        if spec.terms is not None:
+            variance = 2 * (spec.terms.scale / 4**14 / 5000) ** 2
         elif mechanism == "mixed":
-            variance = (1 - plan.anchor_weight) / plan.outputs * (spec.noise_of(name).scale / 2**14) ** 2
+            variance = (1 - plan.anchor_weight) / plan.outputs * (spec.terms.noise_of(name).scale / 2**14) ** 2
             assert (release.outputs, release.anchor_weight) == (plan.outputs, plan.anchor_weight)
         else:
-            variance = (spec.noise_of(name).scale / 2**14) ** 2
+            variance = (spec.terms.noise_of(name).scale / 2**14) ** 2
         assert release.variance[name] == pytest.approx(variance)
 
 
@@ -269,7 +269,7 @@ def test_prices_and_noise_of_outcomes_apart_are_those_of_the_spec() -> None:
     spec = build_spec(
         MIXED_KINDS, mechanism="moments", rows=5000, epsilon=0.7, delta=1e-6, grid_bits=16, outcomes=where.outcomes
     )
-    release, moments = proposed(where), spec.moments
+    release, moments = proposed(where), spec.terms
     assert moments is not None
     assert moments.association is not None
     assert release.prices == {part.party: part.mu2 for part in guarantee(spec).parties}

@@ -72,7 +72,7 @@ def test_without_noise_the_block_is_the_query(spec: ReleaseSpec, party: str) -> 
 def test_noise_is_added_once_to_every_entry_at_its_declared_scale(spec: ReleaseSpec, party: str) -> None:
     bounded, noise = random_rows(spec, party), RecordingNoise()
     block = privatize(bounded, spec, party, noise)
-    declared = spec.noise_of(party)
+    declared = spec.terms.noise_of(party)
     added = block.values - integer_query(bounded.codes, spec)
     drawn = {draw.scale: draw.values for draw in noise.draws}
     assert len(drawn) == len(noise.draws)
@@ -112,7 +112,7 @@ def test_codes_are_weighed_before_the_query_and_noise_is_the_same_for_all(mechan
     bounded, noise = random_rows(spec, "north"), RecordingNoise()
     block = privatize(bounded, spec, "north", noise)
     assert np.array_equal(weighted(bounded, spec, "north"), bounded.codes.astype(np.int64) * [1, 16, 16, 16])
-    declared = spec.noise_of("north")
+    declared = spec.terms.noise_of("north")
     scales = [declared.scale] if declared.anchor_scale is None else [declared.scale, declared.anchor_scale]
     assert [draw.scale for draw in noise.draws] == scales
     exact = integer_query(bounded.codes, spec) * [1, 16, 16, 16]
@@ -161,7 +161,7 @@ def moved(spec: ReleaseSpec, party: str, before: BoundedRows, after: BoundedRows
 @pytest.mark.parametrize("q", [1, 2, 5])
 def test_no_patient_of_several_rows_moves_a_block_by_more_than_its_noise_is_for(mechanism: str, q: int) -> None:
     spec = build_spec(mechanism=mechanism, rows_per_subject=q, anchor_weight="0", weights={"age": 2})
-    bound, unit = spec.squared_sensitivity("north") * spec.squared_norm(), 1 << spec.grid_bits
+    bound, unit = spec.terms.squared_sensitivity(spec, "north") * spec.terms.squared_norm, 1 << spec.grid_bits
     generator, before, part = np.random.default_rng(q), random_rows(spec, "north", q), spec.party("north")
     assert part is not None
     largest = 0

@@ -62,7 +62,7 @@ OPEN = "age, stage, alive, height"
 
 def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
     tables = {part.party: random_rows(spec, part.party) for part in spec.parties}
-    if spec.moments is not None:
+    if spec.terms is not None:
         blocks = compute(spec, tables, dict.fromkeys(tables, noise)).blocks
     else:
         blocks = {party: privatize(table, spec, party, noise) for party, table in tables.items()}
@@ -118,7 +118,7 @@ def test_whether_a_column_is_public_is_part_of_the_identity() -> None:
 def test_public_columns_cost_nothing(scope: str) -> None:
     spec = build_spec(PARTIES, scope=scope)
     given = check_spec(spec)
-    assert [spec.squared_sensitivity(party) >> 20 for party in PARTIES] == [6, 0, 6]
+    assert [spec.terms.squared_sensitivity(spec, party) >> 20 for party in PARTIES] == [6, 0, 6]
     assert given.party("south").mu2 == 0
     assert given.party("south").epsilon == 0
     only = {party: tuple(column for column in columns if not column.public) for party, columns in PARTIES.items()}
@@ -169,12 +169,12 @@ def test_the_planner_states_the_price_that_is_charged(spec: ReleaseSpec) -> None
         outcome="glucose",
         features=("age", "weight"),
         grid_bits=spec.grid_bits,
-        outputs=8 if spec.mixing else None,
-        anchor_weight=Fraction(1, 10) if spec.mixing else None,
+        outputs=8 if spec.terms.mixing else None,
+        anchor_weight=Fraction(1, 10) if spec.terms.mixing else None,
     )
     charged = guarantee(spec)
     assert proposed(setting).prices == {party: charged.party(party).mu2 for party in PARTIES}
-    if spec.mixing:  # and expects less noise
+    if spec.terms.mixing:  # and expects less noise
         many = replace(setting, rows=20000, outputs=300)
         private = forecast(replace(many, parties=ALL_PRIVATE), 0.5)
         assert forecast(many, 0.5).error_ratio < private.error_ratio

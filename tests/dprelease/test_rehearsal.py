@@ -47,7 +47,7 @@ def test_blocks_are_the_query_of_the_made_up_rows_and_the_noise(tmp_path: Path) 
     drawn = iter(noise.draws)
     for part in done.spec.parties:
         mixing, anchor = next(drawn), next(drawn)
-        scales = done.spec.noise_of(part.party)
+        scales = done.spec.terms.noise_of(part.party)
         assert (mixing.scale, anchor.scale) == (scales.scale, scales.anchor_scale)
         exact = integer_query(done.rows[part.party].codes, done.spec)
         expected = exact + np.vstack([anchor.values, mixing.values])

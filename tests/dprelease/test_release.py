@@ -47,9 +47,9 @@ def data(spec: ReleaseSpec) -> npt.NDArray[np.float64]:
 
 def weights(spec: ReleaseSpec) -> npt.NDArray[np.float64]:
     """A, (r, n), from its definition."""
-    if spec.mixing is None:
+    if spec.terms.mixing is None:
         return np.eye(spec.rows)
-    rho, k = float(Fraction(spec.anchor_weight)), spec.mixing.outputs
+    rho, k = float(Fraction(spec.terms.anchor_weight)), spec.terms.mixing.outputs
     signs = BernoulliMixing(PublicStream(SEED), k, spec.rows).signs(0, spec.rows)
     mixed = math.sqrt((1 - rho) / k) * signs
     anchor = [np.full(spec.rows, math.sqrt(rho))] if rho else []
@@ -77,9 +77,9 @@ def test_noise_has_the_declared_scale_after_weighting(name: str) -> None:
     scaled = released(spec, ZeroNoise()).scaled()
     expected = []
     for part in spec.parties:
-        noise = spec.noise_of(part.party)
-        rho = float(Fraction(spec.anchor_weight))
-        mixing_sd = noise.scale * math.sqrt((1 - rho) / spec.squared_norm()) / 2**spec.grid_bits
+        noise = spec.terms.noise_of(part.party)
+        rho = float(Fraction(spec.terms.anchor_weight))
+        mixing_sd = noise.scale * math.sqrt((1 - rho) / spec.terms.squared_norm) / 2**spec.grid_bits
         if noise.anchor_scale is not None:
             assert noise.anchor_scale * math.sqrt(rho) / 2**spec.grid_bits == pytest.approx(mixing_sd, rel=1e-12)
         expected += [mixing_sd / spec.weights.get(column.name, 1) for column in part.columns for _ in column.released]
@@ -132,9 +132,9 @@ def test_means_without_noise(name: str) -> None:
     spec = SPECS[name]
     scaled = released(spec, ZeroNoise()).scaled()
     means, sd = scaled.means()
-    if scaled.anchor or spec.mixing is None:
+    if scaled.anchor or spec.terms.mixing is None:
         np.testing.assert_allclose(means, data(spec).mean(axis=0), rtol=1e-12, atol=1e-12)
-    size = spec.rows * math.sqrt(float(Fraction(spec.anchor_weight)))
+    size = spec.rows * math.sqrt(float(Fraction(spec.terms.anchor_weight)))
     expected = scaled.noise_sd / (size if scaled.anchor else np.linalg.norm(scaled.ones))
     np.testing.assert_allclose(sd, expected, rtol=1e-12)
 

@@ -29,16 +29,16 @@ def test_bytes_give_back_the_spec() -> None:
 def test_what_follows_from_a_mixed_spec() -> None:
     assert SPEC.released == ("age", "sex=female", "sex=male", "sex=other", "glucose")
     assert SPEC.block_rows() == 9
-    assert SPEC.squared_norm() == 8
+    assert SPEC.terms.squared_norm == 8
     assert build_spec(anchor_weight="0").block_rows() == 8
     assert SPEC.party("north") == SPEC.parties[0]
     assert SPEC.party("west") is None
-    assert SPEC.noise_of("south") == SPEC.noise[1]
+    assert SPEC.terms.noise_of("south") == SPEC.terms.noise[1]
 
 
 def test_what_follows_from_a_spec_of_rows() -> None:
     spec = build_spec(mechanism="rows")
-    assert (spec.mixing, spec.block_rows(), spec.squared_norm()) == (None, 40, 1)
+    assert (spec.terms.mixing, spec.block_rows(), spec.terms.squared_norm) == (None, 40, 1)
 
 
 def test_weights_are_left_out_of_canonical_bytes_where_all_are_1() -> None:
@@ -73,15 +73,15 @@ def test_public_columns_and_joint_moments_have_no_weights() -> None:
 @pytest.mark.parametrize("subject_rows", [1, 2, 5])
 def test_sensitivity_counts_weights_squared(subject_rows: int) -> None:
     spec = build_spec(rows_per_subject=subject_rows, grid_bits=10, weights={"age": 3, "glucose": 2})
-    assert spec.squared_sensitivity("north") == (9 * 4 + 2) * subject_rows**2 * 1024**2
-    assert spec.squared_sensitivity("south") == 4 * 4 * subject_rows**2 * 1024**2
+    assert spec.terms.squared_sensitivity(spec, "north") == (9 * 4 + 2) * subject_rows**2 * 1024**2
+    assert spec.terms.squared_sensitivity(spec, "south") == 4 * 4 * subject_rows**2 * 1024**2
 
 
 @pytest.mark.parametrize("subject_rows", [1, 2, 5])
 def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> None:
     spec = build_spec(rows_per_subject=subject_rows, grid_bits=10)
-    assert spec.squared_sensitivity("north") == (4 + 2) * subject_rows**2 * 1024**2
-    assert spec.squared_sensitivity("south") == 4 * subject_rows**2 * 1024**2
+    assert spec.terms.squared_sensitivity(spec, "north") == (4 + 2) * subject_rows**2 * 1024**2
+    assert spec.terms.squared_sensitivity(spec, "south") == 4 * subject_rows**2 * 1024**2
     apart = build_spec(rows_per_subject=subject_rows, grid_bits=10, mechanism="rows")
     assert apart.squared_sensitivity("north") == (4 + 2) * subject_rows * 1024**2
 
@@ -95,10 +95,10 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
         ({"anchor_weight": "-1/10"}, "anchor_weight must lie"),
         ({"anchor_weight": "0"}, "anchor scale is given exactly"),
         ({"noise": build_spec(anchor_weight="0").noise}, "anchor scale is given exactly"),
-        ({"noise": SPEC.noise[:1]}, "same parties"),
-        ({"noise": SPEC.noise[::-1]}, "same parties"),
+        ({"noise": SPEC.terms.noise[:1]}, "same parties"),
+        ({"noise": SPEC.terms.noise[::-1]}, "same parties"),
         ({"parties": SPEC.parties[::-1]}, "same parties"),
-        ({"parties": SPEC.parties[:1] * 2, "noise": SPEC.noise[:1] * 2}, "must be distinct"),
+        ({"parties": SPEC.parties[:1] * 2, "noise": SPEC.terms.noise[:1] * 2}, "must be distinct"),
         ({"parties": (), "noise": ()}, "parties"),
         ({"mixing": Mixing(outputs=41, seed="0" * 64)}, "more mixing rows than patients"),
         ({"rows": 7}, "more mixing rows than patients"),
@@ -150,7 +150,7 @@ def test_what_follows_from_a_spec_of_moments() -> None:
 
 
 def _joint(spec: ReleaseSpec = JOINT, **changes: object) -> dict[str, object]:
-    return {**dict(spec), "moments": JointMoments.model_validate({**dict(spec.moments or {}), **changes})}
+    return {**dict(spec), "moments": JointMoments.model_validate({**dict(spec.terms or {}), **changes})}
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def _joint(spec: ReleaseSpec = JOINT, **changes: object) -> dict[str, object]:
         ({**dict(JOINT), "moments": None}, "needs moments"),
         ({**dict(SPEC), "moments": JOINT.moments}, "no other mechanism has them"),
         ({**dict(build_spec(mechanism="rows")), "moments": JOINT.moments}, "no other mechanism has them"),
-        ({**dict(JOINT), "mixing": SPEC.mixing}, "no other mechanism has it"),
+        ({**dict(JOINT), "mixing": SPEC.terms.mixing}, "no other mechanism has it"),
         ({**dict(JOINT), "anchor_weight": "1/10"}, "be 0 but for mechanism 'mixed'"),
-        ({**dict(JOINT), "noise": SPEC.noise}, "none for mechanism 'moments'"),
+        ({**dict(JOINT), "noise": SPEC.terms.noise}, "none for mechanism 'moments'"),
         ({**dict(JOINT), "noise": build_spec(mechanism="rows").noise}, "none for mechanism 'moments'"),
         ({**dict(JOINT), "target": Target(scope="per-party", epsilon=1.0, delta=1e-5)}, "scope 'joint'"),
         (_joint(curious=0), "curious must lie between 1 and 1"),
@@ -199,7 +199,7 @@ def test_parameters_of_moments_without_sense_are_refused(change: dict[str, objec
 
 
 def test_dealers_that_make_sense() -> None:
-    assert [spec.moments and spec.moments.dealer for spec in (ALONE, JOINT, THREE)] == [
+    assert [spec.terms and spec.terms.dealer for spec in (ALONE, JOINT, THREE)] == [
         "none",
         "coordinator",
         "rotating",

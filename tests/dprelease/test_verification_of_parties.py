@@ -164,7 +164,7 @@ def a_block_signed_by_the_other_party() -> Published:
 
 
 def _with_noise(change: Callable[[PartyNoise], PartyNoise]) -> ReleaseSpec:
-    return SPEC.model_copy(update={"noise": tuple(change(noise) for noise in SPEC.noise)})
+    return SPEC.model_copy(update={"noise": tuple(change(noise) for noise in SPEC.terms.noise)})
 
 
 @REFUSED.because("noise scales are not those of its declared bounds")
@@ -180,8 +180,8 @@ def an_anchor_with_less_noise() -> Published:
 @REFUSED.because("does not reach the joint target")
 def shares_that_exceed_the_target() -> Published:
     def twice(noise: PartyNoise) -> PartyNoise:
-        sensitivity2 = SPEC.squared_sensitivity(noise.party)
-        return party_noise(noise.party, 2 * Fraction(noise.mu2), sensitivity2, SPEC.squared_norm(), Fraction(1, 10))
+        sensitivity2 = SPEC.terms.squared_sensitivity(SPEC, noise.party)
+        return party_noise(noise.party, 2 * Fraction(noise.mu2), sensitivity2, SPEC.terms.squared_norm, Fraction(1, 10))
 
     return by_everybody(_with_noise(twice))
 
@@ -269,8 +269,8 @@ def moments_against_more_curious_hospitals_than_there_is_noise_for() -> Publishe
     trio = new_consortium("a", "b", "c")
     columns = {party: (numeric(f"x{party}"),) for party in trio.parties}
     spec = build_spec(columns, keys=trio.keys, mechanism="moments", dealer="coordinator")
-    assert spec.moments is not None
-    more = spec.model_copy(update={"moments": spec.moments.model_copy(update={"curious": 2})})
+    assert spec.terms is not None
+    more = spec.model_copy(update={"moments": spec.terms.model_copy(update={"curious": 2})})
     return publish(trio, more, SeededNoise(3))
 
 

@@ -71,8 +71,8 @@ def test_moments_from_end_to_end(consortium: Consortium, count: int, options: di
     assert final_state(consortium, release) == "PUBLISHED"
 
     opened = published(consortium, release)
-    assert opened.spec.moments is not None
-    assert opened.spec.moments.dealer == dealer
+    assert opened.spec.terms is not None
+    assert opened.spec.terms.dealer == dealer
     moments, truth = opened.moments(), scaled_gram(opened.spec, parties)
     noisy = moments.noise_sd > 0
     assert (moments.gram[~noisy] == truth[~noisy].round(9)).all()

@@ -26,6 +26,7 @@ from coordinator.console import opened
 from coordinator.settings import CoordinatorSettings
 from demo.consortium import Consortium, wait_for
 from dprelease.gaussian import mu_of
+from dprelease.moments.terms import layout_of
 from dprelease.release_folder import ReleaseFolder
 from dprelease.settings import read_settings
 from tests.end_to_end.hospitals import Hospital, found, numeric, scaled_gram
@@ -110,7 +111,7 @@ class Campaign:
     def _look(self, folder: ReleaseFolder) -> Sighting:
         release = folder.verify((self.consortium.hub / "root.pem").read_text())
         spec, moments = release.spec, release.moments()
-        places = spec.layout.rows, spec.layout.cols
+        places = layout_of(spec).rows, layout_of(spec).cols
         one, two = (scaled_gram(spec, table)[places] for table in TABLES)
         spread = moments.noise_sd[places]
         sighting = Sighting((moments.gram[places] - one) / spread, (two - one) / spread)

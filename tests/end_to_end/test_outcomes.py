@@ -12,6 +12,7 @@ from scipy.stats import chi2
 from demo.consortium import Consortium, wait_for
 from dprelease.accounting import guarantee
 from dprelease.moments.apart import ApartMoments
+from dprelease.moments.terms import layout_of
 from dprelease.release import Release
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
 from tests.end_to_end.test_moments import published
@@ -43,7 +44,7 @@ def hospitals() -> list[Hospital]:
 
 def entries(release: Release) -> tuple[ApartMoments, np.ndarray, np.ndarray]:
     """What was released, and its noisy entries with the standard deviations of their noise."""
-    moments, layout = release.products, release.spec.layout
+    moments, layout = release.products, layout_of(release.spec)
     assert isinstance(moments, ApartMoments)
     places = list(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True))
     values = [moments.own([i])[0] if i == j else moments.between([i], [j])[0, 0] for i, j in places]
@@ -54,7 +55,7 @@ def entries(release: Release) -> tuple[ApartMoments, np.ndarray, np.ndarray]:
 def check_noise(release: Release, parties: list[Hospital]) -> ApartMoments:
     """Every noisy entry is off by what the spec says, and nothing else is off."""
     moments, values, sds = entries(release)
-    truth, layout = scaled_gram(release.spec, parties), release.spec.layout
+    truth, layout = scaled_gram(release.spec, parties), layout_of(release.spec)
     square = float((((values - truth[layout.rows, layout.cols]) / sds) ** 2).sum())
     assert chi2.ppf(1e-9, len(values)) < square < chi2.isf(1e-9, len(values))
     return moments
@@ -66,8 +67,8 @@ def test_outcomes_from_end_to_end(consortium: Consortium) -> None:
     release = propose(consortium, parties, mechanism="moments", outcomes=OUTCOMES)
     assert final_state(consortium, release) == "PUBLISHED"
     opened = published(consortium, release)
-    assert opened.spec.moments is not None
-    assert (opened.spec.guarantee, opened.spec.moments.dealer) == ("DP", "rotating")
+    assert opened.spec.terms is not None
+    assert (opened.spec.guarantee, opened.spec.terms.dealer) == ("DP", "rotating")
     check_noise(opened, parties)
     for party in parties:  # charged once, its part
         ledger = json.loads(

@@ -107,7 +107,8 @@ def test_a_spec_with_too_little_noise_is_refused_although_everybody_signed(
 ) -> None:
     spec = sealed.spec
     quieter = tuple(
-        noise.model_copy(update={"scale": noise.scale / 2, "mu2": str(Fraction(noise.mu2) * 4)}) for noise in spec.noise
+        noise.model_copy(update={"scale": noise.scale / 2, "mu2": str(Fraction(noise.mu2) * 4)})
+        for noise in spec.terms.noise
     )
     weak = spec.model_copy(update={"noise": quieter})
     coordinator.records[weak.digest()] = release_pb2.ReleaseRecord(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from dprelease.block import read_block
+from dprelease.moments.terms import layout_of
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from tests.party_node.world import ROWS, Hospital, World
@@ -69,12 +70,12 @@ def kinds(world: World, release: str, sender: str = "north") -> list[str]:
 def released_exactly(world: World, release: str, *names: str) -> bool:
     """Whether the blocks at the hub, less the noise that was drawn, add up to the Gram matrix."""
     spec = ReleaseSpec.from_bytes(world.coordinator.records[release].spec)
-    total, drawn = np.zeros(spec.layout.entries, np.uint64), np.zeros(spec.layout.entries, np.int64)
+    total, drawn = np.zeros(layout_of(spec).entries, np.uint64), np.zeros(layout_of(spec).entries, np.int64)
     for name in names or JOINT:
         total += read_block(world.block(release, name), spec, name).values.reshape(-1).view(np.uint64)
         others, diagonal = getattr(world, name).noise.draws
-        drawn[~spec.layout.diagonal] += others.values[0]
-        drawn[spec.layout.diagonal] += diagonal.values[0]
+        drawn[~layout_of(spec).diagonal] += others.values[0]
+        drawn[layout_of(spec).diagonal] += diagonal.values[0]
     tables = {name: getattr(world, name).desk().bounded(spec) for name in names or JOINT}
     return (total.view(np.int64) - drawn).tolist() == entries(spec, exact_gram(spec, tables))
 

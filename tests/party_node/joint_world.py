@@ -22,6 +22,7 @@ from dprelease.errors import Conflict, IntegrityError
 from dprelease.moments.layout import code
 from dprelease.moments.products import schedule_of
 from dprelease.moments.released import add_up, limits
+from dprelease.moments.terms import layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, read_randomness
 from dprelease.mpc.encryption import Context
@@ -270,9 +271,9 @@ class JointWorld:
 
     def released(self) -> list[int]:
         """What the hub would publish."""
-        moments, spec = self.spec.moments, self.spec
+        moments, spec = self.spec.terms, self.spec
         assert moments is not None
-        most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scales, len(self.sites))
+        most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, len(self.sites))
         blocks = [site.block for site in self.sites.values() if site.block is not None]
         return [int(value) for value in add_up([block.values for block in blocks], most)]
 

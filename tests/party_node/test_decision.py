@@ -48,21 +48,22 @@ def part_of(spec: ReleaseSpec, whose: str, **changes: object) -> dict[str, objec
 
 
 def noise_of(spec: ReleaseSpec, party: str, change: Callable[[PartyNoise], PartyNoise]) -> dict[str, object]:
-    return {"noise": tuple(change(noise) if noise.party == party else noise for noise in spec.noise)}
+    return {"noise": tuple(change(noise) if noise.party == party else noise for noise in spec.terms.noise)}
 
 
 def with_shares(spec: ReleaseSpec, given: dict[str, Fraction], sensitivity2: dict[str, int]) -> dict[str, object]:
     """Noise for shares and sensitivities that somebody made up."""
-    weight = Fraction(spec.anchor_weight)
+    weight = Fraction(spec.terms.anchor_weight)
     return {
         "noise": tuple(
-            party_noise(party, mu2, sensitivity2[party], spec.squared_norm(), weight) for party, mu2 in given.items()
+            party_noise(party, mu2, sensitivity2[party], spec.terms.squared_norm, weight)
+            for party, mu2 in given.items()
         )
     }
 
 
 def sensitivities(spec: ReleaseSpec) -> dict[str, int]:
-    return {part.party: spec.squared_sensitivity(part.party) for part in spec.parties}
+    return {part.party: spec.terms.squared_sensitivity(spec, part.party) for part in spec.parties}
 
 
 def half_the_noise(noise: PartyNoise) -> PartyNoise:
@@ -161,7 +162,7 @@ def test_q_multiplies_the_sensitivity() -> None:
     thrice = build_spec(keys=KEYS, rows_per_subject=3)
     desk = replace(KNOWN, own=KNOWN.own.model_copy(update={"rows_per_subject": 3}))
     assert desk.assess(thrice).automatic
-    quiet = thrice.model_copy(update={"noise": SPEC.noise})  # noise for one row of each patient
+    quiet = thrice.model_copy(update={"noise": SPEC.terms.noise})  # noise for one row of each patient
     with pytest.raises(SpecRefused, match="noise scales"):
         desk.assess(quiet)
 
@@ -181,4 +182,4 @@ def test_a_part_of_our_columns_in_another_order_is_ours_too() -> None:
 def test_sensitivities_come_from_bounds_alone() -> None:
     part = SPEC.party("south")
     assert isinstance(part, PartyColumns)
-    assert SPEC.squared_sensitivity("south") == squared_sensitivity(part.columns) << 20
+    assert SPEC.terms.squared_sensitivity(SPEC, "south") == squared_sensitivity(part.columns) << 20

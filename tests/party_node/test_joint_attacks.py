@@ -16,6 +16,7 @@ from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.released import add_up, limits
+from dprelease.moments.terms import layout_of
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc import matrix_product as products_module
 from dprelease.mpc.matrix_product import masked, second_share, words
@@ -69,8 +70,8 @@ def test_a_vault_holds_one_block_of_a_release_for_good(folder: Path) -> None:
     assert vault.path(sealed.spec).read_bytes() == before[0].to_bytes()
     # A peer's second block does not go with it: the fresh shares of the second session do not cancel.
     spec, honest = build_spec(PAIR, mechanism="moments", rows=30), [block.values for block in before]
-    assert spec.moments is not None
-    most = limits(spec.layout, 30, spec.grid_bits, spec.moments.scales, 2)
+    assert spec.terms is not None
+    most = limits(layout_of(spec), 30, spec.grid_bits, spec.terms.scales, 2)
     add_up(honest, most)
     with pytest.raises(IntegrityError, match="do not add up to moments"):
         add_up([honest[0], after[1].values], most)
@@ -122,7 +123,7 @@ def test_a_column_beyond_its_bounds_reads_a_row_of_every_peer_undetected(
     assert {message.header.round for message in world.post.messages.values()} == {1}
     said = {message.header.payload for message in world.post.messages.values() if message.header.kind == "transcript"}
     assert len(said) == 1
-    layout = world.spec.layout
+    layout = layout_of(world.spec)
     values = summed(site.block for site in world.sites.values() if site.block is not None)
     found = dict(zip(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True), values, strict=True))
     own = 4  # variables: a0 a1 | b0=yes b1 | c0=one c0=two c0=other
@@ -144,7 +145,7 @@ def test_an_amplitude_that_the_hub_publishes_reads_a_row_to_a_fraction_of_its_ra
     for place, site in enumerate(world.sites.values()):
         site.noise = SeededNoise(place)
     read_by_altered_software(world, "b", rows << 10, monkeypatch)
-    values, layout = world.released(), world.spec.layout
+    values, layout = world.released(), layout_of(world.spec)
     found = dict(zip(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True), values, strict=True))
     half_range = 1 << 10
     for variable, cell in enumerate(world.variables("a")[ROW].tolist(), 1):

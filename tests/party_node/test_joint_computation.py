@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavailable
+from dprelease.moments.terms import layout_of
 from dprelease.mpc import ring
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import MOST_ROUNDS, columns_expected
@@ -56,12 +57,12 @@ def test_every_hospital_draws_its_noise_once_and_the_sum_is_off_by_it(folder: Pa
     for site in world.sites.values():
         site.noise = RecordingNoise()
     world.run()
-    drawn = np.zeros(world.spec.layout.entries, np.int64)
+    drawn = np.zeros(layout_of(world.spec).entries, np.int64)
     for site in world.sites.values():
         assert isinstance(site.noise, RecordingNoise)
         (others, diagonal) = site.noise.draws
-        drawn[~world.spec.layout.diagonal] += others.values[0]
-        drawn[world.spec.layout.diagonal] += diagonal.values[0]
+        drawn[~layout_of(world.spec).diagonal] += others.values[0]
+        drawn[layout_of(world.spec).diagonal] += diagonal.values[0]
     assert [a - b for a, b in zip(world.released(), drawn.tolist(), strict=True)] == entries(
         world.spec, exact_gram(world.spec, world.tables)
     )

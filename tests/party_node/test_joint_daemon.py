@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dprelease.accounting import guarantee
+from dprelease.moments.terms import layout_of
 from dprelease.mpc.messages import MessageHeader
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import RANGE_ATTACK, trust
@@ -100,14 +101,14 @@ def test_the_card_tells_what_would_be_published_whom_to_trust_and_the_whole_cost
     careful.north.cycle()
     shown = json.loads(careful.north.run("review", "show", release, "--json").stdout)
     assert shown["would_publish"] == (
-        f"{spec.layout.entries} noisy sums over all {ROWS} patients: means and products of 5 columns, "
+        f"{layout_of(spec).entries} noisy sums over all {ROWS} patients: means and products of 5 columns, "
         "computed by 2 hospitals on masked columns; no row of anybody's"
     )
     assert shown["trust"] == list(trust(spec))
     assert RANGE_ATTACK in shown["trust"]
     assert any("must not collude with any hospital" in words for words in shown["trust"])
-    assert spec.moments is not None
-    assert float(Fraction(shown["costs_mu2"])) == pytest.approx(float(Fraction(spec.moments.mu2)) / 2)
+    assert spec.terms is not None
+    assert float(Fraction(shown["costs_mu2"])) == pytest.approx(float(Fraction(spec.terms.mu2)) / 2)
     assert shown["own_epsilon"] == pytest.approx(spec.target.epsilon)
     assert shown["guarantee"] == list(guarantee(spec).words())
     text = " ".join(careful.north.run("review", "show", release).stdout.split())

@@ -39,9 +39,9 @@ def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, stat
     if left:
         assert world.north.ledger_kinds(release) == before == ["reserve", "charge", "send"]
         spec = world.north.record(release).spec
-        assert spec.moments is not None
-        assert float(balance.charged) == pytest.approx(float(Fraction(spec.moments.mu2)) / 2)
-        assert float(balance.exposed) == pytest.approx(float(Fraction(spec.moments.mu2)))
+        assert spec.terms is not None
+        assert float(balance.charged) == pytest.approx(float(Fraction(spec.terms.mu2)) / 2)
+        assert float(balance.exposed) == pytest.approx(float(Fraction(spec.terms.mu2)))
     else:
         assert world.north.ledger_kinds(release) == ["reserve", "free"]
         assert (balance.charged, balance.reserved) == (0, 0)

@@ -44,7 +44,7 @@ def test_the_scales_drawn_are_those_of_the_spec(world: World) -> None:
     world.north.cycle()
     world.south_approves(release)
     world.north.cycle()
-    scales = spec.noise_of("north")
+    scales = spec.terms.noise_of("north")
     assert [draw.scale for draw in world.north.noise.draws] == [scales.scale, scales.anchor_scale]
     assert [draw.values.shape for draw in world.north.noise.draws] == [(8, 4), (1, 4)]
 

@@ -238,7 +238,7 @@ def test_giving_up_twice_changes_nothing(world: World) -> None:
 
 def test_a_spec_without_our_columns_is_refused_in_every_way(world: World) -> None:
     spec = world.spec()
-    stranger = spec.model_copy(update={"parties": spec.parties[1:], "noise": spec.noise[1:]})
+    stranger = spec.model_copy(update={"parties": spec.parties[1:], "noise": spec.terms.noise[1:]})
     with pytest.raises(DataRefused, match="no columns of ours"):
         world.north.desk().bounded(stranger)
     release = world.coordinator.propose(stranger)

@@ -127,7 +127,7 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
         if not outcomes:
             assert shown["noise_of_outcomes"] == []
             continue
-        moments = spec.moments
+        moments = spec.terms
         assert moments is not None
         assert moments.association is not None
         scales = (moments.scale, moments.association.scale, moments.association.square_scale)

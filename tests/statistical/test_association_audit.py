@@ -13,6 +13,7 @@ from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.columns import Column
 from dprelease.moments.association import entry_scales
 from dprelease.moments.layout import code
+from dprelease.moments.terms import layout_of
 from dprelease.noise import NoiseSource, SecureNoise
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
@@ -69,13 +70,13 @@ def exact(spec: ReleaseSpec, cells: Cells) -> Outputs:
     rows = table(spec, cells)
     codes = code(rows.codes, rows.columns).astype(np.float64)
     whole = np.column_stack([np.full(3, 2.0**spec.grid_bits), codes])
-    return (whole.T @ whole)[spec.layout.rows, spec.layout.cols]
+    return (whole.T @ whole)[layout_of(spec).rows, layout_of(spec).cols]
 
 
 def distance(spec: ReleaseSpec, cells: Cells) -> float:
     """mu of this pair of neighbours, from the declared scales."""
-    assert spec.moments is not None
-    scales = entry_scales(spec.layout, spec.moments.scales)
+    assert spec.terms is not None
+    scales = entry_scales(layout_of(spec), spec.terms.scales)
     return math.sqrt(float((((exact(spec, FULL) - exact(spec, cells)) / scales) ** 2).sum()))
 
 
@@ -111,10 +112,10 @@ def test_production_noise() -> None:
 def test_the_papers_association_noise_is_caught(name: str) -> None:
     """Its sensitivity lacks a factor of 2 under replacement (privacy.md 0, item 4)."""
     spec, cells = CASES[name]
-    assert spec.moments is not None
-    assert spec.moments.association is not None
-    halved = spec.moments.association.model_copy(update={"scale": spec.moments.association.scale / 2})
-    broken = spec.model_copy(update={"moments": spec.moments.model_copy(update={"association": halved})})
+    assert spec.terms is not None
+    assert spec.terms.association is not None
+    halved = spec.terms.association.model_copy(update={"scale": spec.terms.association.scale / 2})
+    broken = spec.model_copy(update={"moments": spec.terms.model_copy(update={"association": halved})})
     found = measured(broken, cells, SeededNoise(6))
     assert found.agrees(distance(broken, cells), errors=4)
     assert found.mu - 4 * found.standard_error > nominal(spec)

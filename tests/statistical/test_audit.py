@@ -89,8 +89,8 @@ def test_the_usual_target_under_production_noise(name: str) -> None:
         {"a": COLUMNS},
         mechanism=spec.mechanism,
         rows=spec.rows,
-        outputs=spec.mixing.outputs if spec.mixing else 1,
-        anchor_weight=spec.anchor_weight,
+        outputs=spec.terms.mixing.outputs if spec.terms.mixing else 1,
+        anchor_weight=spec.terms.anchor_weight,
         epsilon=1.0,
     )
     assert audited(usual, SecureNoise(), 3 * AUDIT_RUNS).agrees(nominal(usual), errors=EXTREME)

@@ -20,6 +20,7 @@ from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.moments.released import add_up, limits
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import Sensitivity, sensitivity
+from dprelease.moments.terms import layout_of
 from dprelease.noise import NoiseSource, SecureNoise
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
@@ -68,8 +69,8 @@ def nominal(spec: ReleaseSpec = SPEC) -> float:
 
 def variance(spec: ReleaseSpec) -> Outputs:
     """(E,) of one share of each entry."""
-    assert spec.moments is not None
-    return np.where(spec.layout.diagonal, spec.moments.diagonal_scale, spec.moments.scale) ** 2
+    assert spec.terms is not None
+    return np.where(layout_of(spec).diagonal, spec.terms.diagonal_scale, spec.terms.scale) ** 2
 
 
 def distance(pair: str, spec: ReleaseSpec, shares: int) -> float:
@@ -81,8 +82,8 @@ def distance(pair: str, spec: ReleaseSpec, shares: int) -> float:
 @pytest.mark.parametrize("pair", PAIRS)
 def test_no_neighbours_are_further_apart(pair: str) -> None:
     one, two = (entries(SPEC, exact_gram(SPEC, tables(cells))) for cells in PAIRS[pair])
-    value = sensitivity(SPEC.layout.variables)
-    weights = [value.diagonal_weight if square else Fraction(1) for square in SPEC.layout.diagonal]
+    value = sensitivity(layout_of(SPEC).variables)
+    weights = [value.diagonal_weight if square else Fraction(1) for square in layout_of(SPEC).diagonal]
     moved = sum(weight * (after - before) ** 2 for weight, before, after in zip(weights, one, two, strict=True))
     assert moved == value.on_grid(SPEC.grid_bits, 1)
     assert distance(pair, SPEC, shares=2) == pytest.approx(nominal(), rel=1e-6)
@@ -93,8 +94,8 @@ def honest(seed: int) -> dict[str, NoiseSource]:
 
 
 def joined(spec: ReleaseSpec, blocks: Mapping[str, object]) -> Outputs:
-    assert spec.moments is not None
-    largest = limits(spec.layout, spec.rows, spec.grid_bits, spec.moments.scales, len(PARTIES))
+    assert spec.terms is not None
+    largest = limits(layout_of(spec), spec.rows, spec.grid_bits, spec.terms.scales, len(PARTIES))
     return add_up([blocks[party].values for party in PARTIES], largest).astype(np.float64)
 
 
@@ -154,15 +155,15 @@ def test_production_noise_against_a_curious_hospital() -> None:
 
 def calibrated(value: Sensitivity, curious: int = 1) -> ReleaseSpec:
     """The same release with noise by another rule, which no party would approve."""
-    assert SPEC.moments is not None
-    mu2 = Fraction(SPEC.moments.mu2)
+    assert SPEC.terms is not None
+    mu2 = Fraction(SPEC.terms.mu2)
     scale, diagonal_scale = share_scales(value, mu2, len(PARTIES), curious, SPEC.grid_bits, 1)
-    noise = SPEC.moments.model_copy(update={"scale": scale, "diagonal_scale": diagonal_scale})
+    noise = SPEC.terms.model_copy(update={"scale": scale, "diagonal_scale": diagonal_scale})
     return SPEC.model_copy(update={"moments": noise})
 
 
-VALUE = sensitivity(SPEC.layout.variables)
-WITHOUT_A_COLUMN = sensitivity(tuple(each for each in SPEC.layout.variables if each.name != "age"))
+VALUE = sensitivity(layout_of(SPEC).variables)
+WITHOUT_A_COLUMN = sensitivity(tuple(each for each in layout_of(SPEC).variables if each.name != "age"))
 BROKEN = {
     "shares for m hospitals, not for m - t": calibrated(VALUE, curious=0),
     "squares with less than their noise": calibrated(Sensitivity(VALUE.squared, 2 * VALUE.diagonal_weight)),

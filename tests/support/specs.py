@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from cryptography import x509
@@ -20,12 +21,12 @@ from dprelease.canonical import sha256
 from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
 from dprelease.manifest import BlockEntry, Manifest, assemble, sign_block, sign_manifest
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
-from dprelease.mechanisms.noisy_rows.terms import Mixing, PartyNoise
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
 from dprelease.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.spec import ReleaseSpec
-from dprelease.spec_base import PartyColumns, Target, instant
+from dprelease.spec_base import PartyColumns, Target, Terms, instant
 from tests.support.joint import compute
 from tests.support.moments import joint_moments
 
@@ -98,23 +99,24 @@ def build_spec(
         weights: column to weight, where it is not 1.
     """
     weighed = {party: weights_of(columns, weights or {}) for party, columns in parties.items()}
-    mixing = Mixing(outputs=outputs, seed=seed.hex()) if mechanism == "mixed" else None
-    weight = anchor_weight or ("1/10" if mixing else "0")
     target = Target.model_validate({"scope": scope, "epsilon": epsilon, "delta": delta})
-    moments = None
-    noise: tuple[PartyNoise, ...] = ()
+    terms: Terms
     if mechanism == "moments":
-        moments = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, public_norm2)
+        terms = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, public_norm2)
     else:
-        moved = rows_per_subject ** (2 if mixing else 1)
+        mixed = mechanism == "mixed"
+        weight, norm = anchor_weight or ("1/10" if mixed else "0"), outputs if mixed else 1
+        moved = rows_per_subject ** (2 if mixed else 1)
         sensitivity2 = {
             party: squared_sensitivity(columns, weighed[party]) * moved << (2 * grid_bits)
             for party, columns in parties.items()
         }
         noise = tuple(
-            party_noise(party, mu2, sensitivity2[party], outputs if mixing else 1, Fraction(weight))
+            party_noise(party, mu2, sensitivity2[party], norm, Fraction(weight))
             for party, mu2 in shares(target, sensitivity2).items()
         )
+        shared: dict[str, Any] = {"anchor_weight": weight, "noise": noise}
+        terms = MixedTerms(mixing=Mixing(outputs=outputs, seed=seed.hex()), **shared) if mixed else RowsTerms(**shared)
     public = any(column.public for columns in parties.values() for column in columns)
     named = keys or {party: sha256(party.encode()) for party in parties}
     return ReleaseSpec.model_validate(
@@ -126,17 +128,13 @@ def build_spec(
             "rows_per_subject": rows_per_subject,
             "alignment": hashlib.sha256(b"alignment").hexdigest(),
             "guarantee": guarantee or ("feature-DP" if public else "DP"),
-            "mechanism": mechanism,
-            "mixing": mixing,
-            "moments": moments,
-            "anchor_weight": weight,
+            "terms": terms,
             "grid_bits": grid_bits,
             "target": target,
             "parties": tuple(
                 PartyColumns(party=party, key=named[party], columns=columns, weights=weighed[party])
                 for party, columns in parties.items()
             ),
-            "noise": noise,
             "created": instant(NOW - timedelta(hours=2)),
             "expires": instant(NOW + timedelta(days=7)),
         }
@@ -165,7 +163,7 @@ def random_rows(spec: ReleaseSpec, party: str, seed: int = 0) -> BoundedRows:
 def private_blocks(spec: ReleaseSpec, noise: NoiseSource, seed: int = 0) -> dict[str, bytes]:
     """Every party's honest block over random tables."""
     rows = {part.party: random_rows(spec, part.party, seed) for part in spec.parties}
-    if spec.moments is not None:
+    if spec.mechanism == "moments":
         made = compute(spec, rows, dict.fromkeys(rows, noise)).blocks
         return {party: block.to_bytes() for party, block in made.items()}
     return {party: privatize(table, spec, party, noise).to_bytes() for party, table in rows.items()}

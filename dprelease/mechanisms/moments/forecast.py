@@ -20,8 +20,16 @@ TRUST = "hospitals have to trust one another's software for it"
 def proposed(setting: Setting) -> Proposed:
     """The release that the coordinator would propose; its noise does not depend on who deals."""
     layout, parties = Layout(setting.columns, setting.outcomes), len(setting.parties)
-    fixed = parties, setting.pooled, "coordinator", setting.grid_bits, setting.rows_per_subject
-    terms = least_noise(layout, budget(setting.target), *fixed, public_norm2=setting.public_norm2)
+    terms = least_noise(
+        layout,
+        budget(setting.target),
+        parties,
+        setting.pooled,
+        "coordinator",
+        setting.grid_bits,
+        setting.rows_per_subject,
+        public_norm2=setting.public_norm2,
+    )
     price = spent(layout, terms, parties, setting.grid_bits, setting.rows_per_subject)
     variance = {
         kind: (scales.released_sd(scale, parties) / 4**setting.grid_bits / setting.rows) ** 2

@@ -15,8 +15,9 @@ from dprelease.mechanisms.base import (
     Numbers,
     Words,
 )
-from dprelease.mechanisms.moments import check, propose, words
+from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.privatize import noisy_share
+from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, parts_of, propose_moments
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.association import check_public_norm
@@ -39,15 +40,15 @@ class Moments(Mechanism[JointMoments]):
 
     name = "moments"
     terms = JointMoments
-    options = propose.MomentsOptions
+    options = MomentsOptions
     checks_sum = True
     signs_binaries = True
 
-    def outcomes(self, options: propose.MomentsOptions, columns: Columns) -> tuple[str, ...]:
-        return propose.check_outcomes(options.outcomes, columns)
+    def outcomes(self, options: MomentsOptions, columns: Columns) -> tuple[str, ...]:
+        return check_outcomes(options.outcomes, columns)
 
-    def propose(self, options: propose.MomentsOptions, draft: Draft) -> Numbers:
-        return propose.propose(options, draft)
+    def propose(self, options: MomentsOptions, draft: Draft) -> Numbers:
+        return propose_moments(options, draft)
 
     def cost(self, spec: SpecBase) -> Cost:
         return check.cost(spec, self.own(spec))
@@ -93,12 +94,12 @@ class Moments(Mechanism[JointMoments]):
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         return words.review_reasons(spec, self.own(spec), party, named=named)
 
-    def scenario(self, options: propose.MomentsOptions, columns: Columns) -> dict[str, Any]:
+    def scenario(self, options: MomentsOptions, columns: Columns) -> dict[str, Any]:
         return {
             "curious": options.curious or None,
             "outcomes": self.outcomes(options, columns),
             "public_norm2": options.public_norm2,
-            "parts": propose.parts_of(columns, options.charge),
+            "parts": parts_of(columns, options.charge),
         }
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class MomentsPlan:
         )
 
 
-def propose(options: MomentsOptions, draft: Draft) -> Numbers:
+def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
     """Terms of joint moments.
 
     Raises:

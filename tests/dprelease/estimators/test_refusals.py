@@ -11,6 +11,7 @@ from dprelease.block import Block, expected_header
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.estimators import fit
 from dprelease.manifest import sign_manifest
+from dprelease.moments.terms import layout_of
 from dprelease.release import Release
 from dprelease.verification import verify_release
 from tests.dprelease.estimators.conftest import (
@@ -80,8 +81,10 @@ def test_more_features_than_released_rows_are_refused_with_how_many_can_be_fitte
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
 def test_rows_that_declare_no_noise_are_refused(noisy: Release):
-    silent = tuple(noise.model_copy(update={"scale": 0.0}) for noise in noisy.spec.noise if noise.party == "south")
-    loud = tuple(noise for noise in noisy.spec.noise if noise.party == "north")
+    silent = tuple(
+        noise.model_copy(update={"scale": 0.0}) for noise in noisy.spec.terms.noise if noise.party == "south"
+    )
+    loud = tuple(noise for noise in noisy.spec.terms.noise if noise.party == "north")
     forged = Release(noisy.spec.model_copy(update={"noise": (*loud, *silent)}), noisy.blocks, noisy.guarantee)
     with pytest.raises(InvalidInput, match="declares no noise for glucose, score, so it is not what hospitals approve"):
         fit(forged, ["score"], ["age", "glucose"])
@@ -89,9 +92,9 @@ def test_rows_that_declare_no_noise_are_refused(noisy: Release):
 
 def test_moments_that_declare_no_noise_are_refused():
     spec = build_spec({"north": (numeric("x"), numeric("y"))}, mechanism="moments", rows=20)
-    assert spec.moments is not None
-    silent = spec.moments.model_copy(update={"scale": 0.0})
-    shape = (1, spec.layout.entries)
+    assert spec.terms is not None
+    silent = spec.terms.model_copy(update={"scale": 0.0})
+    shape = (1, layout_of(spec).entries)
     block = Block(expected_header(spec, "north"), np.zeros(shape, np.int64))
     forged = Release(spec.model_copy(update={"moments": silent}), {"north": block}, ())
     with pytest.raises(InvalidInput, match="declares no noise for x, y"):

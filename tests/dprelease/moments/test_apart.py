@@ -14,6 +14,7 @@ from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.gaussian import mu_of
 from dprelease.moments.apart import ApartMoments
 from dprelease.moments.layout import Kind, Layout
+from dprelease.moments.terms import layout_of
 from dprelease.noise import NoiseSource
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
@@ -69,7 +70,7 @@ def test_without_noise_a_learner_reads_the_exact_products(name: str) -> None:
     spec, gram = spec_of(name), exact(spec_of(name))
     found = released(spec, ZeroNoise()).products
     assert isinstance(found, ApartMoments)
-    everything, inner = list(range(len(gram))), np.flatnonzero(~spec.layout.outcome).tolist()
+    everything, inner = list(range(len(gram))), np.flatnonzero(~layout_of(spec).outcome).tolist()
     assert np.array_equal(found.between(inner, everything), gram[inner])
     assert np.array_equal(found.between(everything, inner), gram[:, inner])
     assert np.array_equal(found.own(everything), np.diag(gram))
@@ -79,7 +80,7 @@ def test_without_noise_a_learner_reads_the_exact_products(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_products_of_two_outcomes_do_not_leave(name: str) -> None:
     spec = spec_of(name)
-    layout = spec.layout
+    layout = layout_of(spec)
     both = layout.outcome[layout.rows] & layout.outcome[layout.cols]
     assert (layout.rows[both] == layout.cols[both]).all()
     assert (layout.kinds[both] == Kind.OUTCOME_SQUARE).all()
@@ -95,7 +96,7 @@ def test_every_party_draws_the_declared_noise_of_every_kind(name: str) -> None:
     tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
     sources = {party: RecordingNoise() for party in tables}
     blocks = compute(spec, tables, sources).blocks
-    moments, layout, total = spec.moments, spec.layout, np.zeros(spec.layout.entries, np.int64)
+    moments, layout, total = spec.terms, layout_of(spec), np.zeros(layout_of(spec).entries, np.int64)
     assert moments is not None
     for source in sources.values():
         assert [draw.scale for draw in source.draws] == [moments.scales[kind] for kind in moments.kinds]
@@ -109,18 +110,18 @@ def test_every_party_draws_the_declared_noise_of_every_kind(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_noise_that_a_learner_states_is_that_of_all_shares(name: str) -> None:
     spec = spec_of(name)
-    found, moments = released(spec, ZeroNoise()).products, spec.moments
+    found, moments = released(spec, ZeroNoise()).products, spec.terms
     assert isinstance(found, ApartMoments)
     assert moments is not None
     assert moments.association is not None
     unit = np.sqrt(len(spec.parties)) / 4.0**spec.grid_bits
-    outcomes = np.flatnonzero(spec.layout.outcome)
-    private = outcomes[~spec.layout.public[outcomes]]
+    outcomes = np.flatnonzero(layout_of(spec).outcome)
+    private = outcomes[~layout_of(spec).public[outcomes]]
     of_constant = found.noise_between([0], outcomes)[0]
     assert of_constant[np.isin(outcomes, private)] == pytest.approx(moments.association.scale * unit)
     assert not of_constant[~np.isin(outcomes, private)].any()
     for index in private:
-        kind = spec.layout.variables[index - 1].kind
+        kind = layout_of(spec).variables[index - 1].kind
         stated = {"numeric": moments.association.square_scale, "level": moments.association.scale, "binary": 0.0}[kind]
         assert found.noise_own([index]) == pytest.approx(stated * unit)
 
@@ -149,19 +150,19 @@ def test_the_price_is_the_target(name: str) -> None:
 )
 def test_a_changed_number_is_refused(change: dict[str, object]) -> None:
     spec = spec_of("full")
-    assert spec.moments is not None
-    assert spec.moments.association is not None
-    association = spec.moments.association.model_copy(update=change)
-    tampered = spec.model_copy(update={"moments": spec.moments.model_copy(update={"association": association})})
+    assert spec.terms is not None
+    assert spec.terms.association is not None
+    association = spec.terms.association.model_copy(update=change)
+    tampered = spec.model_copy(update={"moments": spec.terms.model_copy(update={"association": association})})
     with pytest.raises(SpecRefused):
         check_spec(tampered)
 
 
 def test_forgetting_that_outcomes_are_apart_is_refused() -> None:
     spec = spec_of("full")
-    assert spec.moments is not None
+    assert spec.terms is not None
     with pytest.raises(SpecRefused, match="noise scales"):
-        check_spec(spec.model_copy(update={"moments": spec.moments.model_copy(update={"association": None})}))
+        check_spec(spec.model_copy(update={"moments": spec.terms.model_copy(update={"association": None})}))
 
 
 def test_outcomes_are_many_and_the_entries_few() -> None:
@@ -199,7 +200,7 @@ def test_a_smaller_norm_of_public_outcomes_takes_less_noise_and_is_checked_by_wh
 
 def test_an_entry_without_noise_is_never_released() -> None:
     spec = spec_of("one party")
-    assert spec.moments is not None
-    silent = spec.model_copy(update={"moments": spec.moments.model_copy(update={"scale": 0.0, "diagonal_scale": 0.0})})
+    assert spec.terms is not None
+    silent = spec.model_copy(update={"moments": spec.terms.model_copy(update={"scale": 0.0, "diagonal_scale": 0.0})})
     with pytest.raises(InvalidInput, match="declares no noise"):
         privatize_moments(random_rows(spec, "a"), silent, "a", {}, {}, ZeroNoise())

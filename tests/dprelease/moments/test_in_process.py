@@ -11,6 +11,7 @@ from dprelease.moments.in_process import compute
 
 from dprelease.approval import commit, new_salt
 from dprelease.errors import DataRefused, IntegrityError
+from dprelease.moments.terms import layout_of
 from dprelease.mpc import session
 from dprelease.mpc.encryption import ColumnCipher
 from dprelease.noise import NoiseSource
@@ -59,10 +60,10 @@ def test_blocks_add_up_to_the_exact_moments_and_the_noise(parties: dict[str, obj
     assert np.asarray(total).view(np.int64)[0].tolist() == exact
     recording = RecordingNoise()
     noisy = sum(block.view(np.uint64) for block in run(spec, keys, recording).values())
-    drawn = np.zeros(spec.layout.entries, np.int64)
+    drawn = np.zeros(layout_of(spec).entries, np.int64)
     for at in range(0, len(recording.draws), 2):
-        drawn[~spec.layout.diagonal] += recording.draws[at].values[0]
-        drawn[spec.layout.diagonal] += recording.draws[at + 1].values[0]
+        drawn[~layout_of(spec).diagonal] += recording.draws[at].values[0]
+        drawn[layout_of(spec).diagonal] += recording.draws[at + 1].values[0]
     assert np.asarray(noisy).view(np.int64)[0].tolist() == [a + int(b) for a, b in zip(exact, drawn, strict=True)]
 
 

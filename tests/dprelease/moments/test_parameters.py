@@ -64,7 +64,7 @@ def test_many_outcomes_cost_less_apart_than_together() -> None:
 def test_joint_calibration_needs_much_less_noise_than_halving_the_budget() -> None:
     """The paper's eps/2 + eps/2, delta/2 + delta/2 with correct sensitivities and exact noise, against formula (1)."""
     spec = spec_of("full")
-    moments = spec.moments
+    moments = spec.terms
     assert moments is not None
     assert moments.association is not None
     half = Fraction(mu_of(0.5, 0.5e-5)) ** 2

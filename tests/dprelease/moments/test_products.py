@@ -13,6 +13,7 @@ from dprelease.errors import DataRefused, IntegrityError, InvalidInput
 from dprelease.moments.layout import code
 from dprelease.moments.products import OwnMoments, schedule_of
 from dprelease.moments.released import add_up, limits
+from dprelease.moments.terms import layout_of
 from dprelease.mpc import ring
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram, privatize_moments
@@ -56,9 +57,9 @@ def extreme(spec: ReleaseSpec, party: str, sign: int) -> BoundedRows:
 def released(spec: ReleaseSpec, tables: dict[str, BoundedRows]) -> list[int]:
     silence = {part.party: ZeroNoise() for part in spec.parties}
     blocks = compute(spec, tables, silence).blocks
-    moments = spec.moments
+    moments = spec.terms
     assert moments is not None
-    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scales, len(spec.parties))
+    most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, len(spec.parties))
     return [int(value) for value in add_up([block.values for block in blocks.values()], most)]
 
 
@@ -113,9 +114,9 @@ def test_every_party_draws_the_declared_noise_for_every_entry() -> None:
     tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
     noise = {part.party: RecordingNoise() for part in spec.parties}
     blocks = compute(spec, tables, noise).blocks
-    moments, diagonal = spec.moments, spec.layout.diagonal
+    moments, diagonal = spec.terms, layout_of(spec).diagonal
     assert moments is not None
-    total = np.zeros(spec.layout.entries, np.int64)
+    total = np.zeros(layout_of(spec).entries, np.int64)
     for source in noise.values():
         assert [(draw.scale, draw.values.size) for draw in source.draws] == [
             (moments.scale, int((~diagonal).sum())),
@@ -123,7 +124,7 @@ def test_every_party_draws_the_declared_noise_for_every_entry() -> None:
         ]
         total[~diagonal] += source.draws[0].values[0]
         total[diagonal] += source.draws[1].values[0]
-    most = [1 << 62] * spec.layout.entries
+    most = [1 << 62] * layout_of(spec).entries
     summed = add_up([block.values for block in blocks.values()], most)
     assert (summed - total).tolist() == entries(spec, exact_gram(spec, tables))
 
@@ -135,9 +136,9 @@ def test_a_block_is_hidden_by_its_masks() -> None:
     noise = {name: ZeroNoise() for name in "ab"}
     pair = frozenset("ab")
     blocks = compute(spec, tables, noise, {pair: bytes(32)}).blocks
-    moments = spec.moments
+    moments = spec.terms
     assert moments is not None
-    most = limits(spec.layout, spec.rows, spec.grid_bits, moments.scales, 2)
+    most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, 2)
     with pytest.raises(IntegrityError, match="do not add up"):
         add_up([blocks["a"].values], most)
 

@@ -30,8 +30,8 @@ def test_terms_without_outcomes_are_written_as_they_always_were() -> None:
 @pytest.mark.parametrize("outcomes", [("y1", "y1"), ("unknown",), ("y1", "x1", "s", "g", "h", "y2", "y3", "t")])
 def test_outcomes_are_distinct_columns_and_leave_a_feature(outcomes: tuple[str, ...]) -> None:
     spec = spec_of("full")
-    assert spec.moments is not None
-    assert spec.moments.association is not None
+    assert spec.terms is not None
+    assert spec.terms.association is not None
     data = spec.model_dump()
     data["moments"]["association"]["outcomes"] = outcomes
     with pytest.raises(ValidationError, match="distinct columns of the release"):

@@ -42,26 +42,26 @@ def with_columns(spec: ReleaseSpec, *columns: object) -> Changes:
 
 
 def with_noise(spec: ReleaseSpec, **fields: object) -> Changes:
-    north, south = spec.noise
+    north, south = spec.terms.noise
     return {"noise": (north.model_copy(update=fields), south)}
 
 
 def more_outputs(spec: ReleaseSpec) -> Changes:
-    assert spec.mixing is not None
-    return {"mixing": spec.mixing.model_copy(update={"outputs": spec.mixing.outputs + 1})}
+    assert spec.terms.mixing is not None
+    return {"mixing": spec.terms.mixing.model_copy(update={"outputs": spec.terms.mixing.outputs + 1})}
 
 
 def shares_above_the_target(spec: ReleaseSpec) -> Changes:
-    assert spec.mixing is not None
+    assert spec.terms.mixing is not None
     doubled = (
         party_noise(
             noise.party,
             2 * Fraction(noise.mu2),
-            spec.squared_sensitivity(noise.party),
-            spec.mixing.outputs,
-            Fraction(spec.anchor_weight),
+            spec.terms.squared_sensitivity(spec, noise.party),
+            spec.terms.mixing.outputs,
+            Fraction(spec.terms.anchor_weight),
         )
-        for noise in spec.noise
+        for noise in spec.terms.noise
     )
     return {"noise": tuple(doubled)}
 
@@ -102,7 +102,7 @@ LIES = [
         lambda spec: with_columns(spec, numeric("age", 0, 12000), part(spec, "north").columns[1]),
     ),
     refused("... about k", SpecRefused, more_outputs),
-    refused("... about a noise scale", SpecRefused, lambda spec: with_noise(spec, scale=spec.noise[0].scale / 2)),
+    refused("... about a noise scale", SpecRefused, lambda spec: with_noise(spec, scale=spec.terms.noise[0].scale / 2)),
     refused("... about the anchor's noise", SpecRefused, lambda spec: with_noise(spec, anchor_scale=1.0)),
     refused("... about our share", SpecRefused, lambda spec: with_noise(spec, mu2="1/1000000")),
     refused("... with a share of nothing", SpecRefused, lambda spec: with_noise(spec, mu2="0")),

@@ -153,7 +153,7 @@ def test_the_hub_believes_only_what_every_party_signed(
 def too_little_noise(world: World) -> Sealed:
     """A spec that every party approved, although its noise does not reach its target."""
     honest = world.sealed()
-    north, south = honest.spec.noise
+    north, south = honest.spec.terms.noise
     spec = honest.spec.model_copy(update={"noise": (north.model_copy(update={"scale": north.scale / 2}), south)})
     approvals = tuple(world.approval(name, spec) for name in honest.blocks)
     return replace(honest, spec=spec, approvals=approvals)
