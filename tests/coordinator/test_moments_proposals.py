@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from coordinator.moments_proposal import LARGEST_DEAL_BYTES, MomentsPlan
+from dprelease.mechanisms.moments.propose import LARGEST_DEAL_BYTES, MomentsPlan
 
 from coordinator.proposals import Proposal, Request, create, make_proposal
 from coordinator.store import Store

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coordinator.moments_proposal import MomentsPlan
+from dprelease.mechanisms.moments.propose import MomentsPlan
 
 from coordinator.proposals import Proposal, Request, create, make_proposal
 from dprelease.accounting import check_spec
