@@ -29,7 +29,6 @@ from dprelease.moments.layout import Layout
 from dprelease.moments.terms import JointMoments, Label
 
 Digest = canonical.Digest
-"""A SHA-256, or a 32-byte seed."""
 
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 

@@ -82,7 +82,7 @@ class JointWork:
             return done
         desk.require(record.release, "send")
         made = done.products
-        return privatize_moments(done.bounded, spec, party, made.halves, made.masks, self._noise, made.matrix)
+        return privatize_moments(done.bounded, spec, party, made.shares, made.masks, self._noise, made.matrix)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of ours, for peers that are not as far.
