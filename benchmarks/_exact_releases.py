@@ -66,9 +66,9 @@ def default_model(rows: Floats, parties: Parties, epsilon: float, weights: Mappi
         weights: column to weight, where it is not 1.
     """
     blocks = Blocks(len(rows), parties, epsilon, weights or {})
-    rho, sensitivity2 = blocks.schedule.anchor_weight, _sensitivity2(parties, blocks.weights)
+    rho, sensitivity2 = blocks.plan.anchor_weight, _sensitivity2(parties, blocks.weights)
     charges = shares(_target("per-party", epsilon), sensitivity2)
-    return _of_blocks(rows, parties, epsilon, charges, blocks.schedule.outputs, rho, ["calibrated"], blocks.weights)[0]
+    return _of_blocks(rows, parties, epsilon, charges, blocks.plan.outputs, rho, ["calibrated"], blocks.weights)[0]
 
 
 def published_models(

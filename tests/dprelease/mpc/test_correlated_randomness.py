@@ -13,7 +13,7 @@ from dprelease.errors import IntegrityError
 from dprelease.mpc import ring
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness, seed_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from tests.dprelease.moments.test_plan import plan_of
+from tests.dprelease.mpc.test_schedule import schedule_for
 
 Words = npt.NDArray[np.uint64]
 
@@ -30,7 +30,7 @@ def dealt_by(schedule: Schedule, dealer: str) -> dict[str, CorrelatedRandomness]
 
 def check_correlations(schedule: Schedule, dealer: str, dealt: dict[str, CorrelatedRandomness]) -> None:
     """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, mod 2^64, by NumPy's own wrapping product."""
-    masks = {name: keystream(one.mask, schedule.spec.rows, schedule.widths[name]) for name, one in dealt.items()}
+    masks = {name: keystream(one.mask, schedule.rows, schedule.widths[name]) for name, one in dealt.items()}
     for pair in schedule.dealt_by(dealer):
         sums = dealt[pair.first].shares[pair] + dealt[pair.second].shares[pair]
         assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
@@ -43,7 +43,7 @@ def test_the_correlations_are_exact_whatever_the_chunks(
     count: int, dealer: str | None, rows: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ring, "CHUNK_BYTES", chunk)
-    schedule = plan_of(count, rows=rows, dealer=dealer)
+    schedule = schedule_for(count, rows=rows, dealer=dealer)
     assert (schedule.chunks > 1) == (chunk < 1 << 20)
     for one in {pair.dealer for pair in schedule.pairs}:
         check_correlations(schedule, one, dealt_by(schedule, one))
@@ -51,7 +51,7 @@ def test_the_correlations_are_exact_whatever_the_chunks(
 
 @pytest.mark.parametrize("dealer", ["coordinator", None])
 def test_everybody_in_a_dealers_pairs_gets_one_deal_of_the_planned_size(dealer: str | None) -> None:
-    schedule = plan_of(4, dealer=dealer)
+    schedule = schedule_for(4, dealer=dealer)
     for one in {pair.dealer for pair in schedule.pairs}:
         dealt = deal(schedule, one)
         assert one not in dealt
@@ -62,19 +62,19 @@ def test_everybody_in_a_dealers_pairs_gets_one_deal_of_the_planned_size(dealer: 
 
 
 def test_whoever_deals_for_no_pair_deals_nothing() -> None:
-    assert deal(plan_of(3, dealer="coordinator"), "amber") == {}
-    assert deal(plan_of(3), COORDINATOR) == {}
+    assert deal(schedule_for(3, dealer="coordinator"), "amber") == {}
+    assert deal(schedule_for(3), COORDINATOR) == {}
 
 
 def test_every_deal_draws_anew_and_uses_a_seed_for_one_thing() -> None:
-    schedule = plan_of(4, dealer="coordinator")
+    schedule = schedule_for(4, dealer="coordinator")
     digests = [digest for _ in range(2) for one in dealt_by(schedule, COORDINATOR).values() for digest in one.digests]
     # a mask each, and a seed r for each of six pairs
     assert len(digests) == len(set(digests)) == 2 * (4 + 6)
 
 
 def test_nobody_gets_anothers_seeds() -> None:
-    schedule = plan_of(4, dealer="coordinator")
+    schedule = schedule_for(4, dealer="coordinator")
     messages = deal(schedule, COORDINATOR)
     for name, data in messages.items():
         firsts = sum(pair.first == name for pair in schedule.pairs)
@@ -89,11 +89,11 @@ def test_nobody_gets_anothers_seeds() -> None:
 
 
 def test_a_correction_is_not_the_product_itself() -> None:
-    schedule = plan_of(2)
+    schedule = schedule_for(2)
     dealt = dealt_by(schedule, COORDINATOR)
     (pair,) = schedule.pairs
     masks = [
-        keystream(dealt[name].mask, schedule.spec.rows, schedule.widths[name]) for name in (pair.first, pair.second)
+        keystream(dealt[name].mask, schedule.rows, schedule.widths[name]) for name in (pair.first, pair.second)
     ]
     assert np.all(dealt[pair.second].shares[pair] != masks[0].T @ masks[1])
     first, second = dealt_by(schedule, COORDINATOR)["birch"], dealt_by(schedule, COORDINATOR)["birch"]
@@ -102,7 +102,7 @@ def test_a_correction_is_not_the_product_itself() -> None:
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0", lambda data: b""])
 def test_a_deal_of_another_length_is_refused(change: object) -> None:
-    schedule = plan_of(3)
+    schedule = schedule_for(3)
     data = deal(schedule, "cedar")["birch"]
     assert callable(change)
     with pytest.raises(IntegrityError, match="cedar dealt something of another shape"):
@@ -110,14 +110,14 @@ def test_a_deal_of_another_length_is_refused(change: object) -> None:
 
 
 def test_a_deal_for_somebody_else_is_refused_where_its_shape_tells() -> None:
-    schedule = plan_of(3, dealer="coordinator")
+    schedule = schedule_for(3, dealer="coordinator")
     messages = deal(schedule, COORDINATOR)
     with pytest.raises(IntegrityError, match="the coordinator dealt something of another shape"):
         read_randomness(messages["amber"], schedule, "cedar", COORDINATOR)
 
 
 def test_seeds_are_recognised_by_digests_that_do_not_give_them_away() -> None:
-    schedule = plan_of(3, dealer="coordinator")
+    schedule = schedule_for(3, dealer="coordinator")
     messages = deal(schedule, COORDINATOR)
     amber = read_randomness(messages["amber"], schedule, "amber", COORDINATOR)
     seeds = [messages["amber"][start : start + 32] for start in (0, 32, 64)]

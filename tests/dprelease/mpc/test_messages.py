@@ -25,7 +25,7 @@ from dprelease.mpc.messages import (
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, SEED_BYTES
 from dprelease.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
 from dprelease.spec import ReleaseSpec
-from tests.dprelease.moments.test_plan import hospitals
+from tests.dprelease.mpc.test_schedule import hospitals
 from tests.support.specs import build_spec
 
 KEYS: dict[str, PrivateKey] = {name: new_private_key() for name in hospitals(4)}
