@@ -17,12 +17,11 @@ from datetime import datetime
 
 from dprelease.accounting import check_spec
 from dprelease.approval import approve, check_all_approved, commit, new_salt
-from dprelease.block import Block, SealedBlock, block_size
+from dprelease.block import Block, block_keys, block_size
 from dprelease.bounding import BoundedRows
-from dprelease.canonical import sha256
 from dprelease.durable import write_durably
 from dprelease.fake import fake_rows
-from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
+from dprelease.manifest import BlockEntry, assemble, sealed_block, sign_manifest
 from dprelease.moments.in_process import compute
 from dprelease.moments.plan import SEAL_BYTES, SEED_BYTES, Plan
 from dprelease.noise import NoiseSource
@@ -131,7 +130,7 @@ def rehearse(
         check_all_approved(approvals.values(), spec, signers.root, {part.party: part.key for part in spec.parties})
     blocks = _blocks(spec, rows, signers, commitments, noise, watch)
     with watch.step("seal, sign and write blocks"):
-        entries = {party: _sealed(block, signers.parties[party], folder) for party, block in blocks.items()}
+        entries = [_sealed(block, signers.parties[party], folder) for party, block in blocks.items()]
     with watch.step("assemble and sign the manifest"):
         data = assemble(spec, entries, approvals, signers.hub.certificate, __version__, now).to_bytes()
         folder.write_manifest(data, sign_manifest(signers.hub.key, data))
@@ -156,11 +155,9 @@ def _blocks(
 
 
 def _sealed(block: Block, signer: Signer, folder: ReleaseFolder) -> BlockEntry:
-    data, party, release = block.to_bytes(), block.header.party, block.header.spec
-    digest = sha256(data)
-    signature = sign_block(signer.key, release, digest)
-    sealed = SealedBlock(party=party, spec=release, sha256=digest, size=len(data), signature=signature)
-    write_durably(folder.block(party), data)
+    data, header = block.to_bytes(), block.header
+    sealed = sealed_block(signer.key, header, data)
+    write_durably(folder.block(header.party, header.sequence), data)
     return BlockEntry(sealed=sealed, certificate=signer.certificate)
 
 
@@ -169,7 +166,7 @@ class Traffic:
     """Bytes that a party sends, from the spec alone; small signed messages not counted.
 
     Attributes:
-        block: its sealed block, to the hub and from there to every learner.
+        block: its sealed blocks, to the hub and from there to every learner.
         columns: its masked columns, to the relay and from there to each of its partners; 0 without joint moments.
         dealt: what is dealt to it and what it deals, keys included.
     """
@@ -181,11 +178,13 @@ class Traffic:
 
 def traffic(spec: ReleaseSpec) -> dict[str, Traffic]:
     """What would travel: party to bytes."""
-    names = [part.party for part in spec.parties]
+    sizes = {part.party: 0 for part in spec.parties}
+    for _, party, sequence in block_keys(spec):
+        sizes[party] += block_size(spec, party, sequence)
     if spec.moments is None:
-        return {name: Traffic(block_size(spec, name)) for name in names}
+        return {name: Traffic(size) for name, size in sizes.items()}
     plan = Plan(spec)
-    return {name: Traffic(block_size(spec, name), _columns(plan, name), _dealt(plan, name)) for name in names}
+    return {name: Traffic(size, _columns(plan, name), _dealt(plan, name)) for name, size in sizes.items()}
 
 
 def _columns(plan: Plan, party: str) -> int:

@@ -100,12 +100,12 @@ class Release:
 
     Attributes:
         spec: the release spec.
-        blocks: party to block.
+        blocks: party to its blocks, by sequence number.
         guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
     """
 
     spec: ReleaseSpec
-    blocks: Mapping[str, Block]
+    blocks: Mapping[str, tuple[Block, ...]]
     guarantee: tuple[str, ...]
 
     @property
@@ -194,7 +194,7 @@ class Release:
         if declared is None:
             raise InvalidInput(f"a release of mechanism {spec.mechanism!r} has rows, not moments")
         layout, shape = spec.layout, (spec.rows, spec.grid_bits, declared.scales, len(spec.parties))
-        values = add_up([self.blocks[part.party].values for part in spec.parties], limits(layout, *shape))
+        values = add_up([self.blocks[part.party][0].values for part in spec.parties], limits(layout, *shape))
         if declared.association is not None:
             if declared.public_norm2 is not None:
                 check_public_norm(self.public_codes, layout, declared.public_norm2, spec.grid_bits)
@@ -208,7 +208,7 @@ class Release:
     @cached_property
     def public_codes(self) -> Codes:
         """(n, a) codes of all public columns, party after party."""
-        blocks = [self.blocks[part.party].public for part in self.spec.parties if part.public]
+        blocks = [self.blocks[part.party][0].public for part in self.spec.parties if part.public]
         return np.hstack(blocks) if blocks else np.zeros((self.spec.rows, 0), np.int32)
 
     def public(self) -> PublicColumns:
@@ -231,7 +231,7 @@ class Release:
         public = is_public(spec.columns)
         values = np.empty((spec.block_rows(), len(public)))
         column_weights = np.concatenate([private_weights(part.columns, part.weights) for part in spec.parties])
-        values[:, ~public] = np.hstack([self.blocks[part.party].values for part in spec.parties]) / column_weights
+        values[:, ~public] = np.hstack([self.blocks[part.party][0].values for part in spec.parties]) / column_weights
         weight = float(Fraction(spec.anchor_weight))
         mixing = np.sqrt((1 - weight) / spec.squared_norm())
         row_weight = np.full(spec.block_rows(), mixing)

@@ -26,6 +26,7 @@ from dprelease.columns import (
 )
 from dprelease.moments.layout import Layout
 from dprelease.moments.terms import JointMoments, Label
+from dprelease.sequence import BlockShape
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
@@ -271,17 +272,16 @@ class ReleaseSpec(Value):
 
     def block_rows(self) -> int:
         """Rows of every block: the anchor (if any) and k mixing rows, or n rows, or 1 for ``moments``."""
-        if self.moments is not None:
-            return 1
-        if self.mixing is None:
-            return self.rows
-        return self.mixing.outputs + (1 if Fraction(self.anchor_weight) else 0)
+        if self.mixing is not None:
+            return self.mixing.outputs + (1 if Fraction(self.anchor_weight) else 0)
+        return self.rows if self.moments is None else 1
 
-    def block_columns(self, party: str) -> int:
-        """Noisy columns of the party's block: those released of its private ones, or every noisy entry for ``moments``."""
+    def blocks(self, party: str) -> tuple[BlockShape, ...]:
+        """The shapes of all blocks that the party sends, by sequence number 0, 1, 2, ..."""
         part = self.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-        return self.layout.entries if self.moments is not None else len(released_names(part.private))
+        columns = self.layout.entries if self.moments is not None else len(released_names(part.private))
+        return (BlockShape(self.block_rows(), columns, len(released_names(part.public))),)
 
     def squared_norm(self) -> int:
         """c, the squared norm of a column of the integer matrix: k for bernoulli, 1 for rows."""

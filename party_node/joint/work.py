@@ -44,8 +44,10 @@ class JointWork:
         self._rows: tuple[str, BoundedRows] | None = None
         self._looked: set[str] = set()
 
-    def block(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> Block | str:
-        """Our block, or for whom we wait.
+    def blocks(
+        self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]
+    ) -> tuple[Block, ...] | str:
+        """All our blocks, or for whom we wait.
 
         Args:
             coordinator: asked for its deal, where it deals.
@@ -62,7 +64,7 @@ class JointWork:
         desk.check_acts(spec)  # rows are held between looks, and a column may have become public since
         if len(spec.parties) == 1:
             desk.require(record.release, "reserve")
-            return privatize_moments(self._bounded(record), spec, party, {}, {}, self._noise)
+            return (privatize_moments(self._bounded(record), spec, party, {}, {}, self._noise),)
         if record.release not in self._looked:
             self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
             self._looked.add(record.release)
@@ -81,7 +83,7 @@ class JointWork:
         if isinstance(done, str):
             return done
         desk.require(record.release, "send")
-        return privatize_moments(done.bounded, spec, party, done.halves, done.masks, self._noise, done.codes)
+        return (privatize_moments(done.bounded, spec, party, done.halves, done.masks, self._noise, done.codes),)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of ours, for peers that are not as far.

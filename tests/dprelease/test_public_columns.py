@@ -36,6 +36,7 @@ from tests.support.specs import (
     categorical,
     new_consortium,
     numeric,
+    one_block_each,
     publish,
     random_rows,
 )
@@ -66,7 +67,7 @@ def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
         blocks = compute(spec, tables, dict.fromkeys(tables, noise)).blocks
     else:
         blocks = {party: privatize(table, spec, party, noise) for party, table in tables.items()}
-    return Release(spec, blocks, ())
+    return one_block_each(spec, blocks, ())
 
 
 def scaled(spec: ReleaseSpec) -> np.ndarray:
@@ -328,6 +329,6 @@ def test_a_published_release_verifies_with_its_public_columns(mechanism: str) ->
     consortium = new_consortium(*PARTIES)
     spec = build_spec(PARTIES, mechanism=mechanism, keys=consortium.keys, guarantee="label-DP")
     made = publish(consortium, spec, SeededNoise(1))
-    found = verify_release(made.manifest, made.signature, made.blocks.__getitem__, made.root)
+    found = verify_release(made.manifest, made.signature, lambda block: made.blocks[block.party], made.root)
     assert found.public().values.shape == (40, 7)
     assert "label-DP" in " ".join(found.guarantee)

@@ -15,7 +15,6 @@ from dprelease.moments import ring
 from dprelease.moments.basis import basis_of
 from dprelease.moments.parcels import MOST_ROUNDS, columns_expected
 from dprelease.moments.session import Round
-from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from party_node.joint import computation
 from party_node.joint.exchange import Exchange
@@ -23,7 +22,7 @@ from tests.party_node.joint_post import MemoryRelay
 from tests.party_node.joint_world import MADE, JointWorld, consortium, joint_spec
 from tests.support.joint import entries, exact_gram
 from tests.support.noise import RecordingNoise
-from tests.support.specs import build_spec, numeric
+from tests.support.specs import build_spec, numeric, one_block_each
 
 KINDS: list[dict[str, object]] = [
     {"count": 2},
@@ -268,7 +267,7 @@ def test_a_basis_is_made_once_for_a_session_whatever_another_rounding_would_make
     monkeypatch.setattr(computation, "basis_of", rounded_anew)
     world.run()
     assert len(made) == 1
-    found = Release(spec, {name: site.block for name, site in world.sites.items() if site.block}, ()).products
+    found = one_block_each(spec, {name: site.block for name, site in world.sites.items() if site.block}, ()).products
     y = np.hstack([world.tables[name].codes for name in (names[0], names[2])]).astype(np.float64) / 2**16
     x = world.tables[names[1]].codes / 2.0**16
     np.testing.assert_allclose(found.between([2, 3], [1, 4]), x.T @ y, atol=0.01)
