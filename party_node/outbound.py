@@ -227,7 +227,7 @@ def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds
             raise IntegrityError("the hub claims to hold more bytes of our block than there are")
         if opened.offset == sealed.size:
             return
-        named = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
+        named: dict[str, bytes | int] = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
         requests = naming(read_chunks(path, opened.offset, intake_pb2.SendBlockRequest), named)
         answer = stream(stub.SendBlock, requests, stall_seconds, "the hub: the upload")
         if answer.digest != bytes.fromhex(sealed.sha256):

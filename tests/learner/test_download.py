@@ -66,7 +66,7 @@ def test_an_honest_release_is_fetched_kept_and_not_fetched_again(
     assert kept.path == library.kept(sealed.digest).path
     assert not library.draft(sealed.digest).path.exists()
     sizes = {party: len(block) for party, block in sealed.blocks.items()}
-    assert {party: held for party, held, size in seen} == sizes
+    assert {key.party: held for key, held, size in seen} == sizes
     assert source.served == [("north", 0), ("south", 0)]
     assert fetch(source, trusted, library, sealed.digest).path == kept.path
     assert len(source.served) == 2

@@ -21,6 +21,7 @@ from dprelease.errors import (
     TooManyRequests,
 )
 from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from learner import mirror as mirror_module
 from learner.download import Patience, consortium_of, fetch
 from learner.hub.storage import Storage
@@ -83,7 +84,8 @@ def once(answer: Callable[[Handler], object]) -> Callable[[Handler], object]:
 def test_a_release_is_fetched_by_prefix_or_digest(web: Web, trusted: Trusted, library: Library, sealed: Sealed) -> None:
     kept = get(web, trusted, library, sealed.digest[:8])
     assert kept.verify(trusted.root).digest == sealed.digest
-    assert {path.stem: path.read_bytes() for path in (kept.path / "blocks").iterdir()} == sealed.blocks
+    assert {party: kept.block(party).read_bytes() for party in sealed.blocks} == sealed.blocks
+    assert len(list((kept.path / "blocks").iterdir())) == len(sealed.blocks)
     shutil.rmtree(kept.path)
     web.asked.clear()
     get(web, trusted, library, sealed.digest)
@@ -127,11 +129,11 @@ def test_it_goes_on_in_another_run_and_counts_what_is_there(
     part = library.draft(sealed.digest).block("south").with_suffix(".part")
     part.parent.mkdir(parents=True)
     part.write_bytes(sealed.blocks["south"][:77])
-    seen: list[tuple[str, int, int]] = []
+    seen: list[tuple[BlockKey, int, int]] = []
     with Mirror.dial(web.url) as mirror:
         fetch(mirror, trusted, library, sealed.digest, lambda *held: seen.append(held), QUICK)
     assert web.ranges("south.0.block") == ["bytes=77-"]
-    assert min(held for party, held, _ in seen if party == "south") == 77
+    assert min(held for key, held, _ in seen if key.party == "south") == 77
     assert library.kept(sealed.digest).verify(trusted.root)
 
 
