@@ -92,13 +92,11 @@ def _publications(
         digest = manifest.spec.digest()
         yield from _agrees_with_office(digest, sha256(data), known)
         costs = guarantee(manifest.spec)
-        for entry in manifest.blocks:
-            hospital = parties.get(entry.sealed.party)
+        for part in manifest.spec.parties:
+            hospital = parties.get(part.party)
             if hospital is not None:
-                yield from _sealed_and_charged(
-                    hospital, release, digest, entry.sealed.party, costs.party(entry.sealed.party).mu2
-                )
-                yield from _declared_public(hospital, manifest.spec, entry.sealed.party)
+                yield from _sealed_and_charged(hospital, release, manifest, part.party, costs.party(part.party).mu2)
+                yield from _declared_public(hospital, manifest.spec, part.party)
 
 
 def _agrees_with_office(digest: str, manifest: str, known: dict[str, Office]) -> Iterator[Violation]:
@@ -112,15 +110,18 @@ def _agrees_with_office(digest: str, manifest: str, known: dict[str, Office]) ->
 
 
 def _sealed_and_charged(
-    hospital: Hospital, release: ReleaseFolder, digest: str, party: str, mu2: Fraction
+    hospital: Hospital, release: ReleaseFolder, manifest: Manifest, party: str, mu2: Fraction
 ) -> Iterator[Violation]:
-    sealed = hospital.sealed(digest)
-    if not sealed.exists() or sealed.read_bytes() != release.block(party).read_bytes():
-        yield Violation(party, f"release {digest[:12]}: published other bytes than those sealed")
+    digest = manifest.spec.digest()
+    blocks = [entry.sealed for entry in manifest.blocks if entry.sealed.party == party]
+    for block in blocks:
+        sealed = hospital.sealed(digest, block.sequence)
+        if not sealed.exists() or sealed.read_bytes() != release.block(party, block.sequence).read_bytes():
+            yield Violation(party, f"release {digest[:12]}: published other bytes than those sealed")
     charges = [entry for entry in hospital.ledger.entries() if entry.release == digest]
     if sorted(entry.kind for entry in charges) != ["charge", "made", "reserve", "send"]:
         yield Violation(party, f"release {digest[:12]} is public without one reservation, charge, block and sending")
-    elif [entry.block for entry in charges if entry.kind == "made"] != [sha256(sealed.read_bytes())]:
+    elif [entry.blocks for entry in charges if entry.kind == "made"] != [tuple(block.sha256 for block in blocks)]:
         yield Violation(party, f"release {digest[:12]} has another block than the ledger knows")
     elif any(Fraction(entry.mu2) != mu2 for entry in charges if entry.kind != "made"):
         yield Violation(party, f"release {digest[:12]} was charged another price than its manifest states")

@@ -12,6 +12,7 @@ from dprelease.release_folder import MANIFEST, ReleaseFolder
 from dprelease.settings import read_settings
 from dprelease.spec import ReleaseSpec
 from party_node.ledger import Ledger
+from party_node.sealing import Vault
 from party_node.settings import PartySettings
 
 _DATABASE = "coordinator.sqlite"
@@ -29,9 +30,9 @@ class Hospital:
     settings: PartySettings
     ledger: Ledger
 
-    def sealed(self, release: str) -> Path:
+    def sealed(self, release: str, sequence: int) -> Path:
         """The file of a sealed block, which may not exist."""
-        return self.settings.state / "sealed" / f"{release}.block"
+        return Vault(self.settings.state / "sealed").path(release, sequence)
 
 
 @dataclass(frozen=True)

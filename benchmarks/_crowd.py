@@ -100,7 +100,9 @@ async def _at_hub(channel: grpc.aio.Channel, release: str) -> int:
     manifest = json.loads((await hub.GetManifest(wanted, metadata=VERSION)).manifest)
     for entry in manifest["blocks"]:
         sealed, digest = entry["sealed"], hashlib.sha256()
-        block = public_pb2.DownloadBlockRequest(spec_digest=bytes.fromhex(release), party=sealed["party"])
+        block = public_pb2.DownloadBlockRequest(
+            spec_digest=bytes.fromhex(release), party=sealed["party"], sequence=sealed["sequence"]
+        )
         async for answer in hub.DownloadBlock(block, metadata=VERSION):
             digest.update(answer.chunk.data)
             size += len(answer.chunk.data)

@@ -110,7 +110,7 @@ def moments_model(rows: Floats, parties: Parties, epsilon: float) -> Model:
             if pair.has(name)
         }
         masks = {peer: bytes.fromhex(sha256(repr(sorted((name, peer))).encode())) for peer in tables if peer != name}
-        blocks[name] = privatize_moments(table, spec, name, halves, masks, secret)
+        blocks[name] = (privatize_moments(table, spec, name, halves, masks, secret),)
     return _fitted(Release(spec, blocks, check_spec(spec).words()), "shrinkage")
 
 
@@ -139,7 +139,7 @@ def _of_blocks(
     )
     words, secret = check_spec(spec).words(), SecureNoise()
     tables = _bounded(rows, parties)
-    blocks = {name: privatize(table, spec, name, secret) for name, table in tables.items()}
+    blocks = {name: (privatize(table, spec, name, secret),) for name, table in tables.items()}
     release = Release(spec, blocks, words)
     return [_fitted(release, method) for method in methods]
 

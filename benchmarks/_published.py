@@ -41,9 +41,9 @@ class Release:
         """A hospital's block: identity and file."""
         vault = Vault(self.consortium.hospital(party) / "state" / "sealed")
         found = vault.find(self.digest)
-        if found is None:
+        if not found:
             raise NotFound(f"{party} sealed nothing")
-        return found, vault.path(self.digest)
+        return found[0], vault.path(self.digest)
 
     def upload(self, party: str) -> Callable[[], None]:
         """Brings a hospital's block to the hub when called, over a connection of its own."""
@@ -110,4 +110,4 @@ def _seal(home: Path, name: str, digests: list[str]) -> None:
     for digest in digests:
         header = expected_header(desk.journal.find(digest).spec, name)
         values = np.random.default_rng(0).integers(-(1 << 30), 1 << 30, (header.rows, header.columns))
-        desk.vault.seal(Block(header, values), desk.identity.key())
+        desk.vault.seal((Block(header, values),), desk.identity.key())

@@ -17,6 +17,8 @@ from benchmarks._hospitals import consortium
 from benchmarks._published import Release, sealed_releases
 from benchmarks.report import RESULTS, Results, main
 from demo.consortium import Consortium
+from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from learner.catalogue import PublicHub
 from learner.download import fetch
 from learner.library import Library
@@ -63,7 +65,7 @@ def _uploads(results: Results, release: Release, repeats: int) -> None:
 def _downloads(results: Results, release: Release, repeats: int, home: Path) -> None:
     hub = release.consortium.hub
     folder = release.publish()
-    path = folder / "blocks" / "north.block"
+    path, north = ReleaseFolder(folder).block("north"), BlockKey(release.digest, "north")
     size = path.stat().st_size
     ours: list[float] = []
     bare: list[float] = []
@@ -77,7 +79,7 @@ def _downloads(results: Results, release: Release, repeats: int, home: Path) -> 
     ):
         source = PublicHub(public_channel)
         for number in range(repeats):
-            ours.append(_rate(size, lambda: sum(len(each.data) for each in source.chunks(release.digest, "north", 0))))
+            ours.append(_rate(size, lambda: sum(len(each.data) for each in source.chunks(north, 0))))
             bare.append(_rate(size, lambda: _bare.download(channel)))
             library = Library(home / str(number))
             kept.append(_rate(size, partial(fetch, source, trusted, library, release.digest)))

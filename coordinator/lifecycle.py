@@ -41,7 +41,7 @@ class Declined:
 
 @dataclass(frozen=True)
 class IntakeReported:
-    """The hub holds these parties' verified blocks."""
+    """The hub holds and has verified all blocks of these parties."""
 
     parties: frozenset[str]
 

@@ -39,7 +39,7 @@ class Record:
         run_time: how long blocks may take after the last approval.
         approved: parties whose signed approval is held.
         declined: parties that declined.
-        received: parties whose block the hub holds.
+        received: parties all of whose blocks the hub holds.
         publishing: when the hub was allowed to publish.
         manifest: SHA-256 of the published manifest.
         reason: why it ended unpublished; empty otherwise. Every party of the release may read it.

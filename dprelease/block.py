@@ -5,7 +5,7 @@ Everything in this module is already noisy, or was declared public by its owner:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from dprelease.bounding import Codes, within
 from dprelease.canonical import Digest, Value
-from dprelease.columns import Name, released_names
+from dprelease.columns import Name
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.mechanisms.registry import mechanism_of
+from dprelease.sequence import BlockKey, Sequence
 from dprelease.spec import ReleaseSpec
 
 MAGIC = b"DPRBLK1\n"
@@ -28,6 +28,7 @@ class BlockHeader(Value):
     Attributes:
         spec: digest of the release spec.
         party: who released it.
+        sequence: which of its blocks.
         rows: of the noisy integers, as the spec's mechanism shapes them.
         columns: of the same.
         public: released columns of the party's public ones, n rows each.
@@ -36,6 +37,7 @@ class BlockHeader(Value):
     format: Literal[1] = 1
     spec: Digest
     party: Name
+    sequence: Sequence = 0
     rows: int
     columns: int
     public: int = 0
@@ -63,54 +65,67 @@ class Block:
         return lead + values + np.ascontiguousarray(self.public, dtype="<i4").tobytes()
 
 
-def expected_header(spec: ReleaseSpec, party: str) -> BlockHeader:
-    """The header that the party's block must have under this spec.
+def block_keys(spec: ReleaseSpec) -> tuple[BlockKey, ...]:
+    """Every block of a release: party after party in the spec's order, each party's by sequence number."""
+    release = spec.digest()
+    parties = (part.party for part in spec.parties)
+    return tuple(BlockKey(release, party, at) for party in parties for at in range(len(spec.blocks(party))))
+
+
+def expected_header(spec: ReleaseSpec, party: str, sequence: int = 0) -> BlockHeader:
+    """The header that one of the party's blocks must have under this spec.
 
     Raises:
-        InvalidInput: the party is not in the spec.
+        InvalidInput: the party is not in the spec, or does not send such a block.
     """
-    part = spec.party(party)
-    if part is None:
-        raise InvalidInput(f"{party!r} is not a party of release {spec.digest()[:12]}")
-    rows, columns = mechanism_of(spec).shape(spec, party)
-    return BlockHeader(
-        spec=spec.digest(), party=party, rows=rows, columns=columns, public=len(released_names(part.public))
-    )
+    release = spec.digest()
+    if spec.party(party) is None:
+        raise InvalidInput(f"{party!r} is not a party of release {release[:12]}")
+    shapes = spec.blocks(party)
+    if not 0 <= sequence < len(shapes):
+        raise InvalidInput(f"release {release[:12]} has no {BlockKey(release, party, sequence).words}")
+    return BlockHeader(spec=release, party=party, sequence=sequence, **asdict(shapes[sequence]))
 
 
-def block_size(spec: ReleaseSpec, party: str) -> int:
-    """Bytes of the party's block, known from the spec alone."""
-    header = expected_header(spec, party)
+def block_size(spec: ReleaseSpec, party: str, sequence: int = 0) -> int:
+    """Bytes of one of the party's blocks, known from the spec alone.
+
+    Raises:
+        InvalidInput: as `expected_header`.
+    """
+    header = expected_header(spec, party, sequence)
     noisy, public = 8 * header.rows * header.columns, 4 * spec.rows * header.public
     return len(MAGIC) + _LENGTH_BYTES + len(header.to_bytes()) + noisy + public
 
 
-def read_block(data: bytes, spec: ReleaseSpec, party: str) -> Block:
-    """Read a block that claims to be the party's under this spec.
+def read_block(data: bytes, spec: ReleaseSpec, party: str, sequence: int = 0) -> Block:
+    """Read a block that claims to be this one of the party's under this spec.
 
     Raises:
         IntegrityError: the header, shape or size is not what the spec calls for, or a public code is none of its column's.
+        InvalidInput: as `expected_header`.
     """
-    view = view_block(data, spec, party)
+    view = view_block(data, spec, party, sequence)
     return Block(view.header, view.values.astype(np.int64), view.public.copy())
 
 
-def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str) -> Block:
+def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str, sequence: int = 0) -> Block:
     """The same, as read-only views of the data: for who only wants to know whether it is such a block.
 
     Raises:
-        IntegrityError: as `read_block`.
+        IntegrityError, InvalidInput: as `read_block`.
     """
-    header = expected_header(spec, party)
+    header = expected_header(spec, party, sequence)
+    name = BlockKey(header.spec, party, sequence).words
     lead = MAGIC + len(header.to_bytes()).to_bytes(_LENGTH_BYTES, "little") + header.to_bytes()
-    if data[: len(lead)] != lead or len(data) != block_size(spec, party):
-        raise IntegrityError(f"the block of {party} does not have the shape that the spec calls for")
+    if data[: len(lead)] != lead or len(data) != block_size(spec, party, sequence):
+        raise IntegrityError(f"{name} does not have the shape that the spec calls for")
     noisy = header.rows * header.columns
     values = np.frombuffer(data, "<i8", noisy, len(lead)).reshape(header.rows, header.columns)
     codes = np.frombuffer(data, "<i4", -1, len(lead) + 8 * noisy) if header.public else np.zeros(0)
     public = codes.astype(np.int32, copy=False).reshape(spec.rows, header.public)
     part = spec.party(party)
-    if part is None or not within(public, part.public, spec.grid_bits):
+    if header.public and (part is None or not within(public, part.public, spec.grid_bits)):
         raise IntegrityError(f"the public columns of {party} hold codes that their declarations do not allow")
     return Block(header, values.astype(np.int64, copy=False), public)
 
@@ -121,13 +136,20 @@ class SealedBlock(Value):
     Attributes:
         party: who sealed it.
         spec: digest of the release spec.
+        sequence: which of its blocks.
         sha256: of the block's bytes.
         size: their number.
-        signature: hexadecimal signature by the party over spec and sha256.
+        signature: hexadecimal signature by the party over spec, sequence and sha256.
     """
 
     party: Name
     spec: Digest
+    sequence: Sequence = 0
     sha256: Digest
     size: int
     signature: str
+
+    @property
+    def key(self) -> BlockKey:
+        """Whose block of what release it is, and which."""
+        return BlockKey(self.spec, self.party, self.sequence)

@@ -5,6 +5,7 @@ It contains nothing computed from private cells other than the blocks' digests.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -12,8 +13,8 @@ from pydantic import model_validator
 
 from dprelease.accounting import guarantee
 from dprelease.approval import SignedApproval
-from dprelease.block import SealedBlock
-from dprelease.canonical import Value
+from dprelease.block import BlockHeader, SealedBlock, block_keys
+from dprelease.canonical import Value, sha256
 from dprelease.signing import BLOCK, MANIFEST, PrivateKey, PublicKey, sign, verify
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import Instant, instant
@@ -32,7 +33,7 @@ class Manifest(Value):
 
     Attributes:
         spec: the release spec; its digest is the release's identity.
-        blocks: one entry for each party, in the spec's order.
+        blocks: one entry for each block that the spec asks for: in its order of parties, each party's by sequence number.
         approvals: every party's signed consent, in the spec's order.
         guarantee: the guarantee in words and numbers.
         trust: who has to be trusted for what, in words.
@@ -52,10 +53,10 @@ class Manifest(Value):
     software: str
 
     @model_validator(mode="after")
-    def _one_entry_for_each_party(self) -> Manifest:
+    def _one_entry_for_each_block(self) -> Manifest:
         names = [part.party for part in self.spec.parties]
-        if [entry.sealed.party for entry in self.blocks] != names:
-            raise ValueError("blocks must name the spec's parties, in its order")
+        if [entry.sealed.key[1:] for entry in self.blocks] != [key[1:] for key in block_keys(self.spec)]:
+            raise ValueError("blocks must name the spec's parties, each with its sequence numbers, in its order")
         if [signed.approval.party for signed in self.approvals] != names:
             raise ValueError("approvals must name the spec's parties, in its order")
         return self
@@ -63,16 +64,17 @@ class Manifest(Value):
 
 def assemble(
     spec: ReleaseSpec,
-    blocks: dict[str, BlockEntry],
-    approvals: dict[str, SignedApproval],
+    blocks: Iterable[BlockEntry],
+    approvals: Mapping[str, SignedApproval],
     hub_certificate: str,
     software: str,
     now: datetime,
 ) -> Manifest:
-    """The manifest of a complete set of verified blocks."""
+    """The manifest of a complete set of verified blocks, in any order."""
+    entries = {entry.sealed.key: entry for entry in blocks}
     return Manifest(
         spec=spec,
-        blocks=tuple(blocks[part.party] for part in spec.parties),
+        blocks=tuple(entries[key] for key in block_keys(spec)),
         approvals=tuple(approvals[part.party] for part in spec.parties),
         guarantee=guarantee(spec).words(),
         trust=trust(spec),
@@ -82,18 +84,35 @@ def assemble(
     )
 
 
-def sign_block(key: PrivateKey, spec_digest: str, block_digest: str) -> str:
-    """A party's signature over its block and the spec it belongs to."""
-    return sign(key, BLOCK, bytes.fromhex(spec_digest), bytes.fromhex(block_digest))
+def sealed_block(key: PrivateKey, header: BlockHeader, data: bytes) -> SealedBlock:
+    """The identity of a block's bytes under its party's signature.
+
+    Args:
+        key: the party's.
+        header: of the block.
+        data: all of its bytes.
+    """
+    digest, spec, at = sha256(data), header.spec, header.sequence
+    signature = sign_block(key, spec, digest, at)
+    return SealedBlock(party=header.party, spec=spec, sequence=at, sha256=digest, size=len(data), signature=signature)
+
+
+def sign_block(key: PrivateKey, spec_digest: str, block_digest: str, sequence: int = 0) -> str:
+    """A party's signature over one of its blocks, which it is, and the spec it belongs to."""
+    return sign(key, BLOCK, *_signed(spec_digest, sequence, block_digest))
 
 
 def verify_block(key: PublicKey, sealed: SealedBlock) -> None:
-    """Check a party's signature over its block.
+    """Check a party's signature over one of its blocks.
 
     Raises:
         IntegrityError: it is not valid.
     """
-    verify(key, sealed.signature, BLOCK, bytes.fromhex(sealed.spec), bytes.fromhex(sealed.sha256))
+    verify(key, sealed.signature, BLOCK, *_signed(sealed.spec, sealed.sequence, sealed.sha256))
+
+
+def _signed(spec_digest: str, sequence: int, block_digest: str) -> tuple[bytes, ...]:
+    return bytes.fromhex(spec_digest), sequence.to_bytes(4, "big"), bytes.fromhex(block_digest)
 
 
 def sign_manifest(key: PrivateKey, manifest: bytes) -> str:

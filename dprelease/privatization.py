@@ -1,6 +1,6 @@
-"""The whole way of the data inside a hospital: bounded rows in, a block that may be shown to anybody out.
+"""The whole way of the data inside a hospital: bounded rows in, blocks that may be shown to anybody out.
 
-    bounded rows -> the mechanism's exact integer query -> discrete Gaussian noise -> block
+    bounded rows -> the mechanism's exact integer query -> discrete Gaussian noise -> blocks
 
 Public columns, which their owner declared so, are part of the block as they are.
 
@@ -20,8 +20,8 @@ from dprelease.spec import ReleaseSpec
 
 def privatize(
     bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource, products: Products | None = None
-) -> Block:
-    """One party's block.
+) -> tuple[Block, ...]:
+    """One party's blocks, by sequence number.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), what `accounting.guarantee` says of
     the spec; derived by its mechanism (docs/guarantees.md).
@@ -34,15 +34,18 @@ def privatize(
         products: what the session left, where the mechanism has one.
 
     Returns:
-        The block. No noise is drawn for public columns.
+        The blocks. No noise is drawn for public columns.
 
     Raises:
         DataRefused: the rows are not those the spec describes.
         InvalidInput: the products are not those that the mechanism needs.
     """
     check_rows(bounded, spec, party)
-    values = mechanism_of(spec).privatize(bounded, spec, party, noise, products)
-    return Block(expected_header(spec, party), values, bounded.public)
+    none = bounded.public[:0, :0]
+    return tuple(
+        Block(expected_header(spec, party, at), values, none if at else bounded.public)
+        for at, values in enumerate(mechanism_of(spec).privatize(bounded, spec, party, noise, products))
+    )
 
 
 def check_rows(bounded: BoundedRows, spec: ReleaseSpec, party: str) -> None:

@@ -17,12 +17,11 @@ from datetime import datetime
 
 from dprelease.accounting import check_spec
 from dprelease.approval import approve, check_all_approved, commit, new_salt
-from dprelease.block import Block, SealedBlock, block_size
+from dprelease.block import Block, block_keys, block_size
 from dprelease.bounding import BoundedRows
-from dprelease.canonical import sha256
 from dprelease.durable import write_durably
 from dprelease.fake import fake_rows
-from dprelease.manifest import BlockEntry, assemble, sign_block, sign_manifest
+from dprelease.manifest import BlockEntry, assemble, sealed_block, sign_manifest
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
@@ -132,7 +131,7 @@ def rehearse(
         check_all_approved(approvals.values(), spec, signers.root, {part.party: part.key for part in spec.parties})
     blocks = _blocks(spec, rows, signers, commitments, noise, watch)
     with watch.step("seal, sign and write blocks"):
-        entries = {party: _sealed(block, signers.parties[party], folder) for party, block in blocks.items()}
+        entries = [_sealed(each, signers.parties[party], folder) for party, made in blocks.items() for each in made]
     with watch.step("assemble and sign the manifest"):
         data = assemble(spec, entries, approvals, signers.hub.certificate, __version__, now).to_bytes()
         folder.write_manifest(data, sign_manifest(signers.hub.key, data))
@@ -148,7 +147,7 @@ def _blocks(
     commitments: Mapping[str, str],
     noise: NoiseSource,
     watch: Stopwatch,
-) -> dict[str, Block]:
+) -> dict[str, tuple[Block, ...]]:
     mechanism = mechanism_of(spec)
     schedule, products = mechanism.schedule(spec), {}
     if schedule is not None:
@@ -160,11 +159,9 @@ def _blocks(
 
 
 def _sealed(block: Block, signer: Signer, folder: ReleaseFolder) -> BlockEntry:
-    data, party, release = block.to_bytes(), block.header.party, block.header.spec
-    digest = sha256(data)
-    signature = sign_block(signer.key, release, digest)
-    sealed = SealedBlock(party=party, spec=release, sha256=digest, size=len(data), signature=signature)
-    write_durably(folder.block(party), data)
+    data, header = block.to_bytes(), block.header
+    sealed = sealed_block(signer.key, header, data)
+    write_durably(folder.block(header.party, header.sequence), data)
     return BlockEntry(sealed=sealed, certificate=signer.certificate)
 
 
@@ -173,7 +170,7 @@ class Traffic:
     """Bytes that a party sends, from the spec alone; small signed messages not counted.
 
     Attributes:
-        block: its sealed block, to the hub and from there to every learner.
+        block: its sealed blocks, to the hub and from there to every learner.
         columns: its masked columns, to the relay and from there to each of its partners; 0 without joint moments.
         dealt: what is dealt to it and what it deals, keys included.
     """
@@ -185,13 +182,12 @@ class Traffic:
 
 def traffic(spec: ReleaseSpec) -> dict[str, Traffic]:
     """What would travel: party to bytes."""
-    schedule = mechanism_of(spec).schedule(spec)
-    return {
-        part.party: Traffic(block_size(spec, part.party))
-        if schedule is None
-        else Traffic(block_size(spec, part.party), _columns(schedule, part.party), _dealt(schedule, part.party))
-        for part in spec.parties
-    }
+    schedule, sizes = mechanism_of(spec).schedule(spec), {part.party: 0 for part in spec.parties}
+    for _, party, sequence in block_keys(spec):
+        sizes[party] += block_size(spec, party, sequence)
+    if schedule is None:
+        return {name: Traffic(size) for name, size in sizes.items()}
+    return {name: Traffic(size, _columns(schedule, name), _dealt(schedule, name)) for name, size in sizes.items()}
 
 
 def _columns(schedule: Schedule, party: str) -> int:

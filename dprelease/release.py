@@ -46,12 +46,12 @@ class Release:
 
     Attributes:
         spec: the release spec.
-        blocks: party to block.
+        blocks: party to its blocks, by sequence number.
         guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
     """
 
     spec: ReleaseSpec
-    blocks: Mapping[str, Block]
+    blocks: Mapping[str, tuple[Block, ...]]
     guarantee: tuple[str, ...]
 
     @property
@@ -124,7 +124,7 @@ class Release:
         Raises:
             IntegrityError: the blocks do not belong together.
         """
-        values = {party: block.values for party, block in self.blocks.items()}
+        values = {party: tuple(block.values for block in blocks) for party, blocks in self.blocks.items()}
         view: View = mechanism_of(self.spec).read(self.spec, values, self.public_codes)
         return view
 
@@ -161,7 +161,7 @@ class Release:
     @cached_property
     def public_codes(self) -> Codes:
         """(n, a) codes of all public columns, party after party."""
-        blocks = [self.blocks[part.party].public for part in self.spec.parties if part.public]
+        blocks = [self.blocks[part.party][0].public for part in self.spec.parties if part.public]
         return np.hstack(blocks) if blocks else np.zeros((self.spec.rows, 0), np.int32)
 
     def public(self) -> PublicColumns:

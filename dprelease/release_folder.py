@@ -2,7 +2,7 @@
 
     manifest.json   canonical bytes of the manifest
     manifest.sig    the hub's signature, hexadecimal
-    blocks/NAME.block
+    blocks/NAME.SEQUENCE.block
 
 Nothing in it is believed before `ReleaseFolder.verify` has passed, not even that its files are files: who got the folder from
 a stranger may find links, pipes and devices in their place.
@@ -15,6 +15,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from dprelease.block import SealedBlock
 from dprelease.durable import write_durably
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.manifest import Manifest
@@ -42,9 +43,9 @@ class ReleaseFolder:
 
     path: Path
 
-    def block(self, party: str) -> Path:
-        """Where the block of a party stands; the name comes from a checked spec or manifest."""
-        return self.path / BLOCKS / f"{party}.block"
+    def block(self, party: str, sequence: int = 0) -> Path:
+        """Where a block of a party stands; the name comes from a checked spec or manifest."""
+        return self.path / block_file(party, sequence)
 
     def write_manifest(self, data: bytes, signature: str) -> None:
         """Write the manifest and its signature durably."""
@@ -82,16 +83,20 @@ class ReleaseFolder:
             IntegrityError: any link of the chain is broken.
         """
         data, signature = self.signed_manifest()
-        sizes = {entry.sealed.party: entry.sealed.size for entry in _parse(data).blocks}  # asked for once it is checked
-        return verify_release(data, signature, lambda party: self._read_block(party, sizes[party]), root_pem)
+        return verify_release(data, signature, self._read_block, root_pem)
 
-    def _read_block(self, party: str, size: int) -> bytes:
+    def _read_block(self, sealed: SealedBlock) -> bytes:
         try:
             if (self.path / BLOCKS).is_symlink():
                 raise IntegrityError(f"{self.path / BLOCKS} is a link; a release lies in its own folder")
-            return _read(self.block(party), size)
+            return _read(self.block(sealed.party, sealed.sequence), sealed.size)
         except OSError as error:
-            raise IntegrityError(f"the block of {party} is missing; fetch the release again") from error
+            raise IntegrityError(f"{sealed.key.words} is missing; fetch the release again") from error
+
+
+def block_file(party: str, sequence: int) -> str:
+    """Where a block stands in a release's folder. No two share a file: a party's name may have dots, the number has none."""
+    return f"{BLOCKS}/{party}.{sequence}.block"
 
 
 def _parse(data: bytes) -> Manifest:

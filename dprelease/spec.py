@@ -10,7 +10,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from dprelease.mechanisms.registry import read_terms
+from dprelease.columns import released_names
+from dprelease.mechanisms.registry import mechanism_of, read_terms
+from dprelease.sequence import BlockShape
 from dprelease.spec_base import SpecBase, Terms
 
 
@@ -18,3 +20,10 @@ class ReleaseSpec(SpecBase):
     """A release spec whose terms are those of a registered mechanism. Field by field in docs/format.md."""
 
     terms: Annotated[SerializeAsAny[Terms], BeforeValidator(read_terms)]
+
+    def blocks(self, party: str) -> tuple[BlockShape, ...]:
+        """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""
+        part = self.party(party)
+        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+        shapes, public = mechanism_of(self).shapes(self, party), len(released_names(part.public))
+        return tuple(BlockShape(*shape, 0 if at else public) for at, shape in enumerate(shapes))

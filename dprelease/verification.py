@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from dprelease.accounting import check_spec
 from dprelease.approval import check_all_approved
-from dprelease.block import block_size, read_block
+from dprelease.block import Block, SealedBlock, block_keys, block_size, read_block
 from dprelease.canonical import sha256
 from dprelease.certificates import check_certificate, read_certificate
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
@@ -71,34 +71,36 @@ def check_entry(entry: BlockEntry, spec: ReleaseSpec, root_pem: str, at: str) ->
     """
     sealed = entry.sealed
     part = spec.party(sealed.party)
-    if part is None or sealed.spec != spec.digest() or sealed.size != block_size(spec, sealed.party):
-        raise IntegrityError(f"the block of {sealed.party} belongs to another release")
+    if part is not None and sealed.spec == spec.digest() and sealed.key not in block_keys(spec):
+        raise IntegrityError(f"release {sealed.spec[:12]} has no {sealed.key.words}")
+    if part is None or sealed.spec != spec.digest() or sealed.size != block_size(spec, sealed.party, sealed.sequence):
+        raise IntegrityError(f"{sealed.key.words} belongs to another release")
     signer = check_certificate(entry.certificate, root_pem, moment(at), "party")
     if signer.name != sealed.party or signer.fingerprint != part.key:
-        raise IntegrityError(f"the block of {sealed.party} was not signed with the key that the spec names")
+        raise IntegrityError(f"{sealed.key.words} was not signed with the key that the spec names")
     verify_block(signer.key, sealed)
 
 
-def verify_release(data: bytes, signature: str, read: Callable[[str], bytes], root_pem: str) -> Release:
+def verify_release(data: bytes, signature: str, read: Callable[[SealedBlock], bytes], root_pem: str) -> Release:
     """Check a manifest and all its blocks; the only way to obtain a `Release` from files.
 
     Args:
         data: canonical bytes of the manifest.
         signature: the hub's signature, hexadecimal.
-        read: party name to the bytes of its block.
+        read: checked identity of a block to its bytes.
         root_pem: the consortium root that the learner pinned.
 
     Raises:
         IntegrityError: any link of the chain is broken.
     """
     manifest = check_manifest(data, signature, root_pem)
-    blocks = {}
+    blocks: dict[str, tuple[Block, ...]] = {}
     for entry in manifest.blocks:
-        party = entry.sealed.party
-        block = read(party)
-        if sha256(block) != entry.sealed.sha256:
-            raise IntegrityError(f"the block of {party} differs from the digest that it was signed under")
-        blocks[party] = read_block(block, manifest.spec, party)
+        sealed = entry.sealed
+        block, party = read(sealed), sealed.party
+        if sha256(block) != sealed.sha256:
+            raise IntegrityError(f"{sealed.key.words} differs from the digest that it was signed under")
+        blocks[party] = (*blocks.get(party, ()), read_block(block, manifest.spec, party, sealed.sequence))
     release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee))
     if mechanism_of(manifest.spec).checks_sum:
         _ = release.view  # blocks that do not belong together are refused here, not at the first fit

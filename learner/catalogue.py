@@ -9,6 +9,7 @@ from typing import Self
 import grpc
 
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
@@ -73,13 +74,15 @@ class PublicHub:
             answer = self._stub.GetManifest(request, timeout=CALL_SECONDS, metadata=VERSION)
         return answer.manifest, answer.signature
 
-    def chunks(self, digest: str, party: str, offset: int) -> Iterator[release_pb2.Chunk]:
+    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
         """The chunks of a block from an offset, unchecked.
 
         Raises:
             PeerUnavailable: the hub is away, or nothing came for too long; go on from the last byte.
         """
-        request = public_pb2.DownloadBlockRequest(spec_digest=bytes.fromhex(digest), party=party, offset=offset)
+        request = public_pb2.DownloadBlockRequest(
+            spec_digest=bytes.fromhex(key.release), party=key.party, sequence=key.sequence, offset=offset
+        )
         with translated(PEER):
             call = self._stub.DownloadBlock(request, metadata=VERSION)
             try:

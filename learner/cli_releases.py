@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
 from dprelease.one_line import one_line
+from dprelease.sequence import BlockKey
 from learner import show
 from learner.download import consortium_of, fetch
 from learner.library import Library, Opened, open_verified
@@ -70,12 +71,12 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
         consortium = trust.get(name)
         places = mirrors_first(consortium)
     with _bar() as bar:
-        tasks: dict[str, TaskID] = {}
+        tasks: dict[BlockKey, TaskID] = {}
 
-        def progress(party: str, held: int, size: int) -> None:
-            if party not in tasks:
-                tasks[party] = bar.add_task(party, total=size)
-            bar.update(tasks[party], completed=held)
+        def progress(key: BlockKey, held: int, size: int) -> None:
+            if key not in tasks:
+                tasks[key] = bar.add_task(key.words, total=size)
+            bar.update(tasks[key], completed=held)
 
         folder = answered(places, lambda source: fetch(source, consortium, Library(home), release, progress), tell)
     _report(open_verified(folder, trust, consortium.name), as_json)

@@ -15,6 +15,7 @@ from dprelease.durable import make_folder, rename_durably
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.manifest import Manifest
 from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from dprelease.verification import check_manifest
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.progress import PROGRESS_BYTES
@@ -31,7 +32,7 @@ class Source(Protocol):
         """Manifest and signature, unchecked."""
         ...
 
-    def chunks(self, digest: str, party: str, offset: int) -> Iterator[release_pb2.Chunk]:
+    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
         """Chunks of a block from an offset, unchecked."""
         ...
 
@@ -53,8 +54,8 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
 
-Progress = Callable[[str, int, int], None]
-"""Called with party, bytes held and bytes in all."""
+Progress = Callable[[BlockKey, int, int], None]
+"""Called with a block's name, bytes held and bytes in all."""
 
 
 def fetch(
@@ -62,7 +63,7 @@ def fetch(
     consortium: Trusted,
     library: Library,
     prefix: str,
-    progress: Progress = lambda party, held, size: None,
+    progress: Progress = lambda key, held, size: None,
     patience: Patience | None = None,
 ) -> ReleaseFolder:
     """Fetch a release and keep it if, and only if, it verifies. What arrived is kept for the next attempt.
@@ -115,7 +116,7 @@ def consortium_of(source: Source, digest: str) -> str:
 def _fetch_block(
     source: Source, draft: ReleaseFolder, sealed: SealedBlock, progress: Progress, patience: Patience
 ) -> None:
-    block = draft.block(sealed.party)
+    block = draft.block(sealed.party, sealed.sequence)
     part = block.with_suffix(".part")
     if block.exists() and sha256(block.read_bytes()) != sealed.sha256:
         block.unlink()
@@ -124,13 +125,13 @@ def _fetch_block(
         try:
             _fill(source, part, sealed, progress, patience)
             if sha256(part.read_bytes()) != sealed.sha256:
-                raise IntegrityError(f"the block of {sealed.party} differs from the digest that it was signed under")
+                raise IntegrityError(f"{sealed.key.words} differs from the digest that it was signed under")
             rename_durably(part, block)
         except IntegrityError:
             part.unlink(missing_ok=True)  # else the next attempt would build on damaged bytes
             if not resumed:
                 raise  # else they may have come from elsewhere: this source gets the chance to send all of them
-    progress(sealed.party, sealed.size, sealed.size)
+    progress(sealed.key, sealed.size, sealed.size)
 
 
 def _fill(source: Source, part: Path, sealed: SealedBlock, progress: Progress, patience: Patience) -> None:
@@ -147,16 +148,16 @@ def _fill(source: Source, part: Path, sealed: SealedBlock, progress: Progress, p
             patience.sleep(next(waits))
         else:
             if _size(part) < sealed.size:
-                raise IntegrityError(f"the block of {sealed.party} ended before its end")
+                raise IntegrityError(f"{sealed.key.words} ended before its end")
 
 
 def _append(source: Source, part: Path, sealed: SealedBlock, held: int, progress: Progress) -> None:
     with part.open("ab") as file:
-        progress(sealed.party, held, sealed.size)
-        for chunk in source.chunks(sealed.spec, sealed.party, held):
+        progress(sealed.key, held, sealed.size)
+        for chunk in source.chunks(sealed.key, held):
             file.write(check_chunk(chunk, held, sealed.size))
             held += len(chunk.data)
-            progress(sealed.party, held, sealed.size)
+            progress(sealed.key, held, sealed.size)
 
 
 def _size(part: Path) -> int:

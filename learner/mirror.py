@@ -24,7 +24,8 @@ from dprelease.errors import (
     PeerUnavailable,
     TooManyRequests,
 )
-from dprelease.release_folder import BLOCKS, MANIFEST, SIGNATURE
+from dprelease.release_folder import MANIFEST, SIGNATURE, block_file
+from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.progress import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
@@ -147,7 +148,7 @@ class Mirror:
         signature = self._document(f"{digest}/{SIGNATURE}", MOST_SIGNATURE_BYTES)
         return data, signature.decode("ascii", "replace").strip()
 
-    def chunks(self, digest: str, party: str, offset: int) -> Iterator[release_pb2.Chunk]:
+    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
         """The chunks of a block from an offset, unchecked; from a server that knows no ranges too.
 
         Raises:
@@ -155,7 +156,8 @@ class Mirror:
             IntegrityError: what it has ends before the offset.
             PeerUnavailable: the mirror is away, or too little came for too long; go on from the last byte.
         """
-        with self._answer(f"{digest}/{BLOCKS}/{party}.block", self._deadlines.stall, offset) as (answer, deadline):
+        path = f"{key.release}/{block_file(key.party, key.sequence)}"
+        with self._answer(path, self._deadlines.stall, offset) as (answer, deadline):
             moved = 0
             before = offset if answer.status == 200 else 0  # bytes that are here already and come once more
             for piece in _pieces(answer):

@@ -144,14 +144,14 @@ def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> 
         return f"the journal says {told}, the ledger {stage or 'nothing'}"
     if record is None or status not in {Status.APPROVED, Status.SEALED, Status.DELIVERED} or stage == "free":
         return ""
-    made = {entry.block for entry in entries if entry.block}
+    made = {entry.blocks for entry in entries} - {()}
     try:
         sealed = vault.find(record.release)
     except IntegrityError as error:
         return error.message
-    if made and sealed is None:
+    if made and not sealed:
         return "its block was made and is gone from sealed/; no second one is ever made"
-    if made and sealed is not None and sealed.sha256 not in made:
+    if made and {tuple(block.sha256 for block in sealed)} != made:
         return "sealed/ holds another block than the ledger knows"
     if not made and status != Status.APPROVED:
         return f"the journal says {told}, the ledger knows of no block"

@@ -234,30 +234,32 @@ class Daemon:
         approvals = offer.signed_approvals()
         check_all_approved(approvals, record.spec, desk.enrolment.root, desk.pins())
         sealed = desk.vault.find(record.release)
-        if sealed is None:
+        if not sealed:
             try:
-                block = self._block(coordinator, record, approvals)
+                blocks = self._blocks(coordinator, record, approvals)
             except DataRefused as error:
                 log.error("release %s is withdrawn: %s", record.release[:12], error.message)
                 return self._refuse(coordinator, record, error)
-            if isinstance(block, str):
+            if isinstance(blocks, str):
                 self._computing = True
-                if block != record.note:
-                    log.info("release %s: %s", record.release[:12], block)
-                    desk.journal.annotate(record.release, block)
+                if blocks != record.note:
+                    log.info("release %s: %s", record.release[:12], blocks)
+                    desk.journal.annotate(record.release, blocks)
                 return record
-            sealed = desk.vault.seal(block, desk.identity.key())
-        desk.ledger.make(roster, record.release, sealed.sha256)
+            sealed = desk.vault.seal(blocks, desk.identity.key())
+        desk.ledger.make(roster, record.release, tuple(block.sha256 for block in sealed))
         desk.ledger.charge(roster, record.release)
         desk.journal.move(record.release, {Status.APPROVED}, Status.SEALED, "sealed and charged")
         log.info("release %s: sealed and charged", record.release[:12])
         return desk.journal.find(record.release)
 
-    def _block(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> Block | str:
-        """Our block; or, of a joint computation that is under way, for whom we wait."""
+    def _blocks(
+        self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]
+    ) -> tuple[Block, ...] | str:
+        """All our blocks; or, of a joint computation that is under way, for whom we wait."""
         desk = self._desk
         if mechanism_of(record.spec).schedule(record.spec) is not None:
-            return self._joint.block(coordinator, record, approvals)
+            return self._joint.blocks(coordinator, record, approvals)
         bounded = desk.bounded(record.spec)
         if bounded.digest() != record.codes:
             raise DataRefused("the columns changed after they were approved")
@@ -271,12 +273,14 @@ class Daemon:
         """
         desk = self._desk
         sealed = desk.vault.find(record.release)
-        if sealed is None:
+        if not sealed:
             raise Conflict("the sealed block is gone; it cannot be made again")
         hub = self._hub.channel()
         knock(hub, "the hub")
         desk.ledger.send(desk.settings.roster, record.release)
-        upload(hub, sealed, desk.vault.path(record.release), desk.settings.daemon.stall_seconds)
+        for block in sealed:
+            path = desk.vault.path(record.release, block.sequence)
+            upload(hub, block, path, desk.settings.daemon.stall_seconds)
         desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
         log.info("release %s: delivered", record.release[:12])
 

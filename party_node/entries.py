@@ -33,7 +33,7 @@ class Entry:
             declared so.
         release: spec digest; empty for ``open`` and ``public``.
         mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public`` and ``made``.
-        detail: JSON for people: title, epsilon, delta; what was declared for ``public``; SHA-256 of the block for ``made``.
+        detail: JSON for people: title, epsilon, delta; what was declared for ``public``; SHA-256 of the blocks for ``made``.
         at: when.
         previous: hash of the entry before.
         hash: SHA-256 over all of the above.
@@ -55,9 +55,9 @@ class Entry:
         return Fraction(json.loads(self.detail).get("exposure", self.mu2))
 
     @property
-    def block(self) -> str:
-        """SHA-256 of the block that a ``made`` entry names; empty for others."""
-        return str(json.loads(self.detail)["block"]) if self.kind == "made" else ""
+    def blocks(self) -> tuple[str, ...]:
+        """SHA-256 of each block that a ``made`` entry names, by sequence number; none for others."""
+        return tuple(json.loads(self.detail)["blocks"]) if self.kind == "made" else ()
 
     def expected_hash(self) -> str:
         """The hash that the fields call for."""

@@ -6,8 +6,8 @@ mu^2 adds under composition, exactly, in rationals.
 
 A release moves through ``reserve -> charge -> send``; ``free`` ends it before the first byte and gives the budget back,
 after ``send`` nothing does. ``close`` ends it for good at its full price, whatever it was: books that were restored from
-backups of different moments cannot tell what has left (`party_node.books`). Beside these stages, ``made`` names the one block
-that was ever made for a release; it is noted before the block's first byte leaves, and no noise is drawn where it stands.
+backups of different moments cannot tell what has left (`party_node.books`). Beside these stages, ``made`` names all blocks
+that were ever made for a release; it is noted once, before a byte of any leaves, and no noise is drawn where it stands.
 SQLite with synchronous=EXTRA: an entry that was returned from survives a power cut, the
 removal of the rollback journal included. One engine and one file on purpose: triggers refuse any change to an entry,
 and the chain shows any that happened elsewhere.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -100,30 +100,30 @@ class Ledger:
         """The last thing that happened to every release of a roster; see `stage`."""
         return {entry.release: entry.kind for entry in self.entries(roster) if entry.kind in STAGES}
 
-    def made(self, roster: str) -> dict[str, str]:
-        """Release to the SHA-256 of its block, of every block that was ever made here; see `make`."""
-        return {entry.release: entry.block for entry in self.entries(roster) if entry.kind == "made"}
+    def made(self, roster: str) -> dict[str, tuple[str, ...]]:
+        """Release to the SHA-256 of each of its blocks, of all blocks that were ever made here; see `make`."""
+        return {entry.release: entry.blocks for entry in self.entries(roster) if entry.kind == "made"}
 
-    def make(self, roster: str, release: str, block: str) -> None:
-        """Note the one block of a release, after it was sealed and before its first byte leaves; again changes nothing.
+    def make(self, roster: str, release: str, blocks: tuple[str, ...]) -> None:
+        """Note the blocks of a release, after all were sealed and before a byte of any leaves; again changes nothing.
 
         Args:
             roster: whose budget.
             release: spec digest.
-            block: SHA-256 of the block's bytes.
+            blocks: SHA-256 of each block's bytes, by sequence number.
 
         Raises:
             Conflict: the release holds no budget.
-            IntegrityError: another block was made before.
+            IntegrityError: other blocks were made before.
         """
         with self._transaction() as db:
             entries = _read(db)
             if stage_of(entries, roster, release) not in {"reserve", "charge", "send"}:
                 raise Conflict(f"the ledger holds no budget for a block of release {release[:12]}")
-            before = {entry.block for entry in entries if (entry.roster, entry.release) == (roster, release)} - {""}
+            before = {entry.blocks for entry in entries if (entry.roster, entry.release) == (roster, release)} - {()}
             if not before:
-                _append(db, roster, "made", release, Fraction(0), {"block": block})
-            elif before != {block}:
+                _append(db, roster, "made", release, Fraction(0), {"blocks": blocks})
+            elif before != {blocks}:
                 raise IntegrityError(
                     f"the ledger knows another block of release {release[:12]}; this one must not leave"
                 )
@@ -247,7 +247,7 @@ def _read(db: sqlite3.Connection) -> list[Entry]:
 
 
 def _append(
-    db: sqlite3.Connection, roster: str, kind: str, release: str, mu2: Fraction, detail: dict[str, str | float]
+    db: sqlite3.Connection, roster: str, kind: str, release: str, mu2: Fraction, detail: Mapping[str, object]
 ) -> None:
     last = db.execute("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1").fetchone() or (0, _GENESIS)
     at = instant(datetime.now(UTC))

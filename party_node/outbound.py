@@ -196,7 +196,7 @@ def stream(method: Any, requests: Iterator[Any], stall_seconds: float, what: str
             raise PeerUnavailable(f"{what} stood still for {stall_seconds:g} s") from error
 
 
-def naming(requests: Iterator[Any], names: Mapping[str, bytes]) -> Iterator[Any]:
+def naming(requests: Iterator[Any], names: Mapping[str, bytes | int]) -> Iterator[Any]:
     """Requests of which the first says what is uploaded."""
     for number, request in enumerate(requests):
         for field, value in names.items() if number == 0 else ():
@@ -227,7 +227,7 @@ def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds
             raise IntegrityError("the hub claims to hold more bytes of our block than there are")
         if opened.offset == sealed.size:
             return
-        named = {"spec_digest": bytes.fromhex(sealed.spec)}
+        named: dict[str, bytes | int] = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
         requests = naming(read_chunks(path, opened.offset, intake_pb2.SendBlockRequest), named)
         answer = stream(stub.SendBlock, requests, stall_seconds, "the hub: the upload")
         if answer.digest != bytes.fromhex(sealed.sha256):

@@ -247,15 +247,18 @@ def test_the_block_file() -> None:
     data, digest = bytes.fromhex(joined("block")), V["block-digest"]
     assert block.MAGIC.hex() == V["magic"]
     header = canonical_bytes(
-        {"columns": 4, "format": 1, "party": "north", "public": 0, "rows": 6, "spec": V["spec-digest"]}
+        {"columns": 4, "format": 1, "party": "north", "public": 0, "rows": 6, "sequence": 0, "spec": V["spec-digest"]}
     )
     lead = bytes.fromhex(V["magic"]) + struct.pack("<I", len(header)) + header
     assert data == lead + struct.pack("<24q", *range(-12, 12))
     assert block.read_block(data, SPEC, "north").values.tolist() == np.arange(-12, 12).reshape(6, 4).tolist()
     assert block.block_size(SPEC, "north") == len(data)
     assert hashlib.sha256(data).hexdigest() == digest
-    sealed = {"party": "north", "spec": V["spec-digest"], "sha256": digest, "size": len(data)}
-    manifest.verify_block(public_key(), block.SealedBlock(**sealed, signature=joined("block-signature")))
+    sealed = {"party": "north", "spec": V["spec-digest"], "sequence": 0, "sha256": digest, "size": len(data)}
+    key = ec.derive_private_key(int.from_bytes(SEED, "big"), ec.SECP256R1()).public_key()
+    manifest.verify_block(key, block.SealedBlock(**sealed, signature=joined("block-signature")))
+    signed = framed(signing.BLOCK, bytes.fromhex(V["spec-digest"]), struct.pack(">I", 0), bytes.fromhex(digest))
+    key.verify(bytes.fromhex(joined("block-signature")), signed, ec.ECDSA(hashes.SHA256()))
 
 
 # 5 and 6: the public stream and the mixing matrix.

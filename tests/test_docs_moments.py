@@ -25,10 +25,9 @@ from dprelease.moments.terms import layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import read_randomness
 from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
-from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import trust
-from tests.support.specs import build_spec, categorical, numeric
+from tests.support.specs import build_spec, categorical, numeric, one_block_each
 from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, sentences, table
 
 RING = 1 << 64
@@ -362,7 +361,7 @@ def test_blocks_and_their_sum() -> None:
     rows = [[UNIT, *north, *south, *east] for north, south, east in zip(*CODES.values(), strict=True)]
     exact = [sum(row[i] * row[j] for row in rows) for i, j in in_a_block()]
     assert [int(number) for number in V["moments-sum"].split()] == exact
-    moments = Release(SPEC, blocks, ()).moments()
+    moments = one_block_each(SPEC, blocks, ()).moments()
     assert (moments.gram * 4**10).tolist() == [
         [sum(row[i] * row[j] for row in rows) for j in range(7)] for i in range(7)
     ]

@@ -188,14 +188,14 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     @abstractmethod
-    def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
-        """Rows and columns of the noisy integers of the party's block."""
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of the noisy integers of every block of the party, by sequence number."""
 
     @abstractmethod
     def privatize(
         self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
-    ) -> Integers:
-        """The noisy integers of one party's block, of `shape`.
+    ) -> tuple[Integers, ...]:
+        """The noisy integers of one party's blocks, of `shapes`.
 
         Args:
             rows: the party's, as the spec describes them.
@@ -209,12 +209,12 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     @abstractmethod
-    def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> Any:
+    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Any:
         """What learners fit on, from all parties' noisy integers.
 
         Args:
             spec: the spec.
-            values: party to the noisy integers of its block.
+            values: party to the noisy integers of its blocks.
             public: (n, a) codes of all public columns.
 
         Raises:

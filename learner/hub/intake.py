@@ -1,7 +1,7 @@
 """Intake of sealed blocks: who may send, what is accepted, what happens to bytes on their way to a complete block.
 
-The same bytes are welcome as often as they come; other bytes for the same release and party never. Nothing becomes a
-block before its size, digest, signature and shape are those that the spec and the party's key vouch for.
+The same bytes are welcome as often as they come; other bytes for the same release, party and sequence number never. Nothing
+becomes a block before its size, digest, signature and shape are those that the spec and the party's key vouch for.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dprelease.block import SealedBlock, view_block
 from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError
 from dprelease.manifest import BlockEntry
+from dprelease.sequence import BlockKey
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from dprelease.verification import check_entry
@@ -40,26 +41,26 @@ class _Block:
         return self.sealed.size
 
     def held(self) -> int:
-        return self.storage.held(self.sealed.spec, self.sealed.party)
+        return self.storage.held(self.sealed.key)
 
     def put(self, offset: int, data: bytes) -> None:
-        self.storage.put(self.sealed.spec, self.sealed.party, offset, data)
+        self.storage.put(self.sealed.key, offset, data)
 
     def finish(self, sha256: str | None) -> str:
-        storage, sealed, party = self.storage, self.sealed, self.sealed.party
-        if not storage.is_complete(sealed.spec, party):
-            data = storage.part(sealed.spec, party)
+        storage, sealed, key = self.storage, self.sealed, self.sealed.key
+        if not storage.is_complete(key):
+            data = storage.part(key)
             if len(data) < sealed.size:
                 raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
             if (sha256 or hashlib.sha256(data).hexdigest()) != sealed.sha256:
-                storage.discard_part(sealed.spec, party)
-                raise IntegrityError(f"the block of {party} differs from the digest it was sealed under")
+                storage.discard_part(key)
+                raise IntegrityError(f"{key.words} differs from the digest it was sealed under")
             try:
-                view_block(data, self.spec, party)
+                view_block(data, self.spec, key.party, key.sequence)
             except IntegrityError:
-                storage.forget(sealed.spec, party)
+                storage.forget(key)
                 raise
-            storage.complete(sealed.spec, party)
+            storage.complete(key)
         self.completed(sealed.spec)
         return sealed.sha256
 
@@ -88,7 +89,7 @@ class Intake:
         self._root_pem = root_pem
         self._completed = completed
         self._now = now
-        self._turns: defaultdict[tuple[str, str], Turn] = defaultdict(Turn)
+        self._turns: defaultdict[BlockKey, Turn] = defaultdict(Turn)
         self._turns_lock = threading.Lock()
 
     def open_block(self, caller: Identity, certificate: str, data: bytes) -> int:
@@ -106,48 +107,50 @@ class Intake:
             InvalidInput: not a sealed block.
             AccessDenied: the caller is not the party, or the spec does not name it with the caller's key.
             IntegrityError: the signature, size or certificate is not what the spec calls for.
-            Conflict: the party has sealed other bytes for this release before.
+            Conflict: the party has sealed other bytes for this block before.
             NotFound, PeerUnavailable: the release is not known, or the coordinator is away.
         """
         sealed = SealedBlock.from_bytes(data)
+        key = sealed.key
         spec = self._spec_for(caller, sealed.party, sealed.spec)
         entry = BlockEntry(sealed=sealed, certificate=certificate)
         check_entry(entry, spec, self._root_pem, instant(self._now()))
-        with self._turn(sealed.spec, sealed.party).lock:
-            held = self._storage.entry(sealed.spec, sealed.party)
+        with self._turn(key).lock:
+            held = self._storage.entry(key)
             if held is not None and held.sealed.sha256 != sealed.sha256:
                 raise Conflict(f"{sealed.party} has sealed other bytes for release {sealed.spec[:12]} before")
-            if held is not None and self._storage.held(sealed.spec, sealed.party) == sealed.size:
+            if held is not None and self._storage.held(key) == sealed.size:
                 self._settle(spec, sealed)
             # A renewed certificate replaces the old one, because it is judged again at the time of publication.
             if held != entry and self._storage.published(sealed.spec) is None:
-                self._storage.keep_entry(sealed.spec, entry)
-            return self._storage.held(sealed.spec, sealed.party)
+                self._storage.keep_entry(entry)
+            return self._storage.held(key)
 
-    def begin(self, caller: Identity, digest: str) -> Upload:
-        """An upload of the caller's block, from any offset up to which it is held, to its end.
+    def begin(self, caller: Identity, digest: str, sequence: int = 0) -> Upload:
+        """An upload of one of the caller's blocks, from any offset up to which it is held, to its end.
 
         Its `finish` gives the SHA-256 of the complete, verified, durable block.
 
         Args:
             caller: who calls.
             digest: of the release.
+            sequence: which block.
 
         Raises:
             Conflict: the block was not announced; from the upload: a newer upload of it has taken over.
             IntegrityError: from the upload: a chunk, the whole, or the block's shape is wrong; a damaged whole is given up.
             PeerUnavailable: from the upload: the disk does not take the bytes.
         """
-        party, storage = caller.name, self._storage
-        spec = self._spec_for(caller, party, digest)
-        entry = storage.entry(digest, party)
+        key, storage = BlockKey(digest, caller.name, sequence), self._storage
+        spec = self._spec_for(caller, key.party, digest)
+        entry = storage.entry(key)
         if entry is None:
             raise Conflict("open the block before sending it")
-        return self._turn(digest, party).begin(_Block(storage, spec, entry.sealed, self._completed))
+        return self._turn(key).begin(_Block(storage, spec, entry.sealed, self._completed))
 
     def _settle(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
         # The last upload broke between its last byte and our answer: all bytes are here, perhaps not yet verified.
-        if not self._storage.is_complete(sealed.spec, sealed.party):
+        if not self._storage.is_complete(sealed.key):
             with suppress(IntegrityError):  # damaged bytes are gone by now, and are asked for again
                 _Block(self._storage, spec, sealed, self._completed).finish(None)
 
@@ -161,6 +164,6 @@ class Intake:
             raise AccessDenied(f"release {digest[:12]} does not name {party} with the key that calls")
         return spec
 
-    def _turn(self, digest: str, party: str) -> Turn:
+    def _turn(self, key: BlockKey) -> Turn:
         with self._turns_lock:
-            return self._turns[digest, party]
+            return self._turns[key]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from dprelease.block import block_keys
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict
 from dprelease.manifest import assemble, sign_manifest
@@ -35,9 +36,9 @@ class Signer:
 
 
 def received(storage: Storage, record: Record) -> tuple[str, ...]:
-    """Parties whose verified blocks are here, in the spec's order."""
-    digest = record.spec.digest()
-    return tuple(party for party in record.parties if storage.is_complete(digest, party))
+    """Parties all of whose blocks are here and verified, in the spec's order."""
+    missing = {key.party for key in block_keys(record.spec) if not storage.is_complete(key)}
+    return tuple(party for party in record.parties if party not in missing)
 
 
 def prepare(storage: Storage, record: Record, signer: Signer, now: datetime) -> None:
@@ -48,9 +49,9 @@ def prepare(storage: Storage, record: Record, signer: Signer, now: datetime) -> 
         IntegrityError: the release would not verify, e.g. because a certificate has expired; it is never published so.
     """
     digest = record.spec.digest()
-    entries = {party: storage.entry(digest, party) for party in record.parties}
-    blocks = {party: entry for party, entry in entries.items() if entry and storage.is_complete(digest, party)}
-    if len(blocks) < len(record.parties):
+    entries = {key: storage.entry(key) for key in block_keys(record.spec)}
+    blocks = [entry for key, entry in entries.items() if entry and storage.is_complete(key)]
+    if len(blocks) < len(entries):
         raise Conflict(f"release {digest[:12]} is not complete")
     approvals = {signed.approval.party: signed for signed in record.approvals}
     data = assemble(record.spec, blocks, approvals, signer.certificate, __version__, now).to_bytes()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from dprelease.errors import InvalidInput
+from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import caller
 from dprelease.wire.call import Call
 from dprelease.wire.chunks import KnownChecksums, stream_chunks
@@ -49,10 +50,10 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
         def begin(first: intake_pb2.SendBlockRequest) -> Upload:
             if len(first.spec_digest) != 32:
                 raise InvalidInput("the first message of an upload names the release by its digest")
-            return self._intake.begin(identity, first.spec_digest.hex())
+            return self._intake.begin(identity, first.spec_digest.hex(), first.sequence)
 
         with self._revocations.during(identity, context.end):
-            digest = await receive(context, request_iterator, begin, ("spec_digest",))
+            digest = await receive(context, request_iterator, begin, ("spec_digest", "sequence"))
         return intake_pb2.SendBlockResponse(digest=bytes.fromhex(digest))
 
 
@@ -81,7 +82,7 @@ async def receive(
             if upload is None:
                 first = request
                 upload = await call.work(begin, first)
-            elif any(getattr(request, name) not in (b"", getattr(first, name)) for name in names):
+            elif any(getattr(request, name) not in (b"", 0, getattr(first, name)) for name in names):
                 raise InvalidInput("one upload carries one block or parcel")
             if under_way is not None:
                 await under_way
@@ -124,7 +125,8 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         self, request: public_pb2.DownloadBlockRequest, context: Any
     ) -> AsyncIterator[bytes]:
         """Stream a block."""
-        find = partial(self._shelf.block, request.spec_digest, request.party, request.offset)
+        key = BlockKey(request.spec_digest.hex(), request.party, request.sequence)
+        find = partial(self._shelf.block, key, request.offset)
         streams = self._streams.__len__
         async with aclosing(stream_chunks(context, find, request.offset, streams, self._checksums)) as chunks:
             async for chunk in chunks:

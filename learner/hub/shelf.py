@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dprelease.errors import InvalidInput, NotFound
 from dprelease.release_folder import MANIFEST, ReleaseFolder
+from dprelease.sequence import BlockKey
 from learner.hub.storage import Storage
 from learner.listing import Listed
 
@@ -68,20 +69,19 @@ class Shelf:
             raise NotFound("no published release starts so")
         return self._signed(self._stamp(found[0]))
 
-    def block(self, digest: bytes, party: str, offset: int) -> Path:
+    def block(self, key: BlockKey, offset: int) -> Path:
         """The file of a published block, once it is sure that it exists and reaches to the offset.
 
         Raises:
-            NotFound: no such release or party.
+            NotFound: no such release, party or sequence number.
             InvalidInput: the offset lies past the end.
         """
-        name = digest.hex()
-        sizes = self._sizes(self._stamp(name)) if name in self._storage.index.lines else {}
-        if party not in sizes:
+        sizes = self._sizes(self._stamp(key.release)) if key.release in self._storage.index.lines else {}
+        if key not in sizes:
             raise NotFound("no such published block")
-        if offset > sizes[party]:
-            raise InvalidInput(f"the block has {sizes[party]} bytes; there is nothing at {offset}")
-        return self._folder(name).block(party)
+        if offset > sizes[key]:
+            raise InvalidInput(f"the block has {sizes[key]} bytes; there is nothing at {offset}")
+        return self._folder(key.release).block(key.party, key.sequence)
 
     def _folder(self, digest: str) -> ReleaseFolder:
         folder = self._storage.published(digest)
@@ -99,5 +99,5 @@ class Shelf:
     def _read_signed(self, stamp: Stamp) -> tuple[bytes, str]:
         return self._folder(stamp[0]).signed_manifest()
 
-    def _read_sizes(self, stamp: Stamp) -> Mapping[str, int]:
-        return {entry.sealed.party: entry.sealed.size for entry in self._folder(stamp[0]).manifest().blocks}
+    def _read_sizes(self, stamp: Stamp) -> Mapping[BlockKey, int]:
+        return {entry.sealed.key: entry.sealed.size for entry in self._folder(stamp[0]).manifest().blocks}

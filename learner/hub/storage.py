@@ -1,13 +1,13 @@
 """The hub's files. Everything is written under a temporary name, synced and renamed, so a restart finds only whole things.
 
     staging/DIGEST/record.json             spec and approvals, checked
-    staging/DIGEST/parts/NAME.part         bytes of a block so far
-    staging/DIGEST/parts/NAME.sealed.json  its sealed identity and the party's certificate
-    staging/DIGEST/release/                a `ReleaseFolder` that is being filled with complete blocks
-    staging/DIGEST/parcels/                see `learner.hub.parcel_store`
-    staging/DIGEST/parcels/NAME.reserved   most bytes that the party's parcels may take
-    published/DIGEST/                      a `ReleaseFolder` that everybody may read
-    published/index.json                   see `learner.hub.index`
+    staging/DIGEST/parts/NAME.SEQUENCE.part         bytes of a block so far
+    staging/DIGEST/parts/NAME.SEQUENCE.sealed.json  its sealed identity and the party's certificate
+    staging/DIGEST/release/                         a `ReleaseFolder` that is being filled with complete blocks
+    staging/DIGEST/parcels/                         see `learner.hub.parcel_store`
+    staging/DIGEST/parcels/NAME.reserved            most bytes that the party's parcels may take
+    published/DIGEST/                               a `ReleaseFolder` that everybody may read
+    published/index.json                            see `learner.hub.index`
 
 A staging folder goes away when the coordinator knows of the publication; until then it marks what is left to do.
 """
@@ -26,6 +26,7 @@ from dprelease.durable import TEMPORARY, make_folder, rename_durably, sync_folde
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyRequests
 from dprelease.manifest import BlockEntry
 from dprelease.release_folder import BLOCKS, ReleaseFolder
+from dprelease.sequence import BlockKey
 from learner.hub.disk import lock, mapped, on_disk, put_at
 from learner.hub.index import PublishedIndex
 from learner.hub.record import Record
@@ -107,15 +108,15 @@ class Storage:
         with on_disk():
             write_durably(self._stage(record.spec.digest()) / "record.json", record.to_bytes())
 
-    def entry(self, digest: str, party: str) -> BlockEntry | None:
-        """The sealed block that the party announced, if it did."""
-        published = self.published(digest)
+    def entry(self, key: BlockKey) -> BlockEntry | None:
+        """The sealed block that was announced under this name, if one was."""
+        published = self.published(key.release)
         if published:
-            return next((entry for entry in published.manifest().blocks if entry.sealed.party == party), None)
-        path = self._sealed(digest, party)
+            return next((entry for entry in published.manifest().blocks if entry.sealed.key == key), None)
+        path = self._sealed(key)
         return BlockEntry.from_bytes(path.read_bytes()) if path.exists() else None
 
-    def keep_entry(self, digest: str, entry: BlockEntry) -> None:
+    def keep_entry(self, entry: BlockEntry) -> None:
         """Keep an announced block that was checked.
 
         Raises:
@@ -123,9 +124,9 @@ class Storage:
             TooManyRequests: the party has its share staged already.
         """
         sealed = entry.sealed
-        path = self._sealed(digest, sealed.party)
+        path = self._sealed(sealed.key)
         with on_disk():
-            self._check_room(path, sealed.party, sealed.size, self.held(digest, sealed.party))
+            self._check_room(path, sealed.party, sealed.size, self.held(sealed.key))
             write_durably(path, entry.to_bytes())
 
     def reserve(self, digest: str, party: str, size: int) -> None:
@@ -145,18 +146,18 @@ class Storage:
         """The folder of the release's parcels; whether it exists or not."""
         return self._stage(digest) / "parcels"
 
-    def held(self, digest: str, party: str) -> int:
-        """How many bytes of the party's block are here."""
-        for path in (self._block(digest, party), self._part(digest, party)):
+    def held(self, key: BlockKey) -> int:
+        """How many bytes of a block are here."""
+        for path in (self._block(key), self._part(key)):
             if path.exists():
                 return path.stat().st_size
         return 0
 
-    def is_complete(self, digest: str, party: str) -> bool:
-        """Whether the party's block is here and verified."""
-        return self._block(digest, party).exists()
+    def is_complete(self, key: BlockKey) -> bool:
+        """Whether a block is here and verified."""
+        return self._block(key).exists()
 
-    def put(self, digest: str, party: str, offset: int, data: bytes) -> None:
+    def put(self, key: BlockKey, offset: int, data: bytes) -> None:
         """Write bytes at an offset up to which the block is held; bytes beyond it are given up.
 
         Raises:
@@ -164,25 +165,25 @@ class Storage:
             PeerUnavailable: the disk does not take them.
         """
         with on_disk():
-            put_at(self._block(digest, party), self._part(digest, party), offset, data)
+            put_at(self._block(key), self._part(key), offset, data)
 
-    def part(self, digest: str, party: str) -> memoryview:
+    def part(self, key: BlockKey) -> memoryview:
         """What is held of a block that is not complete."""
-        return mapped(self._part(digest, party))
+        return mapped(self._part(key))
 
-    def discard_part(self, digest: str, party: str) -> None:
+    def discard_part(self, key: BlockKey) -> None:
         """Give up the bytes of a block that is not complete."""
-        self._part(digest, party).unlink(missing_ok=True)
+        self._part(key).unlink(missing_ok=True)
 
-    def forget(self, digest: str, party: str) -> None:
+    def forget(self, key: BlockKey) -> None:
         """Give up a block that is not complete, and that it was announced."""
-        self.discard_part(digest, party)
-        self._sealed(digest, party).unlink(missing_ok=True)
+        self.discard_part(key)
+        self._sealed(key).unlink(missing_ok=True)
 
-    def complete(self, digest: str, party: str) -> None:
+    def complete(self, key: BlockKey) -> None:
         """Turn a verified part into a block of the release."""
         with on_disk(), self._moving:
-            rename_durably(self._part(digest, party), self._block(digest, party))
+            rename_durably(self._part(key), self._block(key))
 
     def drop(self, digest: str) -> None:
         """Remove what is staged of a release."""
@@ -231,11 +232,12 @@ class Storage:
 
     def _claims(self, except_for: Path, party: str = "*") -> list[tuple[str, int]]:
         """Release and size of everything that was announced and is not published, of a party or of all."""
-        blocks = (
-            (path, BlockEntry.from_bytes(path.read_bytes()).sealed.size)
-            for path in self._staging.glob(f"*/parts/{party}{_SEALED}")
+        entries = (
+            (path, BlockEntry.from_bytes(path.read_bytes()).sealed)
+            for path in self._staging.glob(f"*/parts/{party}.*{_SEALED}")
             if path != except_for
         )
+        blocks = ((path, sealed.size) for path, sealed in entries if party in ("*", sealed.party))
         parcels = (
             (path, int(path.read_bytes()))
             for path in self._staging.glob(f"*/parcels/{party}{_RESERVED}")
@@ -246,14 +248,14 @@ class Storage:
     def _stage(self, digest: str) -> Path:
         return self._staging / _checked(_DIGEST, digest)
 
-    def _block(self, digest: str, party: str) -> Path:
-        return self.release(digest).block(_checked(_NAME, party))
+    def _block(self, key: BlockKey) -> Path:
+        return self.release(key.release).block(_checked(_NAME, key.party), key.sequence)
 
-    def _part(self, digest: str, party: str) -> Path:
-        return self._stage(digest) / "parts" / f"{_checked(_NAME, party)}.part"
+    def _part(self, key: BlockKey, ending: str = ".part") -> Path:
+        return self._stage(key.release) / "parts" / f"{_checked(_NAME, key.party)}.{key.sequence}{ending}"
 
-    def _sealed(self, digest: str, party: str) -> Path:
-        return self._stage(digest) / "parts" / f"{_checked(_NAME, party)}{_SEALED}"
+    def _sealed(self, key: BlockKey) -> Path:
+        return self._part(key, _SEALED)
 
 
 def _checked(pattern: re.Pattern[str], text: str) -> str:

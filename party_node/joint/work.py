@@ -45,8 +45,10 @@ class JointWork:
         self._rows: tuple[str, BoundedRows] | None = None
         self._looked: set[str] = set()
 
-    def block(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> Block | str:
-        """Our block, or for whom we wait.
+    def blocks(
+        self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]
+    ) -> tuple[Block, ...] | str:
+        """All our blocks, or for whom we wait.
 
         Args:
             coordinator: asked for its deal, where it deals.

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from dprelease.mechanisms.moments.propose import LARGEST_DEAL_BYTES, MomentsPlan
 
 from coordinator.proposals import Proposal, Request, create, make_proposal
 from coordinator.store import Store
@@ -16,6 +15,7 @@ from dprelease.accounting import check_spec
 from dprelease.calibration import budget
 from dprelease.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
+from dprelease.mechanisms.moments.propose import LARGEST_DEAL_BYTES, MomentsPlan
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity

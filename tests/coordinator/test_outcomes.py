@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dprelease.mechanisms.moments.propose import MomentsPlan
 
 from coordinator.proposals import Proposal, Request, create, make_proposal
 from dprelease.accounting import check_spec
 from dprelease.calibration import budget
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.propose import MomentsPlan
 from dprelease.moments.association import SQUARES, best_split
 from dprelease.moments.terms import layout_of
 from dprelease.settings import read_settings

@@ -40,7 +40,9 @@ class Departures(dict[str, tuple[Departure, str]]):
 
 def verified(published: Published) -> Release:
     """What a learner does."""
-    return verify_release(published.manifest, published.signature, published.blocks.__getitem__, published.root)
+    return verify_release(
+        published.manifest, published.signature, lambda block: published.blocks[block.party], published.root
+    )
 
 
 def by_hub(change: Callable[[dict[str, Any]], object], key: PrivateKey = TRIAL.hub.key) -> Published:

@@ -21,9 +21,8 @@ def make_block(values: list[int] | None = None) -> Block:
 
 def test_bytes_written_out() -> None:
     data = make_block().to_bytes()
-    header = (
-        f'{{"columns":4,"format":1,"party":"north","public":0,"rows":3,"spec":"{SPEC.digest()}"}}'.encode()  # canonical JSON
-    )
+    facts = '"columns":4,"format":1,"party":"north","public":0,"rows":3,"sequence":0'  # canonical JSON
+    header = f'{{{facts},"spec":"{SPEC.digest()}"}}'.encode()
     numbers = b"".join(value.to_bytes(8, "little", signed=True) for value in range(-4, 8))
     assert data == MAGIC + len(header).to_bytes(4, "little") + header + numbers
     assert len(data) == block_size(SPEC, "north")
@@ -50,7 +49,7 @@ def test_values_in_another_memory_order_have_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 8, 12, 100, -1])
 def test_truncated_blocks_are_refused(size: int) -> None:
-    with pytest.raises(IntegrityError, match="block of north does not have the shape"):
+    with pytest.raises(IntegrityError, match="block 0 of north does not have the shape"):
         read_block(make_block().to_bytes()[:size], SPEC, "north")
 
 
@@ -69,7 +68,7 @@ def test_any_bit_before_the_values_matters(bit: int) -> None:
 
 def test_blocks_of_another_party_or_release_are_refused() -> None:
     data = make_block().to_bytes()
-    with pytest.raises(IntegrityError, match="block of south"):
+    with pytest.raises(IntegrityError, match="block 0 of south"):
         read_block(data, SPEC, "south")
     with pytest.raises(IntegrityError):
         read_block(data, build_spec(outputs=2, rows=6, title="another"), "north")

@@ -51,7 +51,7 @@ def test_nothing_is_loaded_unverified(folder: Path):
     data = bytearray(block.read_bytes())
     data[-1] ^= 1
     block.write_bytes(bytes(data))
-    with pytest.raises(IntegrityError, match="block of south differs"):
+    with pytest.raises(IntegrityError, match="block 0 of south differs"):
         dprelease.load(folder / "release", root=folder / "root.pem")
 
 

@@ -23,7 +23,7 @@ TRIAL = new_consortium(*TWO_PARTIES)
 SPEC = build_spec(keys=TRIAL.keys)
 BLOCKS = {name: seal(member, SPEC, b"block of " + name.encode()) for name, member in TRIAL.parties.items()}
 APPROVALS = {name: sign_approval(member, SPEC) for name, member in TRIAL.parties.items()}
-MANIFEST = assemble(SPEC, BLOCKS, APPROVALS, TRIAL.hub.certificate, "0.1.0", NOW)
+MANIFEST = assemble(SPEC, BLOCKS.values(), APPROVALS, TRIAL.hub.certificate, "0.1.0", NOW)
 
 
 def test_the_manifest_says_what_was_given() -> None:
@@ -41,7 +41,7 @@ def test_bytes_give_back_the_manifest() -> None:
 def test_entries_follow_the_spec_whatever_their_order_of_arrival() -> None:
     late = assemble(
         SPEC,
-        dict(reversed(BLOCKS.items())),
+        reversed(BLOCKS.values()),
         dict(reversed(APPROVALS.items())),
         TRIAL.hub.certificate,
         "0.1.0",

@@ -11,9 +11,9 @@ from dprelease.errors import DataRefused
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.noise import SecureNoise
-from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
+from tests.support.blocks import privatize
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import SEED, build_spec, categorical, numeric, random_rows
 

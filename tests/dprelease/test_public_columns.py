@@ -21,12 +21,12 @@ from dprelease.gaussian import mu_of
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from dprelease.trust import PUBLIC, trust
 from dprelease.verification import verify_release
+from tests.support.blocks import privatize
 from tests.support.joint import compute, exact_gram
 from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise
 from tests.support.specs import (
@@ -36,6 +36,7 @@ from tests.support.specs import (
     categorical,
     new_consortium,
     numeric,
+    one_block_each,
     publish,
     random_rows,
 )
@@ -66,7 +67,7 @@ def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
         blocks = compute(spec, tables, dict.fromkeys(tables, noise)).blocks
     else:
         blocks = {party: privatize(table, spec, party, noise) for party, table in tables.items()}
-    return Release(spec, blocks, ())
+    return one_block_each(spec, blocks, ())
 
 
 def scaled(spec: ReleaseSpec) -> np.ndarray:
@@ -328,6 +329,6 @@ def test_a_published_release_verifies_with_its_public_columns(mechanism: str) ->
     consortium = new_consortium(*PARTIES)
     spec = build_spec(PARTIES, mechanism=mechanism, keys=consortium.keys, guarantee="label-DP")
     made = publish(consortium, spec, SeededNoise(1))
-    found = verify_release(made.manifest, made.signature, made.blocks.__getitem__, made.root)
+    found = verify_release(made.manifest, made.signature, lambda block: made.blocks[block.party], made.root)
     assert found.public().values.shape == (40, 7)
     assert "label-DP" in " ".join(found.guarantee)

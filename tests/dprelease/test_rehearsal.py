@@ -33,9 +33,9 @@ def test_what_is_written_verifies_and_says_fake(mechanism: str, tmp_path: Path) 
     assert manifest.guarantee == guarantee(done.spec).words()
     assert manifest.spec.consortium == "FAKE-trial"
     assert sorted(path.name for path in (tmp_path / "FAKE" / "blocks").iterdir()) == [
-        "FAKE-north.block",
-        "FAKE-south.block",
-        "FAKE-west.block",
+        "FAKE-north.0.block",
+        "FAKE-south.0.block",
+        "FAKE-west.0.block",
     ]
     with pytest.raises(IntegrityError):
         done.folder.verify(new_consortium("FAKE-north").root.certificate)
@@ -51,7 +51,7 @@ def test_blocks_are_the_query_of_the_made_up_rows_and_the_noise(tmp_path: Path) 
         assert (mixing.scale, anchor.scale) == (scales.scale, scales.anchor_scale)
         exact = integer_query(done.rows[part.party].codes, done.spec)
         expected = exact + np.vstack([anchor.values, mixing.values])
-        assert np.array_equal(done.release.blocks[part.party].values, expected)
+        assert np.array_equal(done.release.blocks[part.party][0].values, expected)
     assert done.rows["FAKE-south"].digest() == fake_rows(done.spec, "glucose")["FAKE-south"].digest()
 
 

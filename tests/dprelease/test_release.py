@@ -13,12 +13,12 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
+from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.specs import SEED, build_spec, categorical, numeric, random_rows
+from tests.support.specs import SEED, build_spec, categorical, numeric, one_block_each, random_rows
 
 SPECS = {
     "anchored": build_spec(),
@@ -36,7 +36,7 @@ def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
         part.party: privatize(random_rows(spec, part.party, seed), spec, part.party, noise)
         for seed, part in enumerate(spec.parties)
     }
-    return Release(spec, blocks, ("words",))
+    return one_block_each(spec, blocks, ("words",))
 
 
 def data(spec: ReleaseSpec) -> npt.NDArray[np.float64]:

@@ -142,11 +142,11 @@ def test_what_follows_from_a_spec_of_moments() -> None:
     # another and their squares are public or derived.
     assert (JOINT.mixing, JOINT.noise, JOINT.anchor_weight) == (None, (), "0")
     assert JOINT.layout.entries == 21 - 1 - 6
-    assert [JOINT.block_columns(party) for party in ("north", "south")] == [14, 14]
+    assert [JOINT.blocks(party)[0].columns for party in ("north", "south")] == [14, 14]
     assert JOINT.block_rows() == 1
     assert JOINT.party("north") == SPEC.party("north")
     assert ReleaseSpec.from_bytes(JOINT.to_bytes()) == JOINT
-    assert SPEC.block_columns("north") == 4
+    assert SPEC.blocks("north")[0].columns == 4
 
 
 def _joint(spec: ReleaseSpec = JOINT, **changes: object) -> dict[str, object]:

@@ -44,7 +44,7 @@ def test_an_honest_release_verifies(mechanism: str, scope: str) -> None:
     assert release.spec == spec
     assert release.guarantee == guarantee(spec).words()
     for party, data in published.blocks.items():
-        assert np.array_equal(release.blocks[party].values, read_block(data, spec, party).values)
+        assert np.array_equal(release.blocks[party][0].values, read_block(data, spec, party).values)
 
 
 @pytest.mark.parametrize("dealer", ["rotating", "coordinator"])

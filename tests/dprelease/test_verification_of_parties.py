@@ -107,7 +107,7 @@ def a_block_of_the_hub_under_the_seal_of_a_party() -> Published:
     return replace(changed, blocks={**HONEST.blocks, "north": forged})
 
 
-@REFUSED.because("the block of north belongs to another release")
+@REFUSED.because("block 0 of north belongs to another release")
 def a_seal_of_another_release() -> Published:
     other = build_spec(keys=TRIAL.keys, title="another")
     return by_hub(
@@ -115,7 +115,7 @@ def a_seal_of_another_release() -> Published:
     )
 
 
-@REFUSED.because("the block of north belongs to another release")
+@REFUSED.because("block 0 of north belongs to another release")
 def a_seal_of_another_size() -> Published:
     return by_hub(lambda data: data["blocks"][0]["sealed"].update(size=1))
 
@@ -328,5 +328,5 @@ def test_a_departure_from_the_honest_release_is_refused(departure: str) -> None:
 def test_one_bit_of_a_block(party: str, position: int) -> None:
     flipped = bytearray(HONEST.blocks[party])
     flipped[position] ^= 0x10
-    with pytest.raises(IntegrityError, match=f"the block of {party} differs"):
+    with pytest.raises(IntegrityError, match=f"block 0 of {party} differs"):
         verified(with_blocks(**{party: bytes(flipped)}))

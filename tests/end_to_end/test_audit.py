@@ -88,11 +88,11 @@ def _half(folder: Path) -> None:
 
 BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
     "a published block differs by a bit": (
-        lambda folder, release: _flip(_published(folder, release) / "blocks" / "clinic.block"),
+        lambda folder, release: _flip(_published(folder, release) / "blocks" / "clinic.0.block"),
         "does not verify",
     ),
     "a sealed block differs by a bit": (
-        lambda folder, release: _flip(folder / "clinic" / "state" / "sealed" / f"{release}.block"),
+        lambda folder, release: _flip(folder / "clinic" / "state" / "sealed" / f"{release}.0.block"),
         "other bytes than those sealed",
     ),
     "a manifest differs by a bit": (

@@ -148,8 +148,8 @@ def _exactly_one_release(consortium: Consortium, release: str) -> None:
     for entry in manifest.blocks:
         party = entry.sealed.party
         home = consortium.hospital(party)
-        published = (path.parent / "blocks" / f"{party}.block").read_bytes()
-        assert published == (home / "state" / "sealed" / f"{release}.block").read_bytes()
+        published = (path.parent / "blocks" / f"{party}.0.block").read_bytes()
+        assert published == (home / "state" / "sealed" / f"{release}.0.block").read_bytes()
         shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
         entries = [line for line in shown["entries"] if line["release"] == release]
         assert [line["kind"] for line in entries] == ["reserve", "made", "charge", "send"]

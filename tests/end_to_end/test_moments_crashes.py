@@ -123,8 +123,8 @@ def _exactly_one_release(consortium: Consortium, release: str) -> None:
     for entry in manifest.blocks:
         party = entry.sealed.party
         home = consortium.hospital(party)
-        sealed = (home / "state" / "sealed" / f"{release}.block").read_bytes()
-        assert (folder / "blocks" / f"{party}.block").read_bytes() == sealed
+        sealed = (home / "state" / "sealed" / f"{release}.0.block").read_bytes()
+        assert (folder / "blocks" / f"{party}.0.block").read_bytes() == sealed
         shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
         kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
         assert kinds == ["reserve", "charge", "send", "made"]
@@ -188,7 +188,7 @@ def test_a_party_that_is_lost_after_a_block_exists_ends_the_release_and_the_char
     release = _propose(consortium, "lost for good")
     assert consortium.died("lab") == -signal.SIGKILL
     wait_for(
-        lambda: (consortium.hospital("clinic") / "state" / "sealed" / f"{release}.block").exists(),
+        lambda: (consortium.hospital("clinic") / "state" / "sealed" / f"{release}.0.block").exists(),
         60,
         "the clinic's block",
     )

@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable
 from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from dprelease.wire.v1 import release_pb2
 from learner import download
 from learner.download import Patience, fetch
@@ -65,7 +66,7 @@ def test_an_honest_release_is_fetched_kept_and_not_fetched_again(
     assert kept.path == library.kept(sealed.digest).path
     assert not library.draft(sealed.digest).path.exists()
     sizes = {party: len(block) for party, block in sealed.blocks.items()}
-    assert {party: held for party, held, size in seen} == sizes
+    assert {key.party: held for key, held, size in seen} == sizes
     assert source.served == [("north", 0), ("south", 0)]
     assert fetch(source, trusted, library, sealed.digest).path == kept.path
     assert len(source.served) == 2
@@ -153,13 +154,14 @@ def test_chunks_that_do_not_fit_are_refused(
         return spoiled
 
     class Short(FolderSource):
-        def chunks(self, digest: str, party: str, offset: int):  # type: ignore[no-untyped-def]
-            yield from list(super().chunks(digest, party, offset))[:-1]
+        def chunks(self, key: BlockKey, offset: int):  # type: ignore[no-untyped-def]
+            yield from list(super().chunks(key, offset))[:-1]
 
     data, signature = folder.signed_manifest()
     made = Short if fault == "early end" else FolderSource
+    blocks = {f"{party}.0": block for party, block in sealed.blocks.items()}
     with pytest.raises(IntegrityError):
-        fetch(made(data, signature, sealed.blocks, spoil), trusted, library, sealed.digest, patience=NEVER)
+        fetch(made(data, signature, blocks, spoil), trusted, library, sealed.digest, patience=NEVER)
     assert not library.kept(sealed.digest).path.exists()
 
 

@@ -124,7 +124,7 @@ def test_from_sealed_blocks_to_a_release_that_verifies(
     digest = bytes.fromhex(sealed.digest)
     data, signature = public.manifest(digest)
     blocks = {name: b"".join(piece.data for piece in public.download(digest, name)) for name in PARTIES}
-    release = verify_release(data, signature, blocks.__getitem__, world.root.certificate)
+    release = verify_release(data, signature, lambda block: blocks[block.party], world.root.certificate)
     assert release.digest == sealed.digest
     assert blocks == sealed.blocks
     names = [call[0] for call in coordinator.calls]

@@ -101,7 +101,7 @@ def test_a_break_between_the_last_byte_and_the_answer_costs_nothing(door: Door) 
 def test_damaged_bytes_of_full_length_are_asked_for_again(door: Door) -> None:
     block = door.sealed.blocks["north"]
     door.open()
-    door.storage.put(door.sealed.digest, "north", 0, flipped(block, 200))
+    door.storage.put(door.sealed.key("north"), 0, flipped(block, 200))
     assert door.open() == 0
     assert door.send(pieces(block)) == door.sealed.identities["north"].sha256
     assert door.stored() == block
@@ -142,7 +142,7 @@ def test_wrong_bytes_are_refused_and_the_right_ones_still_welcome(door: Door, fa
     door.open()
     with pytest.raises(IntegrityError):
         door.send(FAULTS[fault](pieces(block)))
-    assert not door.storage.is_complete(door.sealed.digest, "north")
+    assert not door.storage.is_complete(door.sealed.key("north"))
     assert door.completed == []
     door.send(pieces(block, start=door.open()))
     assert door.stored() == block
@@ -304,7 +304,7 @@ def test_only_with_the_key_that_the_spec_names(door: Door) -> None:
     door.open("north")
     with pytest.raises(AccessDenied):
         door.intake.begin(other_key.identity, door.sealed.digest)
-    assert door.storage.held(door.sealed.digest, "north") == 0
+    assert door.storage.held(door.sealed.key("north")) == 0
 
 
 def test_a_party_outside_the_release_may_not_send(door: Door) -> None:
@@ -330,7 +330,7 @@ def test_a_wrong_signature_size_or_certificate_is_refused(door: Door) -> None:
     impostor = mint("north", "party", mint("trial", None), key=door.world.parties["north"].key)
     with pytest.raises(IntegrityError):
         door.open(member=impostor)
-    assert door.storage.entry(door.sealed.digest, "north") is None
+    assert door.storage.entry(door.sealed.key("north")) is None
 
 
 def test_an_expired_certificate_is_refused(door: Door) -> None:
@@ -349,7 +349,7 @@ def test_a_block_of_another_shape_is_refused_although_it_was_signed(door: Door) 
     door.open(sealed=signed.to_bytes())
     with pytest.raises(IntegrityError, match="shape"):
         door.send(pieces(wrong))
-    assert door.storage.entry(door.sealed.digest, "north") is None
+    assert door.storage.entry(door.sealed.key("north")) is None
     door.open()
     door.send(pieces(block))
     assert door.stored() == block
@@ -359,6 +359,6 @@ def test_a_renewed_certificate_takes_the_place_of_the_old_one(door: Door) -> Non
     door.open()
     renewed = mint("north", "party", door.world.root, key=door.world.parties["north"].key, days=60)
     door.open(member=renewed)
-    entry = door.storage.entry(door.sealed.digest, "north")
+    entry = door.storage.entry(door.sealed.key("north"))
     assert entry is not None
     assert entry.certificate == renewed.certificate

@@ -201,7 +201,7 @@ def _until_held(stub: Any, sealed: Sealed) -> None:
 
 def announce(storage: Storage, world: World, sealed: Sealed, party: str) -> None:
     entry = BlockEntry(sealed=sealed.identities[party], certificate=world.parties[party].certificate)
-    storage.keep_entry(sealed.digest, entry)
+    storage.keep_entry(entry)
 
 
 def test_one_party_has_so_many_unpublished_releases(world: World, tmp_path: Any) -> None:
@@ -212,7 +212,7 @@ def test_one_party_has_so_many_unpublished_releases(world: World, tmp_path: Any)
     with pytest.raises(TooManyRequests, match="north has 2 other unpublished releases"):
         announce(storage, world, third, "north")
     announce(storage, world, third, "south")
-    assert storage.entry(third.digest, "north") is None
+    assert storage.entry(third.key("north")) is None
     storage.drop(first.digest)
     announce(storage, world, third, "north")
     storage.close()

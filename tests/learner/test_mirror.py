@@ -21,6 +21,7 @@ from dprelease.errors import (
     TooManyRequests,
 )
 from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from learner import mirror as mirror_module
 from learner.download import Patience, consortium_of, fetch
 from learner.hub.storage import Storage
@@ -71,7 +72,7 @@ def get(web: Web, trusted: Trusted, library: Library, prefix: str, deadlines: De
 
 def block_of(party: str, answer: Callable[[Handler], object]) -> Callable[[Handler], object]:
     """A fault of a party's block only."""
-    return lambda handler: answer(handler) if handler.path.endswith(f"/{party}.block") else False
+    return lambda handler: answer(handler) if handler.path.endswith(f"/{party}.0.block") else False
 
 
 def once(answer: Callable[[Handler], object]) -> Callable[[Handler], object]:
@@ -83,7 +84,8 @@ def once(answer: Callable[[Handler], object]) -> Callable[[Handler], object]:
 def test_a_release_is_fetched_by_prefix_or_digest(web: Web, trusted: Trusted, library: Library, sealed: Sealed) -> None:
     kept = get(web, trusted, library, sealed.digest[:8])
     assert kept.verify(trusted.root).digest == sealed.digest
-    assert {path.stem: path.read_bytes() for path in (kept.path / "blocks").iterdir()} == sealed.blocks
+    assert {party: kept.block(party).read_bytes() for party in sealed.blocks} == sealed.blocks
+    assert len(list((kept.path / "blocks").iterdir())) == len(sealed.blocks)
     shutil.rmtree(kept.path)
     web.asked.clear()
     get(web, trusted, library, sealed.digest)
@@ -118,7 +120,7 @@ def test_it_goes_on_at_the_last_byte(web: Web, trusted: Trusted, library: Librar
     web.fault = block_of("north", once(cut))
     kept = get(web, trusted, library, sealed.digest)
     assert kept.verify(trusted.root).digest == sealed.digest
-    assert web.ranges("north.block") == [None, "bytes=100-"]
+    assert web.ranges("north.0.block") == [None, "bytes=100-"]
 
 
 def test_it_goes_on_in_another_run_and_counts_what_is_there(
@@ -127,11 +129,11 @@ def test_it_goes_on_in_another_run_and_counts_what_is_there(
     part = library.draft(sealed.digest).block("south").with_suffix(".part")
     part.parent.mkdir(parents=True)
     part.write_bytes(sealed.blocks["south"][:77])
-    seen: list[tuple[str, int, int]] = []
+    seen: list[tuple[BlockKey, int, int]] = []
     with Mirror.dial(web.url) as mirror:
         fetch(mirror, trusted, library, sealed.digest, lambda *held: seen.append(held), QUICK)
-    assert web.ranges("south.block") == ["bytes=77-"]
-    assert min(held for party, held, _ in seen if party == "south") == 77
+    assert web.ranges("south.0.block") == ["bytes=77-"]
+    assert min(held for key, held, _ in seen if key.party == "south") == 77
     assert library.kept(sealed.digest).verify(trusted.root)
 
 
@@ -142,7 +144,7 @@ def test_damaged_bytes_of_an_earlier_attempt_are_replaced(
     part.parent.mkdir(parents=True)
     part.write_bytes(b"damaged")
     get(web, trusted, library, sealed.digest)
-    assert web.ranges("south.block") == ["bytes=7-", None]
+    assert web.ranges("south.0.block") == ["bytes=7-", None]
 
 
 @pytest.mark.parametrize("fault", {**MANIFEST, **BLOCKS, **FILES})
@@ -223,7 +225,7 @@ ANYWHERE: dict[str, Trouble] = {
 }
 
 
-@pytest.mark.parametrize("place", ["manifest.json", "manifest.sig", "north.block", INDEX])
+@pytest.mark.parametrize("place", ["manifest.json", "manifest.sig", "north.0.block", INDEX])
 @pytest.mark.parametrize("trouble", ANYWHERE)
 def test_trouble_gets_one_clear_error_and_keeps_nothing_wrong(
     ranged: Web, trusted: Trusted, library: Library, sealed: Sealed, trouble: str, place: str
@@ -233,7 +235,7 @@ def test_trouble_gets_one_clear_error_and_keeps_nothing_wrong(
     prefix = sealed.digest[:8] if place == INDEX else sealed.digest
     with pytest.raises(error) as raised:
         get(ranged, trusted, library, prefix, SHORT if answer is still else USUAL)
-    if place in ("manifest.json", "north.block"):
+    if place in ("manifest.json", "north.0.block"):
         assert raised.match(words)
     assert "\n" not in raised.value.message
     assert not library.kept(sealed.digest).path.exists()
@@ -285,7 +287,7 @@ def test_a_redirect_is_followed_with_its_range(
     with serving(published) as there:
         ranged.fault = lambda handler: handler.answer(307, Location=there.url + handler.path)
         assert get(ranged, trusted, library, sealed.digest[:8]).verify(trusted.root)
-        assert there.ranges("north.block") == ["bytes=8-"]
+        assert there.ranges("north.0.block") == ["bytes=8-"]
 
 
 def test_an_endless_list_or_manifest_costs_bounded_memory(

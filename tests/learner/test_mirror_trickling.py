@@ -15,6 +15,7 @@ import pytest
 
 from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
 from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from dprelease.signing import private_key_pem
 from dprelease.wire.progress import PROGRESS_BYTES, ProgressDeadline
 from learner import mirror as mirror_module
@@ -47,7 +48,7 @@ TRICKLES: dict[str, tuple[Deadlines, bytes, bytes, float]] = {
 QUESTIONS: dict[str, Callable[[Mirror], object]] = {
     "a list": lambda mirror: list(mirror.releases()),
     "a manifest": lambda mirror: mirror.manifest("0f" * 32),
-    "a block": lambda mirror: list(mirror.chunks("0f" * 32, "north", 0)),
+    "a block": lambda mirror: list(mirror.chunks(BlockKey("0f" * 32, "north"), 0)),
 }
 
 
@@ -206,8 +207,8 @@ def test_a_block_that_moves_is_not_ended(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(mirror_module, "ProgressDeadline", Counting)
     blocks = tmp_path / ("0f" * 32) / "blocks"
     blocks.mkdir(parents=True)
-    (blocks / "north.block").write_bytes(bytes(20 * PROGRESS_BYTES))
+    (blocks / "north.0.block").write_bytes(bytes(20 * PROGRESS_BYTES))
     with serving(tmp_path) as web, Mirror.dial(web.url) as mirror:
-        taken = [len(chunk.data) for chunk in mirror.chunks("0f" * 32, "north", 0)]
+        taken = [len(chunk.data) for chunk in mirror.chunks(BlockKey("0f" * 32, "north"), 0)]
     assert sum(taken) == 20 * PROGRESS_BYTES
     assert moves

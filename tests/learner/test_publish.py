@@ -94,7 +94,7 @@ def test_a_complete_set_is_verified_authorized_revealed_and_reported(
     assert published is not None
     release = published.verify(world.root.certificate)
     assert release.digest == sealed.digest
-    assert {party: block.to_bytes() for party, block in release.blocks.items()} == sealed.blocks
+    assert {party: block.to_bytes() for party, (block,) in release.blocks.items()} == sealed.blocks
 
 
 @pytest.mark.parametrize("where", ["ended?", "intake", "revoked?", "authorize", "published"])

@@ -149,7 +149,7 @@ def test_a_session_and_its_publication(
     with pytest.raises(Conflict):
         callers["north"].listed()
     data, signature = Public(dial(hub.public_port)).manifest(bytes.fromhex(sealed.digest))
-    release = verify_release(data, signature, sealed.blocks.__getitem__, world.root.certificate)
+    release = verify_release(data, signature, lambda block: sealed.blocks[block.party], world.root.certificate)
     assert release.moments().rows == sealed.spec.rows
 
 

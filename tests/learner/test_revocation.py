@@ -151,7 +151,7 @@ def test_a_block_is_not_taken_note_of_before_the_coordinator_was_asked(
     coordinator.away.add("ListRevoked")
     with pytest.raises(PeerUnavailable):  # it cannot know, so it does not take anything
         upload(hub, "south").open()
-    assert [path.name for path in (tmp_path / "storage").rglob("*.sealed.json")] == ["south.sealed.json"]
+    assert [path.name for path in (tmp_path / "storage").rglob("*.sealed.json")] == ["south.0.sealed.json"]
 
 
 def test_a_send_without_an_open_is_refused_too(

@@ -16,6 +16,7 @@ import pytest
 
 from dprelease.errors import InvalidInput, NotFound
 from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from learner.hub import shelf as shelf_module
 from learner.hub.shelf import LARGEST_PAGE, Shelf
 from learner.hub.storage import Storage
@@ -95,14 +96,14 @@ def test_a_list_reads_no_file_and_a_release_is_read_once_for_all(tmp_path: Path,
         assert opened == []
         with ThreadPoolExecutor(8) as learners:
             manifests = set(learners.map(lambda _: shelf.signed_manifest(digest[:8]), range(50)))
-            blocks = set(learners.map(lambda _: shelf.block(digest, "north", 0), range(50)))
+            blocks = set(learners.map(lambda _: shelf.block(BlockKey(digest.hex(), "north"), 0), range(50)))
         assert len(manifests) == len(blocks) == 1
         at_most = 2 * 8 * 2  # two files, eight callers who came before the first was done, for manifest and for sizes
         assert set(opened) == {"manifest.json", "manifest.sig"}
         assert len(opened) <= at_most
         opened.clear()
         shelf.signed_manifest(digest)
-        shelf.block(digest, "south", 0)
+        shelf.block(BlockKey(digest.hex(), "south"), 0)
         assert opened == []
     again.close()
 
@@ -146,7 +147,7 @@ def test_nobody_waits_for_a_manifest_that_somebody_else_reads(
         assert entered.wait(PATIENCE_SECONDS)
         assert len(shelf.page(0, "")[0]) == 2
         assert shelf.signed_manifest(bytes.fromhex(other.digest))
-        assert shelf.block(bytes.fromhex(other.digest), "north", 0)
+        assert shelf.block(other.key("north"), 0)
         assert not reading.done()
         go_on.set()
         assert reading.result(PATIENCE_SECONDS)[0] == read(storage.release(sealed.digest))[0]
@@ -162,6 +163,6 @@ def test_only_a_file_that_was_changed_is_read_again(storage: Storage, world: Wor
     published.write_manifest(data, "00")
     assert shelf.signed_manifest(digest) == (data, "00")
     shutil.rmtree(published.path)
-    for call in (lambda: shelf.signed_manifest(digest), lambda: shelf.block(digest, "north", 0)):
+    for call in (lambda: shelf.signed_manifest(digest), lambda: shelf.block(BlockKey(digest.hex(), "north"), 0)):
         with pytest.raises(NotFound):
             call()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from dprelease.sequence import BlockKey
 from dprelease.wire.status import TABLE
 from learner.catalogue import PublicHub
 from learner.cli import main
@@ -138,9 +139,9 @@ def test_bytes_of_the_mirror_are_gone_on_from_at_the_hub(
     begun = []
     chunks = PublicHub.chunks
 
-    def noted(self: PublicHub, digest: str, party: str, offset: int):  # type: ignore[no-untyped-def]
-        begun.append((party, offset))
-        return chunks(self, digest, party, offset)
+    def noted(self: PublicHub, key: BlockKey, offset: int):  # type: ignore[no-untyped-def]
+        begun.append((key.party, offset))
+        return chunks(self, key, offset)
 
     monkeypatch.setattr(PublicHub, "chunks", noted)
     part = Library(home).draft(sealed.digest).block("north").with_suffix(".part")

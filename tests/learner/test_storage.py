@@ -9,6 +9,7 @@ import pytest
 from dprelease.durable import TEMPORARY
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable
 from dprelease.manifest import BlockEntry
+from dprelease.sequence import BlockKey
 from learner.hub import storage as storage_module
 from learner.hub.storage import Storage
 from tests.learner.world import Sealed, World, fill
@@ -37,38 +38,38 @@ def test_no_other_name_becomes_a_path(storage: Storage, party: str) -> None:
         storage.complete,
     ):
         with pytest.raises(InvalidInput):
-            call(digest, party)
+            call(BlockKey(digest, party))
     with pytest.raises(InvalidInput):
-        storage.put(digest, party, 0, b"x")
+        storage.put(BlockKey(digest, party), 0, b"x")
 
 
 def test_bytes_are_held_until_complete_and_a_set_back_gives_up_the_rest(
     storage: Storage, world: World, sealed: Sealed
 ) -> None:
-    storage.keep_entry(sealed.digest, entry(world, sealed, "north"))
-    assert storage.held(sealed.digest, "north") == 0
-    storage.put(sealed.digest, "north", 0, b"abcdef")
-    storage.put(sealed.digest, "north", 2, b"XY")
-    assert storage.part(sealed.digest, "north") == b"abXY"
-    assert not storage.is_complete(sealed.digest, "north")
-    storage.complete(sealed.digest, "north")
-    assert storage.is_complete(sealed.digest, "north")
-    assert storage.held(sealed.digest, "north") == 4
+    storage.keep_entry(entry(world, sealed, "north"))
+    assert storage.held(sealed.key("north")) == 0
+    storage.put(sealed.key("north"), 0, b"abcdef")
+    storage.put(sealed.key("north"), 2, b"XY")
+    assert storage.part(sealed.key("north")) == b"abXY"
+    assert not storage.is_complete(sealed.key("north"))
+    storage.complete(sealed.key("north"))
+    assert storage.is_complete(sealed.key("north"))
+    assert storage.held(sealed.key("north")) == 4
 
 
 def test_a_restart_finds_records_parts_and_complete_blocks(tmp_path: Path, world: World, sealed: Sealed) -> None:
     before = Storage(tmp_path, 1 << 30)
     fill(before, world, sealed, "north")
-    before.keep_entry(sealed.digest, entry(world, sealed, "south"))
-    before.put(sealed.digest, "south", 0, sealed.blocks["south"][:33])
+    before.keep_entry(entry(world, sealed, "south"))
+    before.put(sealed.key("south"), 0, sealed.blocks["south"][:33])
     stray = tmp_path / "staging" / sealed.digest / f".record.json.1{TEMPORARY}"
     stray.write_bytes(b"half a reco")
     before.close()
     after = Storage(tmp_path, 1 << 30)
     assert after.staged() == (sealed.digest,)
     assert after.record(sealed.digest) == world.record(sealed)
-    assert after.entry(sealed.digest, "south") == entry(world, sealed, "south")
-    assert (after.is_complete(sealed.digest, "north"), after.held(sealed.digest, "south")) == (True, 33)
+    assert after.entry(sealed.key("south")) == entry(world, sealed, "south")
+    assert (after.is_complete(sealed.key("north")), after.held(sealed.key("south"))) == (True, 33)
     assert not stray.exists()
     after.close()
 
@@ -90,13 +91,13 @@ def test_a_file_in_the_way_is_said_plainly(tmp_path: Path) -> None:
 def test_what_is_announced_counts_against_the_limit(tmp_path: Path, world: World, sealed: Sealed) -> None:
     size = {party: len(block) for party, block in sealed.blocks.items()}
     storage = Storage(tmp_path, size["north"] + size["south"] - 1)
-    storage.keep_entry(sealed.digest, entry(world, sealed, "north"))
-    storage.keep_entry(sealed.digest, entry(world, sealed, "north"))  # not counted twice
+    storage.keep_entry(entry(world, sealed, "north"))
+    storage.keep_entry(entry(world, sealed, "north"))  # not counted twice
     with pytest.raises(PeerUnavailable, match="storage_limit_gib"):
-        storage.keep_entry(sealed.digest, entry(world, sealed, "south"))
-    assert storage.entry(sealed.digest, "south") is None
+        storage.keep_entry(entry(world, sealed, "south"))
+    assert storage.entry(sealed.key("south")) is None
     storage.drop(sealed.digest)
-    storage.keep_entry(sealed.digest, entry(world, sealed, "south"))
+    storage.keep_entry(entry(world, sealed, "south"))
     storage.close()
 
 
@@ -106,14 +107,14 @@ def test_a_full_disk_is_refused_before_it_is_full(
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10))
     with pytest.raises(PeerUnavailable, match="no room"):
-        storage.keep_entry(sealed.digest, entry(world, sealed, "north"))
+        storage.keep_entry(entry(world, sealed, "north"))
 
 
 def test_a_disk_that_fails_asks_for_another_attempt(storage: Storage, world: World, sealed: Sealed) -> None:
-    storage.keep_entry(sealed.digest, entry(world, sealed, "north"))
+    storage.keep_entry(entry(world, sealed, "north"))
     storage.drop(sealed.digest)
     with pytest.raises(PeerUnavailable):
-        storage.put(sealed.digest, "north", 0, b"abc")
+        storage.put(sealed.key("north"), 0, b"abc")
 
 
 def test_reveal_is_one_rename(storage: Storage, world: World, sealed: Sealed) -> None:
@@ -125,7 +126,7 @@ def test_reveal_is_one_rename(storage: Storage, world: World, sealed: Sealed) ->
     assert storage.index.digests() == {sealed.digest}
     published = storage.published(sealed.digest)
     assert published is not None
-    assert {path.name for path in (published.path / "blocks").iterdir()} == {"north.block", "south.block"}
+    assert {path.name for path in (published.path / "blocks").iterdir()} == {"north.0.block", "south.0.block"}
     assert storage.staged() == (sealed.digest,)  # until it was reported
 
 
@@ -133,8 +134,8 @@ def test_a_release_is_not_moved_away_while_its_last_block_settles(
     storage: Storage, world: World, sealed: Sealed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(storage, world, sealed, "north")
-    storage.keep_entry(sealed.digest, entry(world, sealed, "south"))
-    storage.put(sealed.digest, "south", 0, sealed.blocks["south"])
+    storage.keep_entry(entry(world, sealed, "south"))
+    storage.put(sealed.key("south"), 0, sealed.blocks["south"])
     publisher = threading.Thread(target=storage.reveal, args=(sealed.digest,))
     rename = storage_module.rename_durably
 
@@ -148,7 +149,7 @@ def test_a_release_is_not_moved_away_while_its_last_block_settles(
             rename(source, target)
 
     monkeypatch.setattr(storage_module, "rename_durably", slow)
-    storage.complete(sealed.digest, "south")
+    storage.complete(sealed.key("south"))
     publisher.join(60)
     assert storage.index.digests() == {sealed.digest}
 

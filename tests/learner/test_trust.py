@@ -104,7 +104,7 @@ def test_fingerprints_are_compared_as_people_write_them() -> None:
 def test_an_honest_folder_opens(folder: ReleaseFolder, trust: TrustStore, sealed: Sealed) -> None:
     opened = open_verified(folder, trust)
     assert opened.release.digest == sealed.digest
-    assert {party: block.to_bytes() for party, block in opened.release.blocks.items()} == sealed.blocks
+    assert {party: block.to_bytes() for party, (block,) in opened.release.blocks.items()} == sealed.blocks
     assert open_verified(folder, trust, CONSORTIUM).release.digest == sealed.digest
 
 

@@ -17,13 +17,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from dprelease.approval import SignedApproval, approve
-from dprelease.block import SealedBlock
+from dprelease.block import BlockHeader, SealedBlock
 from dprelease.canonical import sha256
 from dprelease.certificates import Identity, read_identity
 from dprelease.columns import Column
 from dprelease.errors import Conflict, NotFound, PeerUnavailable
-from dprelease.manifest import BlockEntry, sign_block
+from dprelease.manifest import BlockEntry, sealed_block
 from dprelease.release_folder import ReleaseFolder
+from dprelease.sequence import BlockKey
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
@@ -104,6 +105,9 @@ class Sealed:
     def digest(self) -> str:
         return self.spec.digest()
 
+    def key(self, party: str, sequence: int = 0) -> BlockKey:
+        return BlockKey(self.digest, party, sequence)
+
 
 class World:
     """A consortium: root, hub, coordinator, two parties or those whose columns are given."""
@@ -157,10 +161,9 @@ class World:
             tuple(self.approval(name, made) for name in blocks),
         )
 
-    def seal(self, party: str, spec: ReleaseSpec, block: bytes) -> SealedBlock:
-        digest = sha256(block)
-        signature = sign_block(self.parties[party].key, spec.digest(), digest)
-        return SealedBlock(party=party, spec=spec.digest(), sha256=digest, size=len(block), signature=signature)
+    def seal(self, party: str, spec: ReleaseSpec, block: bytes, sequence: int = 0) -> SealedBlock:
+        header = BlockHeader(spec=spec.digest(), party=party, sequence=sequence, rows=1, columns=1)
+        return sealed_block(self.parties[party].key, header, block)
 
     def approval(self, party: str, spec: ReleaseSpec) -> SignedApproval:
         member = self.parties[party]
@@ -280,6 +283,7 @@ class FolderSource:
     """A hub without a network: serves a release folder, and does what a test tells it to every chunk.
 
     Attributes:
+        blocks: bytes by the name of their file, e.g. ``north.0``.
         served: (party, offset) of every download that was begun.
     """
 
@@ -296,9 +300,9 @@ class FolderSource:
     def manifest(self, prefix: str) -> tuple[bytes, str]:
         return self._manifest, self._signature
 
-    def chunks(self, digest: str, party: str, offset: int) -> Iterator[release_pb2.Chunk]:
-        self.served.append((party, offset))
-        for piece in pieces(self._blocks[party], start=offset):
+    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
+        self.served.append((key.party, offset))
+        for piece in pieces(self._blocks[f"{key.party}.{key.sequence}"], start=offset):
             yield self._on_chunk(piece)
 
 
@@ -321,9 +325,9 @@ def fill(storage: Storage, world: World, sealed: Sealed, *parties: str) -> None:
     storage.keep_record(world.record(sealed))
     for party in parties or sealed.blocks:
         certificate = world.parties[party].certificate
-        storage.keep_entry(sealed.digest, BlockEntry(sealed=sealed.identities[party], certificate=certificate))
-        storage.put(sealed.digest, party, 0, sealed.blocks[party])
-        storage.complete(sealed.digest, party)
+        storage.keep_entry(BlockEntry(sealed=sealed.identities[party], certificate=certificate))
+        storage.put(sealed.key(party), 0, sealed.blocks[party])
+        storage.complete(sealed.key(party))
 
 
 def publish_to(storage: Storage, world: World, sealed: Sealed, now: datetime | None = None) -> ReleaseFolder:

@@ -12,6 +12,7 @@ from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError, PeerUnavailable, VersionMismatch
+from dprelease.sequence import BlockKey
 from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
@@ -171,7 +172,7 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
     Attributes:
         sealed: every sealed block that was announced, in order.
         offsets: where every SendBlock began.
-        blocks: bytes held, by spec digest and party.
+        blocks: bytes held, by spec digest, party and sequence number.
         breaks_at: bytes after which the next stream breaks, once.
         stalls: a stream takes nothing and stands still until this is set.
         wrong_digest: acknowledge other bytes than those received.
@@ -179,7 +180,7 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
 
     sealed: list[SealedBlock] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
-    blocks: dict[tuple[str, str], bytearray] = field(default_factory=dict)
+    blocks: dict[tuple[str, str, int], bytearray] = field(default_factory=dict)
     breaks_at: int | None = None
     stalls: threading.Event | None = None
     wrong_digest: bool = False
@@ -191,24 +192,23 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
         sealed = SealedBlock.from_bytes(request.sealed)
         assert caller(context, "party").name == sealed.party
         self.sealed.append(sealed)
-        return intake_pb2.OpenBlockResponse(
-            offset=len(self.blocks.setdefault((sealed.spec, sealed.party), bytearray()))
-        )
+        return intake_pb2.OpenBlockResponse(offset=len(self.blocks.setdefault(sealed.key, bytearray())))
 
     async def SendBlock(self, requests: AsyncIterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
         if self.stalls is not None:
             await asyncio.to_thread(self.stalls.wait, 60)
             raise PeerUnavailable("it stood still too long for anybody to wait")
-        party, spec = caller(context, "party").name, ""
+        key: BlockKey | None = None
         async for request in requests:
-            if not spec:
-                spec = request.spec_digest.hex()
+            if key is None:
+                key = BlockKey(request.spec_digest.hex(), caller(context, "party").name, request.sequence)
                 self.offsets.append(request.chunk.offset)
-            size = next(sealed.size for sealed in self.sealed if (sealed.spec, sealed.party) == (spec, party))
-            held = self.blocks[spec, party]
+            size = next(sealed.size for sealed in self.sealed if sealed.key == key)
+            held = self.blocks[key]
             held += check_chunk(request.chunk, len(held), size)
             if self.breaks_at is not None and len(held) >= self.breaks_at:
                 self.breaks_at = None
                 raise PeerUnavailable("the disk is away")
-        digest = sha256(bytes(self.blocks[spec, party]))
+        assert key is not None
+        digest = sha256(bytes(self.blocks[key]))
         return intake_pb2.SendBlockResponse(digest=bytes(32) if self.wrong_digest else bytes.fromhex(digest))

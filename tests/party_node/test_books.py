@@ -94,7 +94,7 @@ def test_no_second_block_after_any_partial_restore(
     world.hub.sealed.clear()
     deliver(world)  # even where nothing looked at the books first
     assert len(world.north.noise.draws) == draws
-    assert world.hub.blocks.get((release, "north"), before) == before
+    assert world.hub.blocks.get((release, "north", 0), before) == before
 
 
 @pytest.mark.parametrize("make", [mixed, moments])
@@ -234,13 +234,13 @@ def test_a_block_that_was_altered_stops_the_node(world: World) -> None:
 def test_the_ledger_takes_one_block_for_a_release(world: World) -> None:
     ledger = north(world).ledger
     with pytest.raises(Conflict, match="holds no budget for a block"):
-        ledger.make("cohort", "ab" * 32, "11" * 32)
+        ledger.make("cohort", "ab" * 32, ("11" * 32,))
     ledger.reserve("cohort", "ab" * 32, Fraction(1, 100), {})
-    ledger.make("cohort", "ab" * 32, "11" * 32)
-    ledger.make("cohort", "ab" * 32, "11" * 32)
+    ledger.make("cohort", "ab" * 32, ("11" * 32,))
+    ledger.make("cohort", "ab" * 32, ("11" * 32,))
     with pytest.raises(IntegrityError, match="another block"):
-        ledger.make("cohort", "ab" * 32, "22" * 32)
-    assert ledger.made("cohort") == {"ab" * 32: "11" * 32}
+        ledger.make("cohort", "ab" * 32, ("22" * 32,))
+    assert ledger.made("cohort") == {"ab" * 32: ("11" * 32,)}
     assert ledger.stage("cohort", "ab" * 32) == "reserve"
 
 

@@ -230,7 +230,7 @@ def for_a_hub_that_refuses(world: World) -> None:
     world.hub.raises = Conflict("not this one")
     world.north.cycle()
     world.hub.raises = None
-    world.hub.blocks[release, "north"] = bytearray(1 << 20)
+    world.hub.blocks[release, "north", 0] = bytearray(1 << 20)
 
 
 STUCK = [

@@ -185,7 +185,7 @@ def test_an_acknowledgement_of_other_bytes_is_no_delivery(world: World) -> None:
 
 def test_a_hub_that_claims_more_than_there_is_is_not_believed(world: World) -> None:
     release = approved(world)
-    world.hub.blocks[release, "north"] = bytearray(1 << 20)
+    world.hub.blocks[release, "north", 0] = bytearray(1 << 20)
     world.north.cycle()
     assert world.north.status(release) == "sealed"
     assert "more bytes" in world.north.record(release).note
@@ -228,8 +228,7 @@ def test_what_the_hub_holds_is_not_sent_again(world: World) -> None:
     release = approved(world)
     world.north.cycle()
     desk = world.north.desk()
-    sealed = desk.vault.find(release)
-    assert sealed is not None
+    (sealed,) = desk.vault.find(release)
     with connect(world.shelf.address, desk.identity.credentials()) as hub:
         upload(hub, sealed, desk.vault.path(release), 30.0)
     assert world.hub.offsets == [0]

@@ -65,9 +65,9 @@ def test_a_vault_holds_one_block_of_a_release_for_good(folder: Path) -> None:
     """The second output cannot come about: what is sealed is the first block, and the same bytes again."""
     (before, _), (after, _) = retried(0), retried(1)
     vault, key = Vault(folder / "sealed"), new_private_key()
-    sealed = vault.seal(before[0], key)
-    assert vault.seal(after[0], key) == Vault(folder / "sealed").seal(after[0], key) == sealed
-    assert vault.path(sealed.spec).read_bytes() == before[0].to_bytes()
+    sealed = vault.seal((before[0],), key)
+    assert vault.seal((after[0],), key) == Vault(folder / "sealed").seal((after[0],), key) == sealed
+    assert vault.path(sealed[0].spec).read_bytes() == before[0].to_bytes()
     # A peer's second block does not go with it: the fresh shares of the second session do not cancel.
     spec, honest = build_spec(PAIR, mechanism="moments", rows=30), [block.values for block in before]
     assert spec.terms is not None

@@ -141,12 +141,12 @@ class Hospital:
         return record.status.value if record is not None else ""
 
     def ledger_kinds(self, release: str) -> list[str]:
-        """What the ledger says of a release, in order; of its block see `made`."""
-        return [entry.kind for entry in self.desk().ledger.entries() if entry.release == release and not entry.block]
+        """What the ledger says of a release, in order; of its blocks see `made`."""
+        return [entry.kind for entry in self.desk().ledger.entries() if entry.release == release and not entry.blocks]
 
     def made(self, release: str) -> list[str]:
         """The blocks that the ledger knows of a release."""
-        return [entry.block for entry in self.desk().ledger.entries() if entry.release == release and entry.block]
+        return [each for entry in self.desk().ledger.entries() if entry.release == release for each in entry.blocks]
 
     def edit(self, pattern: str, text: str) -> None:
         """Change party.toml."""
@@ -252,6 +252,6 @@ class World:
         spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
         self.coordinator.take(self.approval_of("south", spec).to_bytes())
 
-    def block(self, release: str, party: str) -> bytes:
+    def block(self, release: str, party: str, sequence: int = 0) -> bytes:
         """What the hub holds."""
-        return bytes(self.hub.blocks[release, party])
+        return bytes(self.hub.blocks[release, party, sequence])

@@ -12,11 +12,11 @@ from dprelease.accounting import check_spec
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.noise import Noise, NoiseSource, SecureNoise
-from dprelease.privatization import privatize
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, Sighting, audit, audit_known
 from tests.statistical.constants import AUDIT_RUNS, DETECTABLE, P_THRESHOLD, SECURE_RUNS
+from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise
 from tests.support.specs import SEED, build_spec, categorical, numeric
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dprelease.release_folder import LARGEST_MANIFEST, MANIFEST, SIGNATURE
 
-FILES = (MANIFEST, SIGNATURE, "blocks/south.block")
+FILES = (MANIFEST, SIGNATURE, "blocks/south.0.block")
 
 
 def sparse(path: Path) -> None:

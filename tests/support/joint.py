@@ -119,4 +119,5 @@ def privatize_moments(
 ) -> Block:
     """A party's block of joint moments from what a session left."""
     made = code(rows.codes, rows.columns) if matrix is None else matrix
-    return privatize(rows, spec, party, noise, Products(made, shares, masks))
+    (block,) = privatize(rows, spec, party, noise, Products(made, shares, masks))
+    return block

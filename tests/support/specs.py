@@ -15,18 +15,19 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from dprelease.approval import SignedApproval, approve
-from dprelease.block import SealedBlock
+from dprelease.block import Block, BlockHeader
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.canonical import sha256
 from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
-from dprelease.manifest import BlockEntry, Manifest, assemble, sign_block, sign_manifest
+from dprelease.manifest import BlockEntry, Manifest, assemble, sealed_block, sign_manifest
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize
+from dprelease.release import Release
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, Terms, instant
+from tests.support.blocks import privatize
 from tests.support.joint import compute
 from tests.support.moments import joint_moments
 
@@ -252,12 +253,15 @@ def sign_approval(member: Member, spec: ReleaseSpec) -> SignedApproval:
     return approve(spec, member.name, sha256(b"commitment"), member.key, member.certificate, NOW)
 
 
-def seal(member: Member, spec: ReleaseSpec, block: bytes) -> BlockEntry:
-    """A party's signature over its block."""
-    digest, identity = sha256(block), spec.digest()
-    signature = sign_block(member.key, identity, digest)
-    sealed = SealedBlock(party=member.name, spec=identity, sha256=digest, size=len(block), signature=signature)
-    return BlockEntry(sealed=sealed, certificate=member.certificate)
+def seal(member: Member, spec: ReleaseSpec, block: bytes, sequence: int = 0) -> BlockEntry:
+    """A party's signature over one of its blocks."""
+    header = BlockHeader(spec=spec.digest(), party=member.name, sequence=sequence, rows=1, columns=1)
+    return BlockEntry(sealed=sealed_block(member.key, header, block), certificate=member.certificate)
+
+
+def one_block_each(spec: ReleaseSpec, blocks: Mapping[str, Block], words: tuple[str, ...] = ()) -> Release:
+    """A release in which every party has one block, without keys and signatures."""
+    return Release(spec, {party: (block,) for party, block in blocks.items()}, words)
 
 
 @dataclass(frozen=True)
@@ -276,7 +280,7 @@ def publish(consortium: Consortium, spec: ReleaseSpec, noise: NoiseSource) -> Pu
     blocks = private_blocks(spec, noise)
     manifest: Manifest = assemble(
         spec,
-        {name: seal(member, spec, blocks[name]) for name, member in members.items()},
+        [seal(member, spec, blocks[name]) for name, member in members.items()],
         {name: sign_approval(member, spec) for name, member in members.items()},
         consortium.hub.certificate,
         "0.1.0",

@@ -56,8 +56,8 @@ class Moments(Mechanism[JointMoments]):
     def check(self, spec: SpecBase) -> None:
         check.check(spec, self.own(spec))
 
-    def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
-        return 1, layout_of(spec).entries
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
+        return ((1, layout_of(spec).entries),)
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
         return schedule_of(spec) if len(spec.parties) > 1 else None
@@ -67,14 +67,16 @@ class Moments(Mechanism[JointMoments]):
 
     def privatize(
         self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
-    ) -> Integers:
+    ) -> tuple[Integers, ...]:
         made = products or Products(self.matrix(rows, spec), {}, {})
-        return noisy_share(made, spec, party, noise)
+        return (noisy_share(made, spec, party, noise),)
 
-    def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> NoisyMoments | ApartMoments:
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
+    ) -> NoisyMoments | ApartMoments:
         terms, layout = self.own(spec), layout_of(spec)
         shape = spec.rows, spec.grid_bits, terms.scales, len(spec.parties)
-        total = add_up([values[part.party] for part in spec.parties], limits(layout, *shape))
+        total = add_up([values[part.party][0] for part in spec.parties], limits(layout, *shape))
         if terms.association is None:
             gram = public_gram(public, spec.public, spec.grid_bits) if spec.public else 0
             return NoisyMoments.read(layout, total, *shape, gram)

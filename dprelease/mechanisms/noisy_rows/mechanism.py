@@ -37,11 +37,11 @@ class _NoisyRows(Mechanism[AnyRows]):
 
     def privatize(
         self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
-    ) -> Integers:
-        return noisy_rows(rows, spec, self.own(spec), party, noise)
+    ) -> tuple[Integers, ...]:
+        return (noisy_rows(rows, spec, self.own(spec), party, noise),)
 
-    def read(self, spec: SpecBase, values: Mapping[str, Integers], public: Codes) -> NoisyRows:
-        return read(spec, self.own(spec), values, public)
+    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> NoisyRows:
+        return read(spec, self.own(spec), {party: only for party, (only,) in values.items()}, public)
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)
@@ -76,9 +76,9 @@ class Mixed(_NoisyRows[MixedTerms]):
     def propose(self, options: MixedOptions, draft: Draft) -> Numbers:
         return propose_mixed(options, draft)
 
-    def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         terms = self.own(spec)
-        return terms.mixing.outputs + (1 if terms.rho else 0), private_width(spec, party)
+        return ((terms.mixing.outputs + (1 if terms.rho else 0), private_width(spec, party)),)
 
     def least_rows(self, spec: SpecBase) -> int:
         return self.own(spec).mixing.outputs
@@ -103,8 +103,8 @@ class Rows(_NoisyRows[RowsTerms]):
     def propose(self, options: RowsOptions, draft: Draft) -> Numbers:
         return propose_rows(options, draft)
 
-    def shape(self, spec: SpecBase, party: str) -> tuple[int, int]:
-        return spec.rows, private_width(spec, party)
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
+        return ((spec.rows, private_width(spec, party)),)
 
 
 def private_width(spec: SpecBase, party: str) -> int:

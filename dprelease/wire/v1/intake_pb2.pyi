@@ -19,12 +19,14 @@ class OpenBlockResponse(_message.Message):
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
 class SendBlockRequest(_message.Message):
-    __slots__ = ("spec_digest", "chunk")
+    __slots__ = ("spec_digest", "chunk", "sequence")
     SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     spec_digest: bytes
     chunk: _release_pb2.Chunk
-    def __init__(self, spec_digest: _Optional[bytes] = ..., chunk: _Optional[_Union[_release_pb2.Chunk, _Mapping]] = ...) -> None: ...
+    sequence: int
+    def __init__(self, spec_digest: _Optional[bytes] = ..., chunk: _Optional[_Union[_release_pb2.Chunk, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class SendBlockResponse(_message.Message):
     __slots__ = ("digest",)

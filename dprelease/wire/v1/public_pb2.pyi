@@ -54,14 +54,16 @@ class GetManifestResponse(_message.Message):
     def __init__(self, manifest: _Optional[bytes] = ..., signature: _Optional[str] = ...) -> None: ...
 
 class DownloadBlockRequest(_message.Message):
-    __slots__ = ("spec_digest", "party", "offset")
+    __slots__ = ("spec_digest", "party", "offset", "sequence")
     SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
     PARTY_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     spec_digest: bytes
     party: str
     offset: int
-    def __init__(self, spec_digest: _Optional[bytes] = ..., party: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+    sequence: int
+    def __init__(self, spec_digest: _Optional[bytes] = ..., party: _Optional[str] = ..., offset: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class DownloadBlockResponse(_message.Message):
     __slots__ = ("chunk",)

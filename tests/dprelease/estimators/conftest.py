@@ -14,10 +14,10 @@ from dprelease.bounding import BoundedRows
 from dprelease.columns import Column, squared_sensitivity
 from dprelease.gaussian import epsilon_of
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize
 from dprelease.release import Release
+from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.specs import build_spec, categorical, numeric
+from tests.support.specs import build_spec, categorical, numeric, one_block_each
 
 GRID_BITS = 10
 UNIT = 1 << GRID_BITS
@@ -97,7 +97,7 @@ def released(
         )
         for party, columns in parties.items()
     }
-    return Release(spec, blocks, guarantee(spec).words())
+    return one_block_each(spec, blocks, guarantee(spec).words())
 
 
 @pytest.fixture(scope="session")

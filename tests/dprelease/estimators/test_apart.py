@@ -17,7 +17,7 @@ from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.public import least_squares, r_squared, table
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.specs import build_spec, numeric, random_rows
+from tests.support.specs import build_spec, numeric, one_block_each, random_rows
 
 FEATURES = 6
 X = list(range(1, FEATURES + 1))
@@ -84,7 +84,7 @@ def released(noise: NoiseSource, rows: int = 400) -> Release:
     parties = {"a": (numeric("y1"), numeric("x1", 0.0, 10.0)), "b": (numeric("x2"), numeric("y2", 0.0, 50.0))}
     spec = build_spec(parties, mechanism="moments", rows=rows, outcomes=("y1", "y2"), grid_bits=14)
     tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
-    return Release(spec, compute(spec, tables, dict.fromkeys(tables, noise)).blocks, ())
+    return one_block_each(spec, compute(spec, tables, dict.fromkeys(tables, noise)).blocks, ())
 
 
 def test_features_are_the_columns_that_are_no_outcomes() -> None:

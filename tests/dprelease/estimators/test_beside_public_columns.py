@@ -8,10 +8,10 @@ import pytest
 from dprelease.accounting import guarantee
 from dprelease.bounding import BoundedRows, bound
 from dprelease.estimators import fit
-from dprelease.privatization import privatize
 from dprelease.release import Release
+from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, numeric
+from tests.support.specs import build_spec, numeric, one_block_each
 
 N, K = 2000, 800
 PARTIES = {
@@ -32,7 +32,7 @@ def release() -> Release:
     for party, columns in PARTIES.items():
         rows = BoundedRows(bound({each.name: raw[each.name] for each in columns}, columns, 14), columns, 14)
         blocks[party] = privatize(rows, spec, party, SeededNoise(6))
-    return Release(spec, blocks, guarantee(spec).words())
+    return one_block_each(spec, blocks, guarantee(spec).words())
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -27,6 +27,7 @@ from tests.dprelease.estimators.conftest import (
     with_and_without_intercept,
 )
 from tests.support.noise import SeededNoise
+from tests.support.specs import one_block_each
 
 
 def scaled_model(result: FitResult) -> tuple[np.ndarray, np.ndarray]:
@@ -143,8 +144,8 @@ def test_permuting_features_permutes_coefficients(noisy: Release, method: str, f
 @pytest.mark.parametrize("method", [method for method, mechanism in CASES if mechanism == "rows"])
 def test_permuting_patients_changes_nothing(noisy_rows: Release, method: str):
     order = np.random.default_rng(5).permutation(noisy_rows.spec.rows)
-    blocks = {name: Block(block.header, block.values[order]) for name, block in noisy_rows.blocks.items()}
-    shuffled = Release(noisy_rows.spec, blocks, noisy_rows.guarantee)
+    blocks = {name: Block(block.header, block.values[order]) for name, (block,) in noisy_rows.blocks.items()}
+    shuffled = one_block_each(noisy_rows.spec, blocks, noisy_rows.guarantee)
     straight, permuted = (fit(release, ["score"], FEATURES, method) for release in (noisy_rows, shuffled))
     np.testing.assert_allclose(permuted.coef, straight.coef, rtol=1e-8)
     np.testing.assert_allclose(permuted.quality.mse, straight.quality.mse, rtol=1e-8)

@@ -162,7 +162,7 @@ def test_rmgm_is_algorithm_2_on_the_mixing_rows_with_the_anchor_left_out():
     """By hand from the released integers: B D / sqrt(k) + R / sqrt(1 - rho), then (X^T X / n + lambda I)^-1 X^T Y / n."""
     release = released(exact_codes(500), outputs=50, noise=SeededNoise(11), noise_sd=0.5, anchor_weight="1/4")
     grid = float(UNIT)
-    rows = np.hstack([release.blocks[party].values for party in ("north", "south")])[1:] / grid / math.sqrt(50)
+    rows = np.hstack([release.blocks[party][0].values for party in ("north", "south")])[1:] / grid / math.sqrt(50)
     x, y = rows[:, [0, 2, 4]], rows[:, [5]]
     expected = np.linalg.solve(x.T @ x / 500 + RIDGE * np.eye(3), x.T @ y / 500)[:, 0]
     result = fit(release, ["score"], ["age", "sex=male", "glucose"], "rmgm")

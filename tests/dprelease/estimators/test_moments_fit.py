@@ -15,7 +15,7 @@ from dprelease.estimators._shrinkage import shrunken
 from dprelease.release import Release
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, categorical, numeric
+from tests.support.specs import build_spec, categorical, numeric, one_block_each
 
 BITS = 10
 UNIT = 1 << BITS
@@ -42,7 +42,7 @@ def release() -> Release:
     spec = build_spec(PARTIES, mechanism="moments", rows=2000, epsilon=8.0, grid_bits=BITS)
     rows = {name: BoundedRows(codes[name].astype(np.int32), columns, BITS) for name, columns in PARTIES.items()}
     blocks = compute(spec, rows, {name: SeededNoise(index) for index, name in enumerate(PARTIES)}).blocks
-    return Release(spec, blocks, guarantee(spec).words())
+    return one_block_each(spec, blocks, guarantee(spec).words())
 
 
 def test_the_method_is_the_mechanisms_own_unless_named(release: Release):

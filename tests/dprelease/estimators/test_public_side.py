@@ -14,11 +14,10 @@ from dprelease.estimators._marginals import Marginals
 from dprelease.estimators._noisy_matrix import inverted
 from dprelease.estimators._public_side import _Whitened, associated, beside_public
 from dprelease.estimators.projection import PublicSide
-from dprelease.release import Release
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, categorical, numeric
+from tests.support.specs import build_spec, categorical, numeric, one_block_each
 
 # Label privacy.
 
@@ -208,7 +207,7 @@ def test_the_default_on_a_release_uses_its_public_side() -> None:
     spec = build_spec(parties, mechanism="moments", rows=ROWS, epsilon=8.0, grid_bits=10, guarantee="label-DP")
     bounded = {name: BoundedRows(held[name], parties[name], 10) for name in parties}
     blocks = compute(spec, bounded, {name: SeededNoise(index) for index, name in enumerate(parties)}).blocks
-    release = Release(spec, blocks, guarantee(spec).words())
+    release = one_block_each(spec, blocks, guarantee(spec).words())
     result = fit(release, ["column4", "column5"])
     direct = beside_public(release.moments(), [1, 2, 3, 4], [5, 6], intercept=True)
     np.testing.assert_allclose(result.coef, direct.weights.T, rtol=1e-12)

@@ -21,7 +21,7 @@ from tests.dprelease.estimators.conftest import (
     released,
 )
 from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, new_consortium, numeric, publish
+from tests.support.specs import build_spec, new_consortium, numeric, one_block_each, publish
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_moments_that_declare_no_noise_are_refused():
     silent = spec.terms.model_copy(update={"scale": 0.0})
     shape = (1, layout_of(spec).entries)
     block = Block(expected_header(spec, "north"), np.zeros(shape, np.int64))
-    forged = Release(spec.model_copy(update={"moments": silent}), {"north": block}, ())
+    forged = one_block_each(spec.model_copy(update={"moments": silent}), {"north": block}, ())
     with pytest.raises(InvalidInput, match="declares no noise for x, y"):
         fit(forged, ["y"], ["x"])
 
@@ -120,7 +120,7 @@ def test_a_manifest_without_a_noise_scale_never_becomes_a_release(scale: object,
     forged = json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
     signature = sign_manifest(consortium.hub.key, forged)
     with pytest.raises(IntegrityError, match=says):
-        verify_release(forged, signature, published.blocks.__getitem__, published.root)
+        verify_release(forged, signature, lambda block: published.blocks[block.party], published.root)
 
 
 def test_dgm_solves_an_indefinite_hessian_and_says_what_it_is_worth():

@@ -20,7 +20,7 @@ from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram, privatize_moments
 from tests.support.noise import RecordingNoise, ZeroNoise
-from tests.support.specs import build_spec, categorical, numeric, random_rows
+from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows
 
 Parties = Mapping[str, tuple[Column, ...]]
 
@@ -56,7 +56,7 @@ def spec_of(name: str, rows: int = 40) -> ReleaseSpec:
 
 def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
     tables = {part.party: random_rows(spec, part.party, place) for place, part in enumerate(spec.parties)}
-    return Release(spec, compute(spec, tables, dict.fromkeys(tables, noise)).blocks, ())
+    return one_block_each(spec, compute(spec, tables, dict.fromkeys(tables, noise)).blocks, ())
 
 
 def exact(spec: ReleaseSpec) -> np.ndarray:

@@ -102,6 +102,10 @@ def signed_for_another_spec(world: World, sealed: Sealed) -> tuple[bytes, bytes]
     ]
 
 
+def number_one(world: World, sealed: Sealed) -> tuple[bytes, bytes]:
+    return world.seal("north", sealed.spec, sealed.blocks["north"], 1).to_bytes(), sealed.blocks["north"]
+
+
 def sealed_as(what: str, error: Any, act: Callable[[World, Sealed], tuple[bytes, bytes]]) -> Fault:
     return Fault(f"the sealed block: {what}", "hub", Kind.ANSWERED, error, WELCOME, act)
 
@@ -112,6 +116,9 @@ SEALS = [
     sealed_as("a signature for another spec", IntegrityError, signed_for_another_spec),
     sealed_as("another size", IntegrityError, changed(size=1 << 40)),
     sealed_as("a spec that nobody knows", NotFound, of_another_spec),
+    sealed_as("a sequence number that its spec does not ask for, signed by its party", IntegrityError, number_one),
+    sealed_as("another sequence number than was signed", IntegrityError, changed(sequence=1)),
+    sealed_as("a sequence number below 0", InvalidInput, changed(sequence=-1)),
     sealed_as("another party's name", AccessDenied, changed(party="south")),
     sealed_as("a party called ../x", InvalidInput, changed(party="../x")),
     sealed_as("a digest that is none", InvalidInput, changed(spec="../../etc")),

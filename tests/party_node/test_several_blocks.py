@@ -1,0 +1,186 @@
+"""Two blocks of a release at a hospital: drawn and sealed together, charged once, sent as the same bytes whatever breaks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprelease.block import Block, expected_header
+from dprelease.canonical import sha256
+from dprelease.errors import Conflict, IntegrityError
+from dprelease.signing import PrivateKey, new_private_key
+from party_node import daemon as daemon_module
+from party_node.books import mismatches
+from party_node.daemon import Daemon
+from party_node.sealing import Vault
+from tests.party_node.test_restart import approved, cut_short
+from tests.party_node.world import World
+from tests.support.several_blocks import ask_for_two, second_block
+from tests.support.specs import build_spec
+
+SPEC = build_spec()
+DRAWS_OF_TWO_BLOCKS = 3
+
+
+@pytest.fixture(autouse=True)
+def two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every spec asks for two blocks, and the daemon draws them together."""
+    ask_for_two(monkeypatch)
+    one = Daemon._blocks
+
+    def both(self: Daemon, coordinator: Any, record: Any, approvals: Any) -> tuple[Block, ...]:
+        found = one(self, coordinator, record, approvals)
+        assert not isinstance(found, str)
+        header = expected_header(record.spec, "north", 1)
+        return *found, Block(header, self._noise.discrete_gaussian(1000.0, (header.rows, header.columns)))
+
+    monkeypatch.setattr(Daemon, "_blocks", both)
+
+
+@pytest.fixture(scope="module")
+def key() -> PrivateKey:
+    return new_private_key()
+
+
+def pair(value: int) -> tuple[Block, Block]:
+    header = expected_header(SPEC, "north")
+    first = Block(header, np.full((header.rows, header.columns), value, np.int64))
+    return first, second_block(SPEC, "north", value)
+
+
+def test_both_are_sealed_or_none(folder: Path, key: PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault, release = Vault(folder / "sealed"), SPEC.digest()
+    sealed = vault.seal(pair(1), key)
+    assert [(each.sequence, each.sha256) for each in sealed] == [
+        (at, sha256(block.to_bytes())) for at, block in enumerate(pair(1))
+    ]
+    assert vault.find(release) == sealed == vault.seal(pair(2), key)
+    vault.path(release, 1).write_bytes(pair(2)[1].to_bytes())
+    with pytest.raises(IntegrityError, match=r"sealed block 1 of release .* was altered"):
+        vault.find(release)
+    vault.discard(release)
+    assert vault.find(release) == ()
+    assert list((folder / "sealed").iterdir()) == []
+
+
+def test_the_ledger_knows_both_in_their_order(world: World) -> None:
+    ledger = world.north.desk().ledger
+    ledger.reserve("cohort", "ab" * 32, Fraction(1, 100), {})
+    both = ("11" * 32, "22" * 32)
+    ledger.make("cohort", "ab" * 32, both)
+    ledger.make("cohort", "ab" * 32, both)
+    assert ledger.made("cohort") == {"ab" * 32: both}
+    for others in (both[:1], both[::-1], (*both, both[0]), ("33" * 32, "22" * 32)):
+        with pytest.raises(IntegrityError, match="another block"):
+            ledger.make("cohort", "ab" * 32, others)
+
+
+def delivered_once(world: World, release: str) -> None:
+    """The hub holds both blocks as they were sealed, the ledger has one charge, and nothing was drawn twice."""
+    assert world.north.status(release) == "delivered"
+    desk = world.north.desk()
+    held = [world.block(release, "north", at) for at in range(2)]
+    assert held == [desk.vault.path(release, at).read_bytes() for at in range(2)]
+    assert {each.sha256 for each in world.hub.sealed} == {sha256(data) for data in held}
+    assert world.north.made(release) == [sha256(data) for data in held]
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    assert [entry.kind for entry in desk.ledger.entries()].count("made") == 1
+    assert mismatches(desk.books) == []
+
+
+def test_two_blocks_are_charged_once_and_delivered(world: World) -> None:
+    release = approved(world)
+    world.north.cycle(2)
+    delivered_once(world, release)
+    assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
+    assert [each.sequence for each in world.hub.sealed] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "when", "call"),
+    [
+        ("party_node.sealing.write_durably", "after", 1),  # the first block is there
+        ("party_node.sealing.write_durably", "before", 3),  # both are, their seal is not
+    ],
+)
+def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen(
+    world: World, path: str, when: str, call: int
+) -> None:
+    release = approved(world)
+    cut_short(world, path, when, call)
+    assert world.north.ledger_kinds(release) == ["reserve"]
+    assert (world.north.made(release), world.hub.sealed) == ([], [])
+    assert world.north.desk().vault.find(release) == ()
+    world.north.cycle()
+    delivered_once(world, release)
+
+
+@pytest.mark.parametrize(
+    ("path", "when", "call"),
+    [
+        ("party_node.sealing.write_durably", "after", 3),
+        ("party_node.ledger.Ledger.make", "after", 1),
+        ("party_node.ledger.Ledger.charge", "after", 1),
+        ("party_node.ledger.Ledger.send", "after", 1),
+        ("party_node.daemon.upload", "after", 1),  # the hub holds block 0
+        ("party_node.daemon.upload", "before", 2),
+        ("party_node.daemon.upload", "after", 2),
+    ],
+)
+def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path: str, when: str, call: int) -> None:
+    release = approved(world)
+    cut_short(world, path, when, call)
+    vault = world.north.desk().vault
+    sealed = [vault.path(release, at).read_bytes() for at in range(2)]
+    world.north.cycle()
+    delivered_once(world, release)
+    assert [world.block(release, "north", at) for at in range(2)] == sealed
+    assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
+
+
+def test_a_break_within_the_second_block_does_not_send_the_first_again(world: World) -> None:
+    release = approved(world)
+    uploads: list[int] = []
+    original = daemon_module.upload
+
+    def breaking(hub: Any, sealed: Any, *more: Any) -> None:
+        uploads.append(sealed.sequence)
+        world.hub.breaks_at = 1 if uploads == [0, 1] else None
+        original(hub, sealed, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(daemon_module, "upload", breaking)
+        world.north.cycle()
+        assert world.north.status(release) == "sealed"
+        world.north.cycle()
+    assert uploads == [0, 1, 0, 1]
+    assert world.hub.offsets == [0, 0]  # one stream for each block
+    delivered_once(world, release)
+
+
+@pytest.mark.parametrize("lose", [0, 1])
+def test_neither_is_made_again_once_lost(world: World, lose: int) -> None:
+    world.shelf.stop()
+    release = approved(world)
+    world.north.cycle()
+    world.north.desk().vault.path(release, lose).unlink()
+    world.shelf.start()
+    world.north.cycle(2)
+    assert world.hub.sealed == []
+    assert f"sealed block {lose}" in world.north.record(release).note
+    assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
+    assert [each.release for each in mismatches(world.north.desk().books)] == [release]
+
+
+def test_no_noise_is_drawn_where_blocks_were_made(world: World) -> None:
+    world.shelf.stop()
+    release = approved(world)
+    world.north.cycle()
+    desk = world.north.desk()
+    desk.vault.discard(release)
+    with pytest.raises(Conflict, match="no second one is ever made"):
+        desk.require(release, "charge")

@@ -1,0 +1,15 @@
+"""A party's only block."""
+
+from __future__ import annotations
+
+from dprelease import privatization
+from dprelease.block import Block
+from dprelease.bounding import BoundedRows
+from dprelease.noise import NoiseSource
+from dprelease.spec import ReleaseSpec
+
+
+def privatize(bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource) -> Block:
+    """The block of a party that sends one."""
+    (block,) = privatization.privatize(bounded, spec, party, noise)
+    return block
