@@ -142,6 +142,11 @@ def build_spec(
     )
 
 
+def with_terms(spec: ReleaseSpec, **fields: object) -> ReleaseSpec:
+    """The spec with other values of its mechanism's own fields, which nothing checks."""
+    return spec.model_copy(update={"terms": spec.terms.model_copy(update=fields)})
+
+
 def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Generator) -> dict[str, RawColumn]:
     """Raw cells within the declared bounds and levels."""
     raw: dict[str, RawColumn] = {}
