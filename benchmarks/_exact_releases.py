@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dprelease.canonical import sha256
 from dprelease.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
-from dprelease.mechanisms.noisy_rows.terms import Mixing
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
 from dprelease.moments.layout import variables
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import share_scales
@@ -34,7 +34,7 @@ from dprelease.noise import SecureNoise
 from dprelease.privatization import privatize
 from dprelease.release import Floats, Release
 from dprelease.spec import ReleaseSpec
-from dprelease.spec_base import PartyColumns, Target
+from dprelease.spec_base import PartyColumns, Target, Terms
 from tests.support.joint import privatize_moments
 
 GRID_BITS = 12
@@ -97,7 +97,7 @@ def moments_model(rows: Floats, parties: Parties, epsilon: float) -> Model:
     mu2 = budget(target)
     scale, diagonal = share_scales(sensitivity(coded), mu2, len(parties), CURIOUS, GRID_BITS, 1)
     noise = JointMoments(curious=CURIOUS, dealer="rotating", mu2=str(mu2), scale=scale, diagonal_scale=diagonal)
-    spec = _spec(parties, len(rows), target, mechanism="moments", moments=noise)
+    spec = _spec(parties, len(rows), target, noise)
     tables = _bounded(rows, parties)
     schedule, secret = schedule_of(spec), SecureNoise()
     codes = {name: table.codes.astype(np.float64) for name, table in tables.items()}  # products stay below 2^53
@@ -127,19 +127,11 @@ def _of_blocks(
     mixing = None if outputs is None else Mixing(outputs=outputs, seed=sha256(repr((len(rows), outputs)).encode()))
     sensitivity2 = _sensitivity2(parties, weights or {})
     noise = tuple(party_noise(name, charges[name], sensitivity2[name], outputs or 1, rho) for name in parties)
-    spec = _spec(
-        parties,
-        len(rows),
-        _target("per-party", epsilon),
-        weights,
-        mechanism="rows" if mixing is None else "mixed",
-        mixing=mixing,
-        anchor_weight=str(rho),
-        noise=noise,
-    )
+    terms = RowsTerms(noise=noise) if mixing is None else MixedTerms(mixing=mixing, anchor_weight=str(rho), noise=noise)
+    spec = _spec(parties, len(rows), _target("per-party", epsilon), terms, weights)
     words, secret = check_spec(spec).words(), SecureNoise()
     tables = _bounded(rows, parties)
-    blocks = {name: (privatize(table, spec, name, secret),) for name, table in tables.items()}
+    blocks = {name: privatize(table, spec, name, secret) for name, table in tables.items()}
     release = Release(spec, blocks, words)
     return [_fitted(release, method) for method in methods]
 
@@ -156,30 +148,27 @@ def _sensitivity2(parties: Parties, weights: Mapping[str, int]) -> dict[str, int
 
 
 def _spec(
-    parties: Parties, rows: int, target: Target, weights: Mapping[str, int] | None = None, **fields: Any
+    parties: Parties, rows: int, target: Target, terms: Terms, weights: Mapping[str, int] | None = None
 ) -> ReleaseSpec:
-    common = {
-        "title": "a benchmark",
-        "consortium": "benchmark",
-        "roster": "roster-1",
-        "rows": rows,
-        "rows_per_subject": 1,
-        "alignment": sha256(b"rows in order"),
-        "mixing": None,
-        "anchor_weight": "0",
-        "grid_bits": GRID_BITS,
-        "target": target,
-        "parties": tuple(
+    return ReleaseSpec(
+        title="a benchmark",
+        consortium="benchmark",
+        roster="roster-1",
+        rows=rows,
+        rows_per_subject=1,
+        alignment=sha256(b"rows in order"),
+        grid_bits=GRID_BITS,
+        target=target,
+        parties=tuple(
             PartyColumns(
                 party=name, key=sha256(name.encode()), columns=columns, weights=weights_of(columns, weights or {})
             )
             for name, columns in parties.items()
         ),
-        "noise": (),
-        "created": "2026-01-01T00:00:00Z",
-        "expires": "2026-01-02T00:00:00Z",
-    }
-    return ReleaseSpec.model_validate(common | fields)
+        terms=terms,
+        created="2026-01-01T00:00:00Z",
+        expires="2026-01-02T00:00:00Z",
+    )
 
 
 def _bounded(rows: Floats, parties: Parties) -> dict[str, BoundedRows]:
