@@ -1,16 +1,13 @@
-"""docs/format.md, docs/notation.md and docs/guarantees.md say what the code does: their tables and vectors are read here."""
+"""docs/format.md and docs/guarantees.md say what the code does: their tables and vectors are read here."""
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import hmac
-import importlib
 import inspect
 import json
 import math
-import pkgutil
 import re
 import struct
 import unicodedata
@@ -31,23 +28,26 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-import dprelease
 from coordinator.authority import Authority
-from dprelease import approval, block, catalogue, columns, gaussian, manifest, signing, spec
-from dprelease.accounting import COARSEST, check_spec
+from dprelease import approval, block, catalogue, columns, gaussian, manifest, signing, spec, spec_base
+from dprelease.accounting import check_spec
 from dprelease.alignment import align, pseudonym
 from dprelease.bounding import BoundedRows, bound
 from dprelease.canonical import Rational, Value, canonical_bytes
 from dprelease.certificates import Role, check_certificate
 from dprelease.errors import InvalidInput
 from dprelease.invite import Invite
+from dprelease.mechanisms.base import COARSEST
+from dprelease.mechanisms.noisy_rows import terms as rows_terms
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.planning import plan_mixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
 from dprelease.moments import terms
 from dprelease.mpc import messages
 from dprelease.public_stream import PublicStream
 from dprelease.signing import new_private_key, private_key_pem
+from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
 from dprelease.trust import trust
 from dprelease.wire import boundary, chunks, status
 from dprelease.wire.retry import Backoff
@@ -60,9 +60,7 @@ from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, new_consortium, numeric, publish
 
 ROOT = Path(__file__).parents[1]
-FORMAT, NOTATION, GUARANTEES = (
-    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("format", "notation", "guarantees")
-)
+FORMAT, GUARANTEES = ((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("format", "guarantees"))
 SEED = bytes(range(32))
 
 
@@ -107,6 +105,8 @@ def sentences(name: str) -> tuple[str, ...]:
 
 SPEC = spec.ReleaseSpec.from_bytes("".join(V["spec"].splitlines()).encode())
 NORTH = SPEC.parties[0]
+assert isinstance(SPEC.terms, MixedTerms)
+TERMS = SPEC.terms
 
 
 def test_every_vector_is_compared_with_the_code() -> None:
@@ -130,15 +130,16 @@ def test_floats_and_strings() -> None:
         assert canonical_bytes("".join(chr(int(point, 16)) for point in points.split())).decode() == text
 
 
+NEVER_WRITTEN = (Value, SpecBase, Terms, rows_terms.NoisyRowsTerms)
 VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
-    for module in (columns, catalogue, spec, terms, approval, block, manifest, messages)
+    for module in (columns, catalogue, spec_base, spec, rows_terms, terms, approval, block, manifest, messages)
     for _, kind in inspect.getmembers(module, inspect.isclass)
-    if issubclass(kind, Value) and kind is not Value
+    if issubclass(kind, Value) and kind not in NEVER_WRITTEN
 } | {"Invite": Invite}
 TABLES = {each.heading: each for each in tables(FORMAT) if each.header == ["field", "type", "limits", "meaning"]}
 PATTERNS = {"name": V["name"], "digest": "^[0-9a-f]{64}$"}
-CHECKED = {"rational": Rational, "instant": spec.Instant}
+CHECKED = {"rational": Rational, "instant": spec_base.Instant}
 JSON_TYPES = {"integer": "integer", "float": "number", "boolean": "boolean"} | dict.fromkeys(
     ("text", "name", "digest", "instant", "rational", "pem", "hex"), "string"
 )
@@ -156,6 +157,8 @@ def described(word: str, schema: Mapping[str, Any]) -> bool:
         return schema["type"] == "array" and described(word.removeprefix("list of "), schema["items"])
     if word == "column":
         return [part["$ref"] for part in schema["oneOf"]] == ["#/$defs/NumericColumn", "#/$defs/CategoricalColumn"]
+    if word == "terms":
+        return schema.get("$ref") == "#/$defs/Terms"
     if word in VALUES:
         return schema.get("$ref") == f"#/$defs/{word}"
     known = PATTERNS.get(word)
@@ -256,6 +259,7 @@ def test_the_block_file() -> None:
     assert hashlib.sha256(data).hexdigest() == digest
     sealed = {"party": "north", "spec": V["spec-digest"], "sequence": 0, "sha256": digest, "size": len(data)}
     key = ec.derive_private_key(int.from_bytes(SEED, "big"), ec.SECP256R1()).public_key()
+    assert key.public_numbers() == public_key().public_numbers()
     manifest.verify_block(key, block.SealedBlock(**sealed, signature=joined("block-signature")))
     signed = framed(signing.BLOCK, bytes.fromhex(V["spec-digest"]), struct.pack(">I", 0), bytes.fromhex(digest))
     key.verify(bytes.fromhex(joined("block-signature")), signed, ec.ECDSA(hashes.SHA256()))
@@ -333,7 +337,7 @@ def test_the_toy_table() -> None:
     committed = hashlib.sha256(b"dprelease/commitment/v1" + SEED + bytes.fromhex(digest)).hexdigest()
     assert committed == V["commitment"] == approval.commit(SEED, digest)
     query = [[int(text) for text in line.split()] for line in V["query"].splitlines()]
-    assert integer_query(codes, SPEC).tolist() == query
+    assert integer_query(codes, SPEC, TERMS).tolist() == query
     anchored = np.array([[1] * 20] + [[sign_of(r, i, 5) for i in range(20)] for r in range(5)])
     assert (anchored @ np.array(by_hand)).tolist() == query
 
@@ -369,16 +373,15 @@ def test_an_alignment_key_for_people() -> None:
 def test_the_example_spec() -> None:
     assert SPEC.to_bytes() == joined("spec").encode()
     assert SPEC.digest() == V["spec-digest"] == hashlib.sha256(joined("spec").encode()).hexdigest()
-    assert SPEC.terms.mixing is not None
-    assert SPEC.terms.mixing.seed == SEED.hex()
+    assert TERMS.mixing.seed == SEED.hex()
     assert check_spec(SPEC).words() == sentences("spec-guarantee")
 
 
-def contrast(part: spec.PartyColumns) -> int:
+def contrast(part: PartyColumns) -> int:
     return 4**10 * sum(4 if column.kind == "numeric" else 2 for column in part.columns)
 
 
-def share(noise: spec.PartyNoise, part: spec.PartyColumns) -> Fraction:
+def share(noise: PartyNoise, part: PartyColumns) -> Fraction:
     """spent_j by the words of section 9."""
     assert noise.anchor_scale is not None
     anchor, scale = Fraction(noise.anchor_scale), Fraction(noise.scale)
@@ -386,20 +389,22 @@ def share(noise: spec.PartyNoise, part: spec.PartyColumns) -> Fraction:
 
 
 def test_the_example_with_a_weight() -> None:
-    part = spec.PartyColumns.from_bytes(joined("weighed-party").encode())
+    part = PartyColumns.from_bytes(joined("weighed-party").encode())
     assert part.model_copy(update={"weights": ()}) == NORTH
     weights = dict(zip([column.name for column in part.columns], part.weights, strict=True))
     by_hand = 4**10 * sum((4 if column.kind == "numeric" else 2) * weights[column.name] ** 2 for column in part.columns)
     said = SPEC.model_copy(update={"parties": (part, *SPEC.parties[1:])})
-    assert by_hand == int(V["weighed-sensitivity"]) == said.squared_sensitivity("north")
+    assert by_hand == int(V["weighed-sensitivity"]) == TERMS.squared_sensitivity(said, "north")
     plain = [int(text) for text in V["query"].splitlines()[0].split()]
     anchor = [int(text) for text in V["weighed-anchor"].split()]
     assert anchor == [value * weight for value, weight in zip(plain, [1, 3, 3, 3], strict=True)]
-    assert integer_query(weighted(BoundedRows(CODES, NORTH.columns, 10), said, "north"), said)[0].tolist() == anchor
+    assert (
+        integer_query(weighted(BoundedRows(CODES, NORTH.columns, 10), said, "north"), said, TERMS)[0].tolist() == anchor
+    )
 
 
 def test_noise_scales_of_the_example() -> None:
-    for noise, part in zip(SPEC.terms.noise, SPEC.parties, strict=True):
+    for noise, part in zip(TERMS.noise, SPEC.parties, strict=True):
         assert noise.anchor_scale is not None
         variance = contrast(part) / Fraction(noise.mu2) + 4
         for scale, least in ((noise.anchor_scale, 10 * variance), (noise.scale, 5 * variance * Fraction(10, 9))):
@@ -423,7 +428,7 @@ def figure(value: float) -> str:
 
 
 def test_the_guarantee_in_words() -> None:
-    spent = {part.party: share(noise, part) for noise, part in zip(SPEC.terms.noise, SPEC.parties, strict=True)}
+    spent = {part.party: share(noise, part) for noise, part in zip(TERMS.noise, SPEC.parties, strict=True)}
     delta = SPEC.target.delta
     each = "; ".join(f"{party}: epsilon = {figure(epsilon_at(mu2, delta))}" for party, mu2 in spent.items())
     joint = figure(epsilon_at(sum(spent.values(), Fraction(0)), delta))
@@ -561,66 +566,6 @@ def test_extended_key_usage_is_for_tls() -> None:
     assert "Whoever checks a signature does not look at them" in " ".join(FORMAT.split())
 
 
-# docs/notation.md
-
-
-NAMES = [row[0].strip("`") for each in tables(NOTATION) if each.header[0] == "API name" for row in each.rows]
-
-
-def exists(dotted: str) -> bool:
-    """Whether a path below `dprelease` leads to a module, class, function, constant or field."""
-    found: Any = dprelease
-    for part in dotted.split("."):
-        try:
-            found = importlib.import_module(f"{found.__name__}.{part}") if inspect.ismodule(found) else found
-            if inspect.ismodule(found) and found.__name__.endswith(f".{part}"):
-                continue
-        except ModuleNotFoundError:
-            pass
-        fields = {*getattr(found, "model_fields", {}), *getattr(found, "__dataclass_fields__", {})}
-        if inspect.isclass(found):
-            fields |= set(inspect.signature(found).parameters)
-        if not hasattr(found, part) and part not in fields:
-            return False
-        found = getattr(found, part, None)
-    return True
-
-
-def test_names_exist() -> None:
-    assert len(NAMES) == len(set(NAMES)) > 200
-    assert [name for name in NAMES if not exists(name)] == []
-    assert not exists("spec.ReleaseSpec.colour")
-    assert not exists("spectre")
-
-
-def public_names(path: Path) -> list[str]:
-    """Public classes, functions and constants that a module defines, type variables aside."""
-    found = []
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            found.append(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            variable = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar"
-            found += [target.id] if isinstance(target, ast.Name) and not variable else []
-    return [name for name in found if not name.startswith("_")]
-
-
-def test_no_public_name_of_the_core_is_missing() -> None:
-    core = ROOT / "dprelease"
-    elsewhere = {"errors", "settings", "version", "wire", "estimators"}
-    modules = [info.name for info in pkgutil.iter_modules([str(core)]) if not info.ispkg and info.name not in elsewhere]
-    for room in ("moments", "mpc"):
-        modules += [f"{room}.{info.name}" for info in pkgutil.iter_modules([str(core / room)])]
-    learning = [info.name for info in pkgutil.iter_modules([str(core / "estimators")]) if info.name[0] != "_"]
-    needed = {
-        f"{module}.{name}" for module in modules for name in public_names(core / f"{module.replace('.', '/')}.py")
-    }
-    taught = {name: module for module in learning for name in public_names(core / "estimators" / f"{module}.py")}
-    missing = {name for name in taught if not {f"estimators.{name}", f"estimators.{taught[name]}.{name}"} & set(NAMES)}
-    assert (needed - set(NAMES), missing) == (set(), set())
-
-
 # docs/guarantees.md
 
 
@@ -651,7 +596,7 @@ def test_what_small_releases_cannot_give() -> None:
         s = math.sqrt(40) / exact
         assert [mu, noise, patients] == [f"{exact:.4g}", f"{s:.4g}", f"{27 * s * s:.3g}"]
     ten = tuple(numeric(f"x{i}") for i in range(10))
-    target = spec.Target(scope="joint", epsilon=1.0, delta=1e-6)
+    target = Target(scope="joint", epsilon=1.0, delta=1e-6)
     for rows, outputs, weight, error in table(GUARANTEES, "n", "k"):
         plan = plan_mixing(int(rows), {"a": ten[:5], "b": ten[5:]}, target)
         mean_error = math.sqrt(plan.noise_variance / plan.anchor_weight) / int(rows)

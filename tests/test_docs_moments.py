@@ -21,7 +21,7 @@ from dprelease.canonical import canonical_bytes
 from dprelease.moments.layout import Kind, code
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
-from dprelease.moments.terms import layout_of
+from dprelease.moments.terms import joint_moments, layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import read_randomness
 from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
@@ -33,6 +33,7 @@ from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, se
 RING = 1 << 64
 SPEC = ReleaseSpec.from_bytes(joined("moments-spec").encode())
 SCHEDULE = schedule_of(SPEC)
+TERMS = joint_moments(SPEC)
 NAMES = ("north", "south", "east")
 COUNT = 4
 UNIT = 1024
@@ -143,14 +144,13 @@ def squared(count: Fraction, target: float) -> bool:
 
 def test_noise_scales() -> None:
     numbers, binaries, groups, parties, curious = 2, 1, 1, 3, 1
-    assert SPEC.terms is not None
-    mu2 = Fraction(SPEC.terms.mu2)
+    mu2 = Fraction(TERMS.mu2)
     squared_delta = 16**10 * (1 + numbers + binaries + groups) ** 2
     weight = 1 + groups + binaries + Fraction(numbers + 1, 2)
-    assert squared((squared_delta / mu2 + 4) / (parties - curious), SPEC.terms.scale)
-    assert squared((squared_delta / (weight * mu2) + 4) / (parties - curious), SPEC.terms.diagonal_scale)
-    room = 2 * Fraction(SPEC.terms.scale) ** 2 - 4
-    other = weight * (2 * Fraction(SPEC.terms.diagonal_scale) ** 2 - 4)
+    assert squared((squared_delta / mu2 + 4) / (parties - curious), TERMS.scale)
+    assert squared((squared_delta / (weight * mu2) + 4) / (parties - curious), TERMS.diagonal_scale)
+    room = 2 * Fraction(TERMS.scale) ** 2 - 4
+    other = weight * (2 * Fraction(TERMS.diagonal_scale) ** 2 - 4)
     spent = squared_delta / min(room, other)
     said = check_spec(SPEC)
     assert said.joint_mu2 == spent
@@ -164,10 +164,10 @@ def test_noise_scales() -> None:
 
 def test_a_single_category_is_a_case_of_its_own() -> None:
     spec = build_spec({"north": (categorical("stage", "I", "II"),)}, mechanism="moments")
-    assert spec.terms is not None
+    said = joint_moments(spec)
     delta2 = 16**10 * (2**2 - 1 - 1)
-    assert squared(Fraction(delta2) / Fraction(spec.terms.mu2) + 4, spec.terms.scale)
-    assert spec.terms.scale == spec.terms.diagonal_scale
+    assert squared(Fraction(delta2) / Fraction(said.mu2) + 4, said.scale)
+    assert said.scale == said.diagonal_scale
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,13 @@ def test_entries() -> None:
 # 9 and 14, with outcomes.
 
 WITH_OUTCOMES = ReleaseSpec.model_validate_json(
-    json.dumps(json.loads(joined("moments-spec")) | {"moments": json.loads(joined("outcomes-moments"))})
+    json.dumps(json.loads(joined("moments-spec")) | {"terms": json.loads(joined("outcomes-terms"))})
 )
 
 
 def test_noise_scales_with_outcomes() -> None:
     numbers, binaries, groups, private_outcomes, private_numbers, honest = 1, 1, 0, 2, 1, 2
-    moments = WITH_OUTCOMES.moments
-    assert moments is not None
+    moments = joint_moments(WITH_OUTCOMES)
     assert moments.association is not None
     mu2, q, part = (Fraction(text) for text in (moments.mu2, moments.association.split, moments.association.squares))
     reach = 1 + numbers + binaries + groups
@@ -296,7 +295,7 @@ def test_entries_with_outcomes() -> None:
         mark = ("#" if outcome[i] else "*") if i == j else "+" if outcome[j] else ""
         written.append(f"{i},{j}{mark}")
     assert V["outcomes-entries"].split() == written
-    layout = WITH_OUTCOMES.layout
+    layout = layout_of(WITH_OUTCOMES)
     marks = {Kind.PRODUCT: "", Kind.SQUARE: "*", Kind.ASSOCIATION: "+", Kind.OUTCOME_SQUARE: "#"}
     found = zip(layout.rows, layout.cols, layout.kinds, strict=True)
     assert written == [f"{i},{j}{marks[Kind(kind)]}" for i, j, kind in found]
@@ -309,8 +308,7 @@ def test_label_privacy_has_noise_for_what_outcomes_are_in() -> None:
         "south": (numeric("y"), numeric("z")),
     }
     spec = build_spec(parties, mechanism="moments", guarantee="label-DP", outcomes=("y", "z"), grid_bits=10)
-    moments = spec.terms
-    assert moments is not None
+    moments = joint_moments(spec)
     assert moments.association is not None
     assert (moments.scale, moments.diagonal_scale, moments.association.split) == (0, 0, "1")
     mu2 = Fraction(moments.mu2)
@@ -365,10 +363,7 @@ def test_blocks_and_their_sum() -> None:
     assert (moments.gram * 4**10).tolist() == [
         [sum(row[i] * row[j] for row in rows) for j in range(7)] for i in range(7)
     ]
-    sd = [
-        (SPEC.terms.diagonal_scale if i == j else SPEC.terms.scale) * math.sqrt(3) / 4**10  # type: ignore[union-attr]
-        for i, j in in_a_block()
-    ]
+    sd = [(TERMS.diagonal_scale if i == j else TERMS.scale) * math.sqrt(3) / 4**10 for i, j in in_a_block()]
     assert [moments.noise_sd[entry] for entry in in_a_block()] == pytest.approx(sd, rel=1e-12)
 
 
@@ -510,6 +505,6 @@ def test_noise_of_small_releases() -> None:
     assert len(rows) == 5
     for epsilon, *noise in rows:
         spec = build_spec(parties, mechanism="moments", epsilon=float(epsilon), delta=1e-6, grid_bits=20)
-        assert spec.terms is not None
-        entry, square = (scale * math.sqrt(3) / 4**20 for scale in (spec.terms.scale, spec.terms.diagonal_scale))
+        said = joint_moments(spec)
+        entry, square = (scale * math.sqrt(3) / 4**20 for scale in (said.scale, said.diagonal_scale))
         assert noise == [f"{entry:.4g}", f"{square:.4g}", f"{entry / 1000:.3g}"]
