@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,10 +56,7 @@ def fake_spec(spec: ReleaseSpec, keys: Mapping[str, str], rows: int) -> ReleaseS
     """
     data = spec.model_dump(mode="json")
     for part in data["parties"]:
-        part["party"] = marked(part["party"])
-        part["key"] = keys[part["party"]]
-    for part in data["noise"]:
-        part["party"] = marked(part["party"])
+        part["key"] = keys[marked(part["party"])]
     names = {
         "title": f"{FAKE}: {spec.title}"[:_LONGEST_TITLE],
         "consortium": marked(spec.consortium),
@@ -66,7 +64,16 @@ def fake_spec(spec: ReleaseSpec, keys: Mapping[str, str], rows: int) -> ReleaseS
         "alignment": sha256(b"dprelease/fake/v1/nobody"),
         "rows": rows,
     }
-    return read_data(ReleaseSpec, data | names, "the dry run")
+    return read_data(ReleaseSpec, _marked_parties(data) | names, "the dry run")
+
+
+def _marked_parties(data: Any) -> Any:
+    """Plain data with every party's name marked; whatever mechanism the terms are of, they stand under ``party``."""
+    if isinstance(data, list):
+        return [_marked_parties(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    return {key: marked(value) if key == "party" else _marked_parties(value) for key, value in data.items()}
 
 
 def fake_rows(spec: ReleaseSpec, outcome: str) -> dict[str, BoundedRows]:

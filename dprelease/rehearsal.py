@@ -154,7 +154,7 @@ def _blocks(
         matrices = {party: mechanism.matrix(table, spec) for party, table in rows.items()}
         identities = {party: signer.key for party, signer in signers.parties.items()}
         products = multiply(schedule, matrices, identities, commitments, watch.step)
-    with watch.step("query and draw noise"):
+    with watch.step("draw noise" if schedule else "query and draw noise"):
         return {party: privatize(table, spec, party, noise, products.get(party)) for party, table in rows.items()}
 
 

@@ -116,7 +116,7 @@ def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
 
 
 class Terms(Value):
-    """A mechanism's own part of a spec; every mechanism has a class of its own.
+    """A mechanism's own part of a spec; every mechanism has a class of its own. A party's name stands under ``party``.
 
     Attributes:
         mechanism: its name in the registry.

@@ -9,11 +9,12 @@ import pytest
 
 from dprelease.accounting import Guarantee, PartyGuarantee, check_spec, guarantee
 from dprelease.errors import SpecRefused
+from dprelease.mechanisms.noisy_rows import words
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
-from dprelease.mechanisms.noisy_rows.terms import PartyNoise
+from dprelease.price import epsilon_figure, rounded_up
 from dprelease.spec import ReleaseSpec
-from dprelease.spec_base import Target
-from tests.support.specs import build_spec, categorical, numeric
+from dprelease.spec_base import Target, Terms
+from tests.support.specs import build_spec, categorical, numeric, with_terms
 
 
 @pytest.mark.parametrize("scope", ["joint", "per-party"])
@@ -52,7 +53,8 @@ def test_share_of_equal_parties_in_a_joint_target(parties: int, mu: float) -> No
 def three_parties() -> Guarantee:
     shares = {"a": Fraction(1, 100), "b": Fraction(9, 400), "c": Fraction(4, 100)}
     parts = tuple(PartyGuarantee(name, mu2, mu2, 0.5) for name, mu2 in shares.items())
-    return Guarantee(1e-5, sum(shares.values(), Fraction(0)), 1.0049465, parts)
+    said = words.guarantee(dict.fromkeys(shares, epsilon_figure(0.5)), epsilon_figure(1.0049465), rounded_up(1e-5))
+    return Guarantee(1e-5, sum(shares.values(), Fraction(0)), 1.0049465, parts, sentences=said)
 
 
 def test_a_coalition_still_learns_what_the_others_leak() -> None:
@@ -74,7 +76,7 @@ def test_the_guarantee_is_said_in_words_with_its_numbers() -> None:
 
 def with_noise(spec: ReleaseSpec, **changes: object) -> ReleaseSpec:
     first, *rest = spec.terms.noise
-    return spec.model_copy(update={"noise": (first.model_copy(update=changes), *rest)})
+    return with_terms(spec, noise=(first.model_copy(update=changes), *rest))
 
 
 @pytest.mark.parametrize("towards", [0.0, math.inf])
@@ -184,7 +186,7 @@ def test_every_party_is_held_to_a_per_party_target(place: int) -> None:
         Fraction(1, 10),
     )
     with pytest.raises(SpecRefused, match="does not reach the per-party target"):
-        check_spec(spec.model_copy(update={"noise": tuple(noise)}))
+        check_spec(with_terms(spec, noise=tuple(noise)))
 
 
 def test_one_party_may_not_take_more_than_its_share_of_a_joint_target() -> None:
@@ -197,7 +199,7 @@ def test_one_party_may_not_take_more_than_its_share_of_a_joint_target() -> None:
         Fraction(1, 10),
     )
     with pytest.raises(SpecRefused, match="does not reach the joint target"):
-        check_spec(spec.model_copy(update={"noise": (greedy, *spec.terms.noise[1:])}))
+        check_spec(with_terms(spec, noise=(greedy, *spec.terms.noise[1:])))
 
 
 @pytest.mark.parametrize(("bits", "accepted"), [(2, False), (3, False), (4, True), (10, True)])
@@ -221,21 +223,22 @@ def test_integers_that_could_reach_two_to_the_53_are_refused() -> None:
 HUGE = "1" + "0" * 400
 
 
-def _noise(spec: ReleaseSpec, mu2: str) -> tuple[PartyNoise, ...]:
-    return tuple(noise.model_copy(update={"mu2": mu2}) for noise in spec.terms.noise)
+def _noise(**changes: object) -> dict[str, Terms]:
+    terms = build_spec().terms
+    return {"terms": terms.model_copy(update={"noise": tuple(n.model_copy(update=changes) for n in terms.noise)})}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"anchor_weight": f"1/{HUGE}"},
+        {"terms": build_spec().terms.model_copy(update={"anchor_weight": f"1/{HUGE}"})},
         {"rows_per_subject": 10**300},
-        {"noise": _noise(build_spec(), f"1/{HUGE}{HUGE}")},
-        {"noise": _noise(build_spec(), HUGE)},
+        _noise(mu2=f"1/{HUGE}{HUGE}"),
+        _noise(mu2=HUGE),
         {"target": Target(scope="joint", epsilon=1e-300, delta=1e-300)},
         {"target": Target(scope="joint", epsilon=1.0, delta=5e-324)},
-        {"noise": tuple(n.model_copy(update={"scale": 1e308, "anchor_scale": 1e308}) for n in build_spec().noise)},
-        {"noise": tuple(n.model_copy(update={"scale": 5e-324, "anchor_scale": 5e-324}) for n in build_spec().noise)},
+        _noise(scale=1e308, anchor_scale=1e308),
+        _noise(scale=5e-324, anchor_scale=5e-324),
     ],
 )
 def test_absurd_numbers_are_refused_like_any_other(change: dict[str, object]) -> None:

@@ -17,7 +17,7 @@ from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import layout_of
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import Target
-from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
+from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric, with_terms
 
 ONE: Mapping[str, tuple[Column, ...]] = {"a": (numeric("x"),)}
 FOUR: Mapping[str, tuple[Column, ...]] = {
@@ -34,8 +34,7 @@ def moments(parties: Mapping[str, tuple[Column, ...]] = FOUR, **more: Any) -> Re
 
 def changed(spec: ReleaseSpec, **fields: Any) -> ReleaseSpec:
     """The same spec with other parameters of the mechanism."""
-    assert spec.terms is not None
-    return spec.model_copy(update={"moments": spec.terms.model_copy(update=fields)})
+    return with_terms(spec, **fields)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -59,7 +58,7 @@ def test_a_sound_spec_reaches_its_target_and_every_party_is_charged_its_part(
     assert {(part.exposure, part.epsilon) for part in given.parties} == {(given.joint_mu2, given.joint_epsilon)}
     assert {part.mu2 for part in given.parties} == {given.joint_mu2 / len(parties)}
     assert sum(part.mu2 for part in given.parties) == given.joint_mu2
-    assert given.curious == curious
+    assert given.collusion_threshold == curious
     assert given == guarantee(spec)
 
 
@@ -67,7 +66,6 @@ def test_a_sound_spec_reaches_its_target_and_every_party_is_charged_its_part(
 @pytest.mark.parametrize("curious", [1, 2, 3])
 def test_what_the_honest_parties_add_covers_the_sensitivity(curious: int, rows_per_subject: int) -> None:
     spec = moments(curious=curious, rows_per_subject=rows_per_subject)
-    assert spec.terms is not None
     # Three numbers, one binary, two groups: beta = 6, gamma = 4, P2 = 1.
     delta = rows_per_subject * 7 << (2 * spec.grid_bits)
     weight = 1 + 2 + 1 + Fraction(3 + 1, 2)
@@ -116,8 +114,6 @@ def test_a_scale_off_by_one_double_is_refused(field: str, towards: float) -> Non
 
 def test_scales_for_fewer_curious_hospitals_other_columns_or_rows_are_refused() -> None:
     spec, more = moments(curious=1, dealer="coordinator"), moments(curious=2)
-    assert spec.terms is not None
-    assert more.moments is not None
     wrong = [
         changed(more, scale=spec.terms.scale, diagonal_scale=spec.terms.diagonal_scale),
         changed(spec, curious=2),
@@ -151,7 +147,6 @@ def test_a_grid_too_coarse_for_the_noise_is_refused(bits: int, accepted: bool) -
     # One number, Delta = 2, v = 2, 1/mu = 3.73: the share for its square has scale 2 4^b 3.73 / sqrt 2, which passes 100
     # between b = 2 (84, although that of other entries is 119) and b = 3 (338).
     spec = moments(ONE, grid_bits=bits)
-    assert spec.terms is not None
     assert (spec.terms.scale > 100) is (bits > 1)
     if accepted:
         check_spec(spec)
@@ -164,7 +159,6 @@ def test_a_grid_too_coarse_for_the_noise_is_refused(bits: int, accepted: bool) -
 @pytest.mark.parametrize("bits", [16, 20, 24])
 def test_sums_are_kept_from_wrapping_to_the_last_row(parties: Mapping[str, tuple[Column, ...]], bits: int) -> None:
     spec = moments(parties, grid_bits=bits)
-    assert spec.terms is not None
     noise = int(20 * spec.terms.scale * math.sqrt(len(parties))) + 1
     most = ((1 << 63) - 1 - noise) >> (2 * bits)
     assert most < (1 << 63) >> (2 * bits)  # the noise counts
@@ -175,7 +169,6 @@ def test_sums_are_kept_from_wrapping_to_the_last_row(parties: Mapping[str, tuple
 
 def test_noise_beyond_what_the_sampler_draws_is_refused() -> None:
     spec = moments(ONE, grid_bits=24, epsilon=0.01, delta=1e-6, rows=1)
-    assert spec.terms is not None
     assert 2.0**56 <= spec.terms.scale < 2.0**63 / 40  # nothing would wrap yet
     with pytest.raises(SpecRefused, match=r"2\^63"):
         check_spec(spec)
@@ -187,10 +180,10 @@ HUGE = "1" + "0" * 400
 @pytest.mark.parametrize(
     "change",
     [
-        {"moments": {"mu2": HUGE}},
-        {"moments": {"mu2": f"1/{HUGE}{HUGE}"}},
-        {"moments": {"scale": 1e308, "diagonal_scale": 1e308}},
-        {"moments": {"scale": 5e-324, "diagonal_scale": 5e-324}},
+        {"terms": {"mu2": HUGE}},
+        {"terms": {"mu2": f"1/{HUGE}{HUGE}"}},
+        {"terms": {"scale": 1e308, "diagonal_scale": 1e308}},
+        {"terms": {"scale": 5e-324, "diagonal_scale": 5e-324}},
         {"rows_per_subject": 10**300},
         {"rows": 10**300},
         {"target": Target(scope="joint", epsilon=1e-300, delta=1e-300)},
@@ -199,14 +192,13 @@ HUGE = "1" + "0" * 400
 )
 def test_absurd_numbers_are_refused_like_any_other(change: dict[str, Any]) -> None:
     spec = moments()
-    spec = changed(spec, **change.pop("moments", {})).model_copy(update=change)
+    spec = changed(spec, **change.pop("terms", {})).model_copy(update=change)
     with pytest.raises(SpecRefused):
         check_spec(spec)
 
 
 def test_the_noise_of_a_curator_needs_no_dealer_and_costs_nothing_more() -> None:
     spec = moments(ONE)
-    assert spec.terms is not None
     sd = spec.terms.scale / 4**spec.grid_bits
     assert sd == pytest.approx(2 / math.sqrt(guarantee(spec).joint_mu2), rel=1e-6)
     assert guarantee(spec).joint_epsilon == epsilon_of(math.sqrt(guarantee(spec).joint_mu2), 1e-5)

@@ -35,7 +35,7 @@ def test_a_category_is_guessed_by_its_dummies() -> None:
     levels = released_names((PARTIES["south"][0],))
     assert len(levels) == 4
     covariance = np.diag(np.full(3, 1 / 4)) - 1 / 16
-    found = Guess.of(PARTIES["south"][0], 0.1, "moments")
+    found = Guess.of(PARTIES["south"][0], 0.1, signs=True)
     assert found.width == 3
     assert found.variance == pytest.approx(covariance[0, 0])
     assert found.free == pytest.approx(1 / np.linalg.inv(covariance)[0, 0])
@@ -44,7 +44,7 @@ def test_a_category_is_guessed_by_its_dummies() -> None:
 
 def test_a_binary_is_plus_or_minus_one_in_moments_alone() -> None:
     sex = PARTIES["north"][1]
-    coded, plain = Guess.of(sex, 0.1, "moments"), Guess.of(sex, 0.1, "mixed")
+    coded, plain = Guess.of(sex, 0.1, signs=True), Guess.of(sex, 0.1, signs=False)
     assert (coded.width, coded.variance, coded.free, coded.mean, coded.own) == (1, 1.0, 1.0, 0.0, 0.0)
     assert (plain.width, plain.variance, plain.free) == (1, 0.25, 0.25)
     assert coded.reach == 4 * plain.reach

@@ -83,7 +83,7 @@ USED = [0, 1, 2, 3, 5, 6, 7]
 
 def own_entries(v: float) -> np.ndarray:
     """(5,) h_i of formula (2)."""
-    guesses = [Guess.of(column, EVEN_SPREAD, "moments") for column in COLUMNS[:-1]]
+    guesses = [Guess.of(column, EVEN_SPREAD, signs=True) for column in COLUMNS[:-1]]
     number = 1 / v + 2 * ASSUMED.mean**2
     found = [number[0], number[1], guesses[2].own, guesses[3].own, guesses[3].own]
     return np.array(found, dtype=float)

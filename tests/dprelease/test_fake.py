@@ -38,8 +38,10 @@ def test_all_names_say_fake_and_no_number_changes(mechanism: str) -> None:
     assert [part.party for part in fake.parties] == ["FAKE-north", "FAKE-south"]
     assert fake.alignment != real.alignment
     assert not {part.key for part in fake.parties} & {part.key for part in real.parties}
-    named = {"title", "consortium", "roster", "alignment", "parties", "noise"}
+    named = {"title", "consortium", "roster", "alignment", "parties", "terms"}
     assert fake.model_dump(exclude=named) == real.model_dump(exclude=named)
+    without = {"noise": {"__all__": {"party"}}}
+    assert fake.terms.model_dump(exclude=without) == real.terms.model_dump(exclude=without)
     assert [part.columns for part in fake.parties] == [part.columns for part in real.parties]
     assert [part.mu2 for part in check_spec(fake).parties] == [part.mu2 for part in guarantee(real).parties]
 

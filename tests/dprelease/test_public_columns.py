@@ -20,6 +20,7 @@ from dprelease.forecast import forecast, proposed
 from dprelease.gaussian import mu_of
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.moments.sensitivity import sensitivity
+from dprelease.moments.terms import layout_of
 from dprelease.noise import NoiseSource
 from dprelease.public_stream import PublicStream
 from dprelease.release import Release
@@ -39,6 +40,7 @@ from tests.support.specs import (
     one_block_each,
     publish,
     random_rows,
+    with_terms,
 )
 
 PARTIES: Mapping[str, tuple[Column, ...]] = {
@@ -63,7 +65,7 @@ OPEN = "age, stage, alive, height"
 
 def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
     tables = {part.party: random_rows(spec, part.party) for part in spec.parties}
-    if spec.terms is not None:
+    if spec.mechanism == "moments":
         blocks = compute(spec, tables, dict.fromkeys(tables, noise)).blocks
     else:
         blocks = {party: privatize(table, spec, party, noise) for party, table in tables.items()}
@@ -130,18 +132,18 @@ def test_public_columns_cost_nothing(scope: str) -> None:
 
 
 def test_a_party_with_nothing_private_declares_no_noise() -> None:
-    noise = MIXED.noise_of("south")
+    noise = MIXED.terms.noise_of("south")
     assert (noise.mu2, noise.scale, noise.anchor_scale) == ("0", 0.0, 0.0)
     for change in ({"mu2": "1/100"}, {"scale": 500.0}, {"anchor_scale": 500.0}):
-        forged = tuple(each.model_copy(update=change) if each is noise else each for each in MIXED.noise)
+        forged = tuple(each.model_copy(update=change) if each is noise else each for each in MIXED.terms.noise)
         with pytest.raises(SpecRefused, match="south: the noise scales"):
-            check_spec(MIXED.model_copy(update={"noise": forged}))
+            check_spec(with_terms(MIXED, noise=forged))
 
 
 def test_a_private_column_without_noise_is_refused() -> None:
-    forged = tuple(MIXED.noise_of("south").model_copy(update={"party": party}) for party in PARTIES)
+    forged = tuple(MIXED.terms.noise_of("south").model_copy(update={"party": party}) for party in PARTIES)
     with pytest.raises(SpecRefused, match="not positive"):
-        check_spec(MIXED.model_copy(update={"noise": forged}))
+        check_spec(with_terms(MIXED, noise=forged))
 
 
 def test_joint_moments_charge_whoever_has_a_private_column() -> None:
@@ -154,10 +156,10 @@ def test_joint_moments_charge_whoever_has_a_private_column() -> None:
 
 def test_public_columns_count_in_the_norm_of_a_row_and_not_in_what_moves() -> None:
     # Private: two numbers, one binary, one group. Public: two numbers, one binary, one group, the constant: P2 = 5 > 3.
-    found = sensitivity(JOINT.layout.variables)
-    assert found == sensitivity(JOINT.layout.variables, Fraction(5))
+    found = sensitivity(layout_of(JOINT).variables)
+    assert found == sensitivity(layout_of(JOINT).variables, Fraction(5))
     assert found.squared == (5 + 4) ** 2 - (5 - 3) ** 2 - 1
-    assert found.squared < sensitivity(build_spec(ALL_PRIVATE, mechanism="moments").layout.variables).squared
+    assert found.squared < sensitivity(layout_of(build_spec(ALL_PRIVATE, mechanism="moments")).variables).squared
 
 
 @pytest.mark.parametrize("spec", [MIXED, JOINT], ids=["mixed", "moments"])

@@ -18,7 +18,7 @@ from dprelease.rehearsal import Stopwatch, rehearse, traffic
 from dprelease.release_folder import ReleaseFolder
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.rehearsals import made_up, rehearsed
-from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, numeric
+from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, numeric, with_terms
 
 THREE = {**TWO_PARTIES, "west": (numeric("weight", 30.0, 200.0),)}
 
@@ -64,8 +64,8 @@ def test_approvals_are_those_of_the_throw_away_keys(tmp_path: Path) -> None:
 
 def test_a_spec_that_does_not_add_up_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     fake, signers = made_up(build_spec())
-    weaker = fake.noise[0].model_copy(update={"scale": fake.noise[0].scale / 2})
-    spec = fake.model_copy(update={"noise": (weaker, *fake.noise[1:])})
+    weaker = fake.terms.noise[0].model_copy(update={"scale": fake.terms.noise[0].scale / 2})
+    spec = with_terms(fake, noise=(weaker, *fake.terms.noise[1:]))
     with pytest.raises(SpecRefused):
         rehearse(spec, "glucose", signers, ZeroNoise(), ReleaseFolder(tmp_path / "none"), NOW, Stopwatch())
     assert not (tmp_path / "none").exists()

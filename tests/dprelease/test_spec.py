@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from pydantic import ValidationError
 
+from dprelease.canonical import Value
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.noisy_rows.terms import Mixing
-from dprelease.moments.terms import JointMoments
+from dprelease.moments.terms import layout_of
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant, moment
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
@@ -21,6 +21,18 @@ def changed(**changes: object) -> ReleaseSpec:
     return ReleaseSpec.model_validate({**dict(SPEC), **changes})
 
 
+def termed(spec: ReleaseSpec = SPEC, **changes: object) -> dict[str, object]:
+    """The fields of a spec with other values of its mechanism's own."""
+    return {"terms": {**spec.terms.model_dump(mode="json"), **changes}}
+
+
+def plain(value: Value) -> object:
+    return value.model_dump(mode="json")
+
+
+NOISE = [plain(noise) for noise in SPEC.terms.noise]
+
+
 def test_bytes_give_back_the_spec() -> None:
     assert ReleaseSpec.from_bytes(SPEC.to_bytes()) == SPEC
     assert SPEC.digest() == build_spec().digest()
@@ -28,9 +40,9 @@ def test_bytes_give_back_the_spec() -> None:
 
 def test_what_follows_from_a_mixed_spec() -> None:
     assert SPEC.released == ("age", "sex=female", "sex=male", "sex=other", "glucose")
-    assert SPEC.block_rows() == 9
+    assert SPEC.blocks("north")[0].rows == 9
     assert SPEC.terms.squared_norm == 8
-    assert build_spec(anchor_weight="0").block_rows() == 8
+    assert build_spec(anchor_weight="0").blocks("north")[0].rows == 8
     assert SPEC.party("north") == SPEC.parties[0]
     assert SPEC.party("west") is None
     assert SPEC.terms.noise_of("south") == SPEC.terms.noise[1]
@@ -38,7 +50,8 @@ def test_what_follows_from_a_mixed_spec() -> None:
 
 def test_what_follows_from_a_spec_of_rows() -> None:
     spec = build_spec(mechanism="rows")
-    assert (spec.terms.mixing, spec.block_rows(), spec.terms.squared_norm) == (None, 40, 1)
+    assert (spec.blocks("south")[0].rows, spec.terms.squared_norm) == (40, 1)
+    assert "mixing" not in spec.model_dump()["terms"]
 
 
 def test_weights_are_left_out_of_canonical_bytes_where_all_are_1() -> None:
@@ -83,24 +96,24 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
     assert spec.terms.squared_sensitivity(spec, "north") == (4 + 2) * subject_rows**2 * 1024**2
     assert spec.terms.squared_sensitivity(spec, "south") == 4 * subject_rows**2 * 1024**2
     apart = build_spec(rows_per_subject=subject_rows, grid_bits=10, mechanism="rows")
-    assert apart.squared_sensitivity("north") == (4 + 2) * subject_rows * 1024**2
+    assert apart.terms.squared_sensitivity(apart, "north") == (4 + 2) * subject_rows * 1024**2
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"mixing": None, "anchor_weight": "0"}, "needs mixing"),
-        ({"mechanism": "rows"}, "no other mechanism has it"),
-        ({"anchor_weight": "1"}, "anchor_weight must lie"),
-        ({"anchor_weight": "-1/10"}, "anchor_weight must lie"),
-        ({"anchor_weight": "0"}, "anchor scale is given exactly"),
-        ({"noise": build_spec(anchor_weight="0").noise}, "anchor scale is given exactly"),
-        ({"noise": SPEC.terms.noise[:1]}, "same parties"),
-        ({"noise": SPEC.terms.noise[::-1]}, "same parties"),
+        (termed(mixing=None, anchor_weight="0"), "mixing: Input should be an object"),
+        (termed(mechanism="rows"), "mixing: Extra inputs are not permitted"),
+        (termed(anchor_weight="1"), "anchor_weight must lie"),
+        (termed(anchor_weight="-1/10"), "anchor_weight must lie"),
+        (termed(anchor_weight="0"), "anchor scale is given exactly"),
+        (termed(noise=termed(build_spec(anchor_weight="0"))["terms"]["noise"]), "anchor scale is given exactly"),
+        (termed(noise=NOISE[:1]), "same parties"),
+        (termed(noise=NOISE[::-1]), "same parties"),
         ({"parties": SPEC.parties[::-1]}, "same parties"),
-        ({"parties": SPEC.parties[:1] * 2, "noise": SPEC.terms.noise[:1] * 2}, "must be distinct"),
-        ({"parties": (), "noise": ()}, "parties"),
-        ({"mixing": Mixing(outputs=41, seed="0" * 64)}, "more mixing rows than patients"),
+        ({"parties": SPEC.parties[:1] * 2, **termed(noise=NOISE[:1] * 2)}, "must be distinct"),
+        ({"parties": (), **termed(noise=[])}, "parties"),
+        (termed(mixing={"outputs": 41, "seed": "0" * 64}), "more mixing rows than patients"),
         ({"rows": 7}, "more mixing rows than patients"),
         ({"rows": 0}, "rows"),
         ({"rows_per_subject": 0}, "rows_per_subject"),
@@ -109,8 +122,8 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
         ({"title": ""}, "title"),
         ({"title": "x" * 201}, "title"),
         ({"neighbours": "add-remove"}, "neighbours"),
-        ({"mechanism": "moments"}, "no other mechanism has it"),
-        ({"mechanism": "sums"}, "mechanism"),
+        (termed(mechanism="moments"), "mixing: Extra inputs are not permitted"),
+        (termed(mechanism="sums"), "terms name a mechanism: one of mixed, rows, moments"),
         ({"format": 2}, "format"),
         ({"alignment": "ab"}, "alignment"),
         ({"alignment": "A" * 64}, "alignment"),
@@ -140,29 +153,30 @@ ALONE = build_spec({"a": (numeric("x"),)}, mechanism="moments")
 def test_what_follows_from_a_spec_of_moments() -> None:
     # Five variables (age, three sexes, glucose) and the constant: 21 entries, of which n, the three sexes with one
     # another and their squares are public or derived.
-    assert (JOINT.mixing, JOINT.noise, JOINT.anchor_weight) == (None, (), "0")
-    assert JOINT.layout.entries == 21 - 1 - 6
+    assert not {"mixing", "noise", "anchor_weight"} & JOINT.model_dump()["terms"].keys()
+    assert layout_of(JOINT).entries == 21 - 1 - 6
     assert [JOINT.blocks(party)[0].columns for party in ("north", "south")] == [14, 14]
-    assert JOINT.block_rows() == 1
+    assert JOINT.blocks("north")[0].rows == 1
     assert JOINT.party("north") == SPEC.party("north")
     assert ReleaseSpec.from_bytes(JOINT.to_bytes()) == JOINT
     assert SPEC.blocks("north")[0].columns == 4
 
 
 def _joint(spec: ReleaseSpec = JOINT, **changes: object) -> dict[str, object]:
-    return {**dict(spec), "moments": JointMoments.model_validate({**dict(spec.terms or {}), **changes})}
+    return {**dict(spec), **termed(spec, **changes)}
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({**dict(JOINT), "moments": None}, "needs moments"),
-        ({**dict(SPEC), "moments": JOINT.moments}, "no other mechanism has them"),
-        ({**dict(build_spec(mechanism="rows")), "moments": JOINT.moments}, "no other mechanism has them"),
-        ({**dict(JOINT), "mixing": SPEC.terms.mixing}, "no other mechanism has it"),
-        ({**dict(JOINT), "anchor_weight": "1/10"}, "be 0 but for mechanism 'mixed'"),
-        ({**dict(JOINT), "noise": SPEC.terms.noise}, "none for mechanism 'moments'"),
-        ({**dict(JOINT), "noise": build_spec(mechanism="rows").noise}, "none for mechanism 'moments'"),
+        ({**dict(JOINT), "terms": None}, "terms name a mechanism"),
+        ({**dict(JOINT), "terms": {"mechanism": "moments"}}, "curious: Field required"),
+        (_joint(SPEC, curious=1), "curious: Extra inputs are not permitted"),
+        (_joint(build_spec(mechanism="rows"), mu2="1/100"), "mu2: Extra inputs are not permitted"),
+        (_joint(mixing=plain(SPEC.terms.mixing)), "mixing: Extra inputs are not permitted"),
+        (_joint(anchor_weight="1/10"), "anchor_weight: Extra inputs are not permitted"),
+        (_joint(noise=NOISE), "noise: Extra inputs are not permitted"),
+        (_joint(noise=[]), "noise: Extra inputs are not permitted"),
         ({**dict(JOINT), "target": Target(scope="per-party", epsilon=1.0, delta=1e-5)}, "scope 'joint'"),
         (_joint(curious=0), "curious must lie between 1 and 1"),
         (_joint(curious=2), "curious must lie between 1 and 1"),
@@ -195,11 +209,11 @@ def test_moments_without_sense_are_refused(fields: dict[str, object], sentence: 
 )
 def test_parameters_of_moments_without_sense_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        _joint(**change)
+        ReleaseSpec.model_validate(_joint(**change))
 
 
 def test_dealers_that_make_sense() -> None:
-    assert [spec.terms and spec.terms.dealer for spec in (ALONE, JOINT, THREE)] == [
+    assert [spec.terms.dealer for spec in (ALONE, JOINT, THREE)] == [
         "none",
         "coordinator",
         "rotating",

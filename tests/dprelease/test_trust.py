@@ -6,17 +6,16 @@ from fractions import Fraction
 
 import pytest
 
-from dprelease.trust import (
+from dprelease.mechanisms.moments.words import (
     ALONE,
-    BLOCKS,
     COMPUTED_TOGETHER,
     KEYS,
-    PUBLIC,
     RANGE_ATTACK,
     ROTATING,
     STATED_NORM,
-    trust,
 )
+from dprelease.mechanisms.noisy_rows.words import TRUST
+from dprelease.trust import PUBLIC, trust
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
 
 THREE = {**TWO_PARTIES, "west": (numeric("weight"),)}
@@ -25,7 +24,7 @@ FOUR = {**THREE, "east": (numeric("height"),)}
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
 def test_blocks_are_noised_inside_their_hospitals(mechanism: str) -> None:
-    assert trust(build_spec(mechanism=mechanism)) == BLOCKS
+    assert trust(build_spec(mechanism=mechanism)) == TRUST
 
 
 def test_one_hospital_alone_needs_nobody() -> None:

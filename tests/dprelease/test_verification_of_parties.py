@@ -48,6 +48,7 @@ from tests.support.specs import (
     publish,
     seal,
     sign_approval,
+    with_terms,
 )
 
 REFUSED = Departures()
@@ -164,7 +165,7 @@ def a_block_signed_by_the_other_party() -> Published:
 
 
 def _with_noise(change: Callable[[PartyNoise], PartyNoise]) -> ReleaseSpec:
-    return SPEC.model_copy(update={"noise": tuple(change(noise) for noise in SPEC.terms.noise)})
+    return with_terms(SPEC, noise=tuple(change(noise) for noise in SPEC.terms.noise))
 
 
 @REFUSED.because("noise scales are not those of its declared bounds")
@@ -259,9 +260,7 @@ def _summing_to(value: int) -> Published:
 
 @REFUSED.because("noise scales are not those of the declared bounds")
 def moments_with_too_little_noise() -> Published:
-    assert JOINT.moments is not None
-    halved = JOINT.moments.model_copy(update={"scale": JOINT.moments.scale / 2})
-    return by_everybody(JOINT.model_copy(update={"moments": halved}))
+    return by_everybody(with_terms(JOINT, scale=JOINT.terms.scale / 2))
 
 
 @REFUSED.because("noise scales are not those of the declared bounds")
@@ -269,9 +268,7 @@ def moments_against_more_curious_hospitals_than_there_is_noise_for() -> Publishe
     trio = new_consortium("a", "b", "c")
     columns = {party: (numeric(f"x{party}"),) for party in trio.parties}
     spec = build_spec(columns, keys=trio.keys, mechanism="moments", dealer="coordinator")
-    assert spec.terms is not None
-    more = spec.model_copy(update={"moments": spec.terms.model_copy(update={"curious": 2})})
-    return publish(trio, more, SeededNoise(3))
+    return publish(trio, with_terms(spec, curious=2), SeededNoise(3))
 
 
 @REFUSED.because("trust statement")
@@ -291,8 +288,7 @@ def blocks_of_two_sessions() -> Published:
 
 def _largest() -> int:
     """Largest sum that is not garbage: n G^2 and 20 standard deviations."""
-    assert JOINT.moments is not None
-    return (JOINT.rows << 2 * JOINT.grid_bits) + int(20 * JOINT.moments.scale * math.sqrt(2)) + 1
+    return (JOINT.rows << 2 * JOINT.grid_bits) + int(20 * JOINT.terms.scale * math.sqrt(2)) + 1
 
 
 @REFUSED.because("do not add up to moments")

@@ -20,9 +20,9 @@ from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products
 from dprelease.noise import NoiseSource
-from dprelease.privatization import privatize
 from dprelease.signing import new_private_key
 from dprelease.spec import ReleaseSpec
+from tests.support.blocks import privatize
 
 
 @dataclass
@@ -119,5 +119,4 @@ def privatize_moments(
 ) -> Block:
     """A party's block of joint moments from what a session left."""
     made = code(rows.codes, rows.columns) if matrix is None else matrix
-    (block,) = privatize(rows, spec, party, noise, Products(made, shares, masks))
-    return block
+    return privatize(rows, spec, party, noise, Products(made, shares, masks))

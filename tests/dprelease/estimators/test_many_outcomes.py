@@ -27,8 +27,8 @@ FEATURES = [f"x{index}" for index in range(D)]
 CASES = [
     (method, mechanism)
     for method, row in METHODS.items()
-    for mechanism in ("mixed", "rows")
-    if mechanism in row.mechanisms and row.weights is not None
+    for mechanism, view in (("mixed", "mixtures"), ("rows", "rows"))
+    if view in row.views and row.weights is not None
 ]
 
 

@@ -21,7 +21,7 @@ from tests.dprelease.estimators.conftest import (
     released,
 )
 from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, new_consortium, numeric, one_block_each, publish
+from tests.support.specs import build_spec, new_consortium, numeric, one_block_each, publish, with_terms
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,16 @@ def test_rows_that_declare_no_noise_are_refused(noisy: Release):
         noise.model_copy(update={"scale": 0.0}) for noise in noisy.spec.terms.noise if noise.party == "south"
     )
     loud = tuple(noise for noise in noisy.spec.terms.noise if noise.party == "north")
-    forged = Release(noisy.spec.model_copy(update={"noise": (*loud, *silent)}), noisy.blocks, noisy.guarantee)
+    forged = Release(with_terms(noisy.spec, noise=(*loud, *silent)), noisy.blocks, noisy.guarantee)
     with pytest.raises(InvalidInput, match="declares no noise for glucose, score, so it is not what hospitals approve"):
         fit(forged, ["score"], ["age", "glucose"])
 
 
 def test_moments_that_declare_no_noise_are_refused():
     spec = build_spec({"north": (numeric("x"), numeric("y"))}, mechanism="moments", rows=20)
-    assert spec.terms is not None
-    silent = spec.terms.model_copy(update={"scale": 0.0})
     shape = (1, layout_of(spec).entries)
     block = Block(expected_header(spec, "north"), np.zeros(shape, np.int64))
-    forged = one_block_each(spec.model_copy(update={"moments": silent}), {"north": block}, ())
+    forged = one_block_each(with_terms(spec, scale=0.0), {"north": block}, ())
     with pytest.raises(InvalidInput, match="declares no noise for x, y"):
         fit(forged, ["y"], ["x"])
 
@@ -114,9 +112,9 @@ def test_a_manifest_without_a_noise_scale_never_becomes_a_release(scale: object,
     consortium = new_consortium("north", "south")
     published = publish(consortium, build_spec(keys=consortium.keys), SeededNoise(3))
     data = json.loads(published.manifest)
-    data["spec"]["noise"][0]["scale"] = scale
+    data["spec"]["terms"]["noise"][0]["scale"] = scale
     if scale is None:
-        del data["spec"]["noise"][0]["scale"]
+        del data["spec"]["terms"]["noise"][0]["scale"]
     forged = json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
     signature = sign_manifest(consortium.hub.key, forged)
     with pytest.raises(IntegrityError, match=says):

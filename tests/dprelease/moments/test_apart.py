@@ -20,7 +20,7 @@ from dprelease.release import Release
 from dprelease.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram, privatize_moments
 from tests.support.noise import RecordingNoise, ZeroNoise
-from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows
+from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows, with_terms
 
 Parties = Mapping[str, tuple[Column, ...]]
 
@@ -97,7 +97,6 @@ def test_every_party_draws_the_declared_noise_of_every_kind(name: str) -> None:
     sources = {party: RecordingNoise() for party in tables}
     blocks = compute(spec, tables, sources).blocks
     moments, layout, total = spec.terms, layout_of(spec), np.zeros(layout_of(spec).entries, np.int64)
-    assert moments is not None
     for source in sources.values():
         assert [draw.scale for draw in source.draws] == [moments.scales[kind] for kind in moments.kinds]
         for kind, draw in zip(moments.kinds, source.draws, strict=True):
@@ -112,7 +111,6 @@ def test_the_noise_that_a_learner_states_is_that_of_all_shares(name: str) -> Non
     spec = spec_of(name)
     found, moments = released(spec, ZeroNoise()).products, spec.terms
     assert isinstance(found, ApartMoments)
-    assert moments is not None
     assert moments.association is not None
     unit = np.sqrt(len(spec.parties)) / 4.0**spec.grid_bits
     outcomes = np.flatnonzero(layout_of(spec).outcome)
@@ -150,19 +148,17 @@ def test_the_price_is_the_target(name: str) -> None:
 )
 def test_a_changed_number_is_refused(change: dict[str, object]) -> None:
     spec = spec_of("full")
-    assert spec.terms is not None
     assert spec.terms.association is not None
     association = spec.terms.association.model_copy(update=change)
-    tampered = spec.model_copy(update={"moments": spec.terms.model_copy(update={"association": association})})
+    tampered = with_terms(spec, association=association)
     with pytest.raises(SpecRefused):
         check_spec(tampered)
 
 
 def test_forgetting_that_outcomes_are_apart_is_refused() -> None:
     spec = spec_of("full")
-    assert spec.terms is not None
     with pytest.raises(SpecRefused, match="noise scales"):
-        check_spec(spec.model_copy(update={"moments": spec.terms.model_copy(update={"association": None})}))
+        check_spec(with_terms(spec, association=None))
 
 
 def test_outcomes_are_many_and_the_entries_few() -> None:
@@ -185,8 +181,7 @@ def stated(norm2: Fraction | None) -> ReleaseSpec:
 def test_a_smaller_norm_of_public_outcomes_takes_less_noise_and_is_checked_by_whoever_reads() -> None:
     scales = []
     for norm2 in (None, Fraction(2), Fraction(3), Fraction(1, 2)):
-        moments = stated(norm2).moments
-        assert moments is not None
+        moments = stated(norm2).terms
         assert moments.association is not None
         assert check_spec(stated(norm2)).joint_mu2 <= Fraction(mu_of(1.0, 1e-5)) ** 2
         scales.append(moments.association.scale)
@@ -200,7 +195,6 @@ def test_a_smaller_norm_of_public_outcomes_takes_less_noise_and_is_checked_by_wh
 
 def test_an_entry_without_noise_is_never_released() -> None:
     spec = spec_of("one party")
-    assert spec.terms is not None
-    silent = spec.model_copy(update={"moments": spec.terms.model_copy(update={"scale": 0.0, "diagonal_scale": 0.0})})
+    silent = with_terms(spec, scale=0.0, diagonal_scale=0.0)
     with pytest.raises(InvalidInput, match="declares no noise"):
         privatize_moments(random_rows(spec, "a"), silent, "a", {}, {}, ZeroNoise())

@@ -58,7 +58,6 @@ def released(spec: ReleaseSpec, tables: dict[str, BoundedRows]) -> list[int]:
     silence = {part.party: ZeroNoise() for part in spec.parties}
     blocks = compute(spec, tables, silence).blocks
     moments = spec.terms
-    assert moments is not None
     most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, len(spec.parties))
     return [int(value) for value in add_up([block.values for block in blocks.values()], most)]
 
@@ -115,7 +114,6 @@ def test_every_party_draws_the_declared_noise_for_every_entry() -> None:
     noise = {part.party: RecordingNoise() for part in spec.parties}
     blocks = compute(spec, tables, noise).blocks
     moments, diagonal = spec.terms, layout_of(spec).diagonal
-    assert moments is not None
     total = np.zeros(layout_of(spec).entries, np.int64)
     for source in noise.values():
         assert [(draw.scale, draw.values.size) for draw in source.draws] == [
@@ -137,7 +135,6 @@ def test_a_block_is_hidden_by_its_masks() -> None:
     pair = frozenset("ab")
     blocks = compute(spec, tables, noise, {pair: bytes(32)}).blocks
     moments = spec.terms
-    assert moments is not None
     most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, 2)
     with pytest.raises(IntegrityError, match="do not add up"):
         add_up([blocks["a"].values], most)

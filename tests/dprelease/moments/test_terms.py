@@ -16,10 +16,9 @@ from tests.support.specs import build_spec, numeric
 
 def test_terms_without_outcomes_are_written_as_they_always_were() -> None:
     plain = build_spec({"a": (numeric("x"),)}, mechanism="moments")
-    assert plain.moments is not None
-    assert plain.moments.association is None
+    assert plain.terms.association is None
     assert b"association" not in plain.to_bytes()
-    assert plain.moments.kinds == (Kind.PRODUCT, Kind.SQUARE)
+    assert plain.terms.kinds == (Kind.PRODUCT, Kind.SQUARE)
     apart = spec_of("full")
     assert b"public_norm2" not in apart.to_bytes()
     for spec in (plain, apart, stated(Fraction(1))):
@@ -30,10 +29,8 @@ def test_terms_without_outcomes_are_written_as_they_always_were() -> None:
 @pytest.mark.parametrize("outcomes", [("y1", "y1"), ("unknown",), ("y1", "x1", "s", "g", "h", "y2", "y3", "t")])
 def test_outcomes_are_distinct_columns_and_leave_a_feature(outcomes: tuple[str, ...]) -> None:
     spec = spec_of("full")
-    assert spec.terms is not None
-    assert spec.terms.association is not None
     data = spec.model_dump()
-    data["moments"]["association"]["outcomes"] = outcomes
+    data["terms"]["association"]["outcomes"] = outcomes
     with pytest.raises(ValidationError, match="distinct columns of the release"):
         ReleaseSpec.model_validate(data)
 
@@ -46,7 +43,7 @@ def test_the_label_follows_from_the_outcomes(name: str, label: str) -> None:
 
 def test_a_norm_is_stated_where_one_party_has_all_public_outcomes() -> None:
     data = stated(Fraction(1)).model_dump()
-    data["moments"]["association"]["public_norm2"] = "0"
+    data["terms"]["association"]["public_norm2"] = "0"
     with pytest.raises(ValidationError, match="where one party has all of them"):
         ReleaseSpec.model_validate(data)
     with pytest.raises(ValidationError, match="where one party has all of them"):

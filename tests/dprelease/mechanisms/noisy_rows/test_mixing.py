@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease import mixing as mixing_module
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows import mixing as mixing_module
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.public_stream import PublicStream
 from tests.support.specs import SEED

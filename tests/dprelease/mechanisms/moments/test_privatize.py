@@ -1,22 +1,25 @@
-"""A joint computation in one process: its blocks are those of the protocol, and everything that travels is checked."""
+"""Blocks of joint moments after sessions in one process: their sum is exact, and everything that travels is checked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from dprelease.moments.in_process import compute
 
 from dprelease.approval import commit, new_salt
+from dprelease.bounding import BoundedRows
 from dprelease.errors import DataRefused, IntegrityError
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.moments.terms import layout_of
 from dprelease.mpc import session
 from dprelease.mpc.encryption import ColumnCipher
+from dprelease.mpc.in_memory import Step, multiply
 from dprelease.noise import NoiseSource
 from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.spec import ReleaseSpec
+from tests.support.blocks import privatize
 from tests.support.joint import entries, exact_gram
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric, random_rows
@@ -30,10 +33,25 @@ def unmeasured(name: str) -> Iterator[None]:
     yield
 
 
+def compute(
+    spec: ReleaseSpec,
+    tables: Mapping[str, BoundedRows],
+    keys: Mapping[str, PrivateKey],
+    commitments: Mapping[str, str],
+    noise: NoiseSource,
+    step: Step,
+) -> dict[str, np.ndarray]:
+    mechanism = mechanism_of(spec)
+    schedule = mechanism.schedule(spec)
+    matrices = {party: mechanism.matrix(table, spec) for party, table in tables.items()}
+    products = multiply(schedule, matrices, keys, commitments, step) if schedule else {}
+    return {party: privatize(table, spec, party, noise, products.get(party)).values for party, table in tables.items()}
+
+
 def run(spec: ReleaseSpec, keys: dict[str, PrivateKey], noise: NoiseSource, seed: int = 5) -> dict[str, np.ndarray]:
     tables = {part.party: random_rows(spec, part.party, seed) for part in spec.parties}
     commitments = {party: commit(new_salt(), table.digest()) for party, table in tables.items()}
-    return {name: block.values for name, block in compute(spec, tables, keys, commitments, noise, unmeasured).items()}
+    return compute(spec, tables, keys, commitments, noise, unmeasured)
 
 
 def made(parties: dict[str, object], **more: object) -> tuple[ReleaseSpec, dict[str, PrivateKey]]:
@@ -72,27 +90,6 @@ def test_a_block_alone_says_nothing() -> None:
     one, other = run(spec, keys, ZeroNoise()), run(spec, keys, ZeroNoise())
     for name in one:  # fresh keys, fresh masks: two runs over one table share no entry
         assert not np.any(one[name] == other[name])
-
-
-def test_every_step_is_told() -> None:
-    spec, keys = made(THREE)
-    told: list[str] = []
-
-    @contextmanager
-    def step(name: str) -> Iterator[None]:
-        told.append(name)
-        yield
-
-    tables = {part.party: random_rows(spec, part.party) for part in spec.parties}
-    compute(spec, tables, keys, dict.fromkeys(tables, "ab" * 32), ZeroNoise(), step)
-    assert told == [
-        "exchange session keys",
-        "deal randomness",
-        "mask and encrypt columns",
-        "confirm what was seen",
-        "multiply masked columns",
-        "draw noise",
-    ]
 
 
 def test_other_rows_than_the_specs_are_refused() -> None:

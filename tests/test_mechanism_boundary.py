@@ -1,0 +1,91 @@
+"""The walls around mechanisms: nobody else asks which one it is, and none knows another or a whole release."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import PACKAGES, ROOT, imports_of, name_of, sources, within
+
+MECHANISMS = ("dprelease.mechanisms", "dprelease.moments")
+NAMES = {"mixed", "rows", "moments"}
+TERMS = {"MixedTerms", "RowsTerms", "NoisyRowsTerms", "JointMoments"}
+VARIANTS = {"ApartMoments"}
+OWN_FIELDS = {"mixing", "anchor_weight", "association", "rho", "noise", "curious", "dealer", "public_norm2"}
+MOST_BRANCHES = 5
+
+WHOLE = ("spec", "block", "release", "manifest", "verification", "accounting", "trust", "privatization", "rehearsal")
+"""What knows a whole release, whatever its mechanism."""
+
+
+def _asks(test: ast.expr) -> bool:
+    """Whether a condition asks for a mechanism: by name, by its terms' class or fields, or by a variant of what it releases."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            named = any(isinstance(side, ast.Constant) and side.value in NAMES for side in sides)
+            attributes = {each.attr for side in sides for each in ast.walk(side) if isinstance(each, ast.Attribute)}
+            plain = {each.id for side in sides for each in ast.walk(side) if isinstance(each, ast.Name)}
+            if named and any("mechanism" in word for word in attributes | plain):
+                return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            classes = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+            if classes & (TERMS | VARIANTS):
+                return True
+        if isinstance(node, ast.Attribute) and node.attr in OWN_FIELDS:
+            owner = node.value
+            if getattr(owner, "attr", getattr(owner, "id", "")) in {"spec", "terms"}:
+                return True
+    return False
+
+
+def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.comprehension):
+            yield from node.ifs
+        elif isinstance(node, ast.Match):
+            yield node.subject
+
+
+def branches(path: Path) -> list[str]:
+    found = [test for test in _conditions(ast.parse(path.read_text())) if _asks(test)]
+    return [f"{path.relative_to(ROOT)}:{test.lineno}" for test in found]
+
+
+def test_nobody_else_asks_which_mechanism_it_is() -> None:
+    """What there is to read of a release (rows or moments) may be asked; how it was made may not."""
+    outside = [path for path in sources(*PACKAGES) if not within(name_of(path), MECHANISMS)]
+    found = [place for path in outside for place in branches(path)]
+    assert len(found) <= MOST_BRANCHES, found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if spec.mechanism == 'moments': pass",
+        "x = 1 if mechanism in ('rows',) or mechanism == 'rows' else 2",
+        "assert isinstance(spec.terms, JointMoments)",
+        "if release.spec.terms.mixing is None: pass",
+        "[x for x in y if isinstance(x, ApartMoments)]",
+    ],
+)
+def test_the_count_sees_a_branch(text: str, tmp_path: Path) -> None:
+    assert [test for test in _conditions(ast.parse(text)) if _asks(test)]
+
+
+def folders() -> list[Path]:
+    return [path for path in (ROOT / "dprelease" / "mechanisms").iterdir() if (path / "mechanism.py").exists()]
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+def test_a_mechanism_knows_no_sibling_and_no_whole_release(folder: Path) -> None:
+    siblings = tuple(f"dprelease.mechanisms.{other.name}" for other in folders() if other != folder)
+    whole = tuple(f"dprelease.{name}" for name in WHOLE)
+    for path in sources(str(folder.relative_to(ROOT))):
+        wrong = {name for name in imports_of(path) if within(name, (*siblings, *whole))}
+        assert not wrong, (path, wrong)
