@@ -172,12 +172,12 @@ def test_the_planner_states_the_price_that_is_charged(spec: ReleaseSpec) -> None
         outcome="glucose",
         features=("age", "weight"),
         grid_bits=spec.grid_bits,
-        outputs=8 if spec.terms.mixing else None,
-        anchor_weight=Fraction(1, 10) if spec.terms.mixing else None,
+        outputs=8 if spec is MIXED else None,
+        anchor_weight=Fraction(1, 10) if spec is MIXED else None,
     )
     charged = guarantee(spec)
     assert proposed(setting).prices == {party: charged.party(party).mu2 for party in PARTIES}
-    if spec.terms.mixing:  # and expects less noise
+    if spec is MIXED:  # and expects less noise
         many = replace(setting, rows=20000, outputs=300)
         private = forecast(replace(many, parties=ALL_PRIVATE), 0.5)
         assert forecast(many, 0.5).error_ratio < private.error_ratio
