@@ -220,7 +220,8 @@ def test_create_tells_digest_guarantee_rule_and_whom_it_waits_for(opened: Office
 def test_joint_moments_are_created_with_what_to_expect_and_whom_to_trust(opened: Office, study: str) -> None:
     Path(study).write_text('mechanism = "moments"\n' + STUDY)
     made = create(study)
-    assert (made["mechanism"], made["curious"], made["dealer"], made["k"]) == ("moments", 1, "coordinator", None)
+    assert (made["mechanism"], made["curious"], made["dealer"]) == ("moments", 1, "coordinator")
+    assert "k" not in made
     assert str(made["plan"]).startswith("p = 5 variables, Delta = 4, noise sd of an entry = ")
     assert any("it must not collude with any hospital" in sentence for sentence in made["trust"])  # type: ignore[attr-defined]
     Path(study).write_text('mechanism = "moments"\n' + STUDY.replace("Age and", "Once more age and"))

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals import Proposal, Request, create, make_proposal
+from coordinator.proposals import LARGEST_DEAL_BYTES, Proposal, Request, create, make_proposal
 from coordinator.store import Store
 from dprelease.accounting import check_spec
 from dprelease.calibration import budget
 from dprelease.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
-from dprelease.mechanisms.moments.propose import LARGEST_DEAL_BYTES, MomentsPlan
+from dprelease.mechanisms.moments.propose import MomentsPlan
 from dprelease.moments.products import schedule_of
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import JointMoments, layout_of
+from dprelease.moments.terms import JointMoments, joint_moments, layout_of
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
@@ -46,8 +46,15 @@ def propose(office: Office, **changed: Any) -> Proposal:
 
 
 def moments_of(proposal: Proposal) -> JointMoments:
-    assert proposal.spec.terms is not None
-    return proposal.spec.terms
+    return joint_moments(proposal.spec)
+
+
+def plan_of(proposal: Proposal) -> MomentsPlan:
+    """What the explanation was made from."""
+    spec, moments = proposal.spec, moments_of(proposal)
+    plan = MomentsPlan.of(layout_of(spec), moments, len(spec.parties), spec.rows, spec.grid_bits)
+    assert proposal.explanation == plan.explain()
+    return plan
 
 
 def wide(width: int, prefix: str) -> tuple[NumericColumn, ...]:
@@ -59,7 +66,8 @@ def wide(width: int, prefix: str) -> tuple[NumericColumn, ...]:
 def test_a_spec_of_moments_has_the_least_shares_and_nothing_of_a_block(office: Office) -> None:
     made = propose(office, parties=ALL_THREE)
     spec, moments = made.spec, moments_of(made)
-    assert (spec.mechanism, spec.terms.mixing, spec.terms.anchor_weight, spec.terms.noise) == ("moments", None, "0", ())
+    assert spec.mechanism == "moments"
+    assert not {"mixing", "anchor_weight", "noise"} & spec.terms.model_dump().keys()
     assert (spec.target.scope, spec.grid_bits) == ("joint", 16)
     mu2 = budget(spec.target)
     assert Fraction(moments.mu2) == mu2
@@ -105,14 +113,18 @@ def test_who_deals_and_how_many_may_be_curious(
         (("north", "south"), {"dealer": "the hub"}, "dealer"),
         (tuple(ALL_THREE), {"curious": 3}, "curious must lie between 1 and 2 with 3 parties, not 3"),
         (tuple(ALL_THREE), {"curious": 2, "dealer": "rotating"}, "a rotating dealer needs three parties or more"),
-        (tuple(ALL_THREE), {"k": 10}, "k and rho belong to mechanism 'mixed'; mechanism 'moments' has neither"),
-        (tuple(ALL_THREE), {"rho": "1/10"}, "k and rho belong to mechanism 'mixed'; mechanism 'moments' has neither"),
+        (tuple(ALL_THREE), {"k": 10}, "k belongs to mechanism 'mixed'; mechanism 'moments' has none"),
+        (tuple(ALL_THREE), {"rho": "1/10"}, "rho belongs to mechanism 'mixed'; mechanism 'moments' has none"),
         (tuple(ALL_THREE), {"scope": "per-party"}, "scope must be 'joint'"),
-        (tuple(ALL_THREE), {"mechanism": "mixed", "curious": 1}, "belong to mechanism 'moments'; 'mixed' has neither"),
+        (
+            tuple(ALL_THREE),
+            {"mechanism": "mixed", "curious": 1},
+            "curious belongs to mechanism 'moments'; mechanism 'mixed' has none",
+        ),
         (
             tuple(ALL_THREE),
             {"mechanism": "rows", "dealer": "none"},
-            "belong to mechanism 'moments'; 'rows' has neither",
+            "dealer belongs to mechanism 'moments'; mechanism 'rows' has none",
         ),
     ],
 )
@@ -149,15 +161,13 @@ def test_the_parties_are_charged_parts_that_add_up(office: Office) -> None:
 
 def test_the_request_may_name_other_parts(office: Office) -> None:
     made = propose(office, charge={"north": "1/4", "south": 0.75})
-    assert made.spec.terms is not None
-    assert made.spec.terms.parts == ("1/4", "3/4")
+    assert moments_of(made).parts == ("1/4", "3/4")
     total = made.guarantee.joint_mu2
     assert [part.mu2 for part in made.guarantee.parties] == [total / 4, total * 3 / 4]
     assert {part.exposure for part in made.guarantee.parties} == {total}
     assert "Its price is charged in parts: north 1/4, south 3/4." in made.guarantee.words()[0]
     equal = propose(office, charge={"north": "1/2", "south": "1/2"})
-    assert equal.spec.terms is not None
-    assert equal.spec.terms.parts == ()
+    assert moments_of(equal).parts == ()
 
 
 @pytest.mark.parametrize(
@@ -173,34 +183,30 @@ def test_parts_that_do_not_add_up_are_refused(office: Office, charge: dict[str, 
     with pytest.raises(InvalidInput) as refused:
         propose(office, charge=charge)
     assert words in refused.value.message
-    with pytest.raises(InvalidInput, match="belong to mechanism 'moments'"):
+    with pytest.raises(InvalidInput, match="charge belongs to mechanism 'moments'; mechanism 'mixed' has none"):
         propose(office, mechanism="mixed", k=10, charge={"north": "1/2", "south": "1/2"})
 
 
 def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> None:
     made = propose(office, parties=ALL_THREE)
-    schedule = made.schedule
-    assert isinstance(schedule, MomentsPlan)
+    plan = plan_of(made)
     # age, glucose, bmi; smoker as one binary; sex over three levels
-    assert (schedule.variables, schedule.rows) == (7, 1000)
-    assert schedule.delta == 6.0  # constant 1, three numbers, a binary, a group
+    assert (plan.variables, plan.rows) == (7, 1000)
+    assert plan.delta == 6.0  # constant 1, three numbers, a binary, a group
     mu = math.sqrt(budget(made.spec.target))
-    assert schedule.noise_sd == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
-    words = schedule.explain()
-    assert f"p = 7 variables, Delta = 6, noise sd of an entry = {schedule.noise_sd:.4g} patients" in words
-    assert f"({schedule.noise_sd / 1000:.2%} of n = 1000)" in words
-    assert f"pay at about {math.ceil(6 * schedule.noise_sd * math.sqrt(7))} patients" in words
+    assert plan.noise_sd == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
+    words = made.explanation
+    assert f"p = 7 variables, Delta = 6, noise sd of an entry = {plan.noise_sd:.4g} patients" in words
+    assert f"({plan.noise_sd / 1000:.2%} of n = 1000)" in words
+    assert f"pay at about {math.ceil(6 * plan.noise_sd * math.sqrt(7))} patients" in words
 
 
 def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:
-    once = propose(office, parties=ALL_THREE).schedule
-    pooled = propose(office, parties=ALL_THREE, curious=2).schedule
+    once = plan_of(propose(office, parties=ALL_THREE))
+    pooled = plan_of(propose(office, parties=ALL_THREE, curious=2))
     office.report(*(catalogue(party, rows_per_subject=3) for party in COLUMNS))
     office.report(catalogue("west", columns=(SMOKER, BMI), rows_per_subject=3))
-    thrice = propose(office, parties=ALL_THREE).schedule
-    assert isinstance(once, MomentsPlan)
-    assert isinstance(pooled, MomentsPlan)
-    assert isinstance(thrice, MomentsPlan)
+    thrice = plan_of(propose(office, parties=ALL_THREE))
     assert pooled.noise_sd == pytest.approx(once.noise_sd * math.sqrt(2), rel=1e-9)
     assert thrice.noise_sd == pytest.approx(once.noise_sd * 3, rel=1e-9)
     assert thrice.delta == once.delta
@@ -262,4 +268,4 @@ def test_a_request_for_moments_is_read_from_toml(tmp_path: Any) -> None:
         '[parties]\na = "*"\nb = "*"\nc = "*"\n'
     )
     read = read_settings(path, Request)
-    assert (read.mechanism, read.curious, read.dealer) == ("moments", 2, "coordinator")
+    assert (read.mechanism, read.options.curious, read.options.dealer) == ("moments", 2, "coordinator")

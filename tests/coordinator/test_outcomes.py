@@ -12,11 +12,11 @@ from coordinator.proposals import Proposal, Request, create, make_proposal
 from dprelease.accounting import check_spec
 from dprelease.calibration import budget
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.propose import MomentsPlan
 from dprelease.moments.association import SQUARES, best_split
-from dprelease.moments.terms import layout_of
+from dprelease.moments.terms import joint_moments, layout_of
 from dprelease.settings import read_settings
 from tests.coordinator.office import AGE, GLUCOSE, NOW, RUN_TIME, SEX, Office, catalogue, request
+from tests.coordinator.test_moments_proposals import plan_of
 
 OPEN_AGE, OPEN_SEX, OPEN_GLUCOSE = (column.model_copy(update={"public": True}) for column in (AGE, SEX, GLUCOSE))
 
@@ -34,8 +34,7 @@ def refusal(office: Office, **changed: Any) -> str:
 
 def test_outcomes_get_noise_of_their_own_out_of_one_budget(office: Office) -> None:
     made = propose(office, outcomes=["glucose"])
-    moments = made.spec.terms
-    assert moments is not None
+    moments = joint_moments(made.spec)
     assert moments.association is not None
     assert moments.outcomes == ("glucose",)
     assert Fraction(moments.association.split) == best_split(layout_of(made.spec))
@@ -48,17 +47,14 @@ def test_outcomes_get_noise_of_their_own_out_of_one_budget(office: Office) -> No
 
 
 def test_the_plan_tells_the_noise_of_both_parts(office: Office) -> None:
-    plan = propose(office, outcomes=["glucose"]).plan
-    assert isinstance(plan, MomentsPlan)
+    made = propose(office, outcomes=["glucose"])
+    plan, words = plan_of(made), made.explanation
     assert (plan.variables, plan.outcomes) == (5, 1)
-    words = plan.explain()
     assert f"d = 4 features, l = 1 outcomes, noise sd of an entry of the covariance = {plan.noise_sd:.4g}" in words
     assert f"of the association = {plan.association_sd:.4g} patients" in words
     assert "Products of two outcomes are not released." in words
     office.report(catalogue("north", columns=(OPEN_AGE, OPEN_SEX)))
-    label = propose(office, outcomes=["glucose"]).plan
-    assert isinstance(label, MomentsPlan)
-    assert "covariance = 0, as every feature is public" in label.explain()
+    assert "covariance = 0, as every feature is public" in propose(office, outcomes=["glucose"]).explanation
 
 
 @pytest.mark.parametrize(
@@ -70,8 +66,8 @@ def test_the_plan_tells_the_noise_of_both_parts(office: Office) -> None:
         ({"outcomes": ["glucose", "age", "glucose"]}, "outcomes: glucose is named more than once"),
         ({"outcomes": ["age", "sex", "glucose"]}, "outcomes: every column is one; leave at least one as a feature"),
         ({"outcomes": ["age"], "parties": {"south": "*"}}, "not in this release: age; it has glucose"),
-        ({"outcomes": ["age"], "mechanism": "mixed"}, "outcomes belong to mechanism 'moments'; 'mixed' treats all"),
-        ({"outcomes": ["age"], "mechanism": "rows"}, "outcomes belong to mechanism 'moments'; 'rows' treats all"),
+        ({"outcomes": ["age"], "mechanism": "mixed"}, "belongs to mechanism 'moments'; mechanism 'mixed' has none"),
+        ({"outcomes": ["age"], "mechanism": "rows"}, "belongs to mechanism 'moments'; mechanism 'rows' has none"),
         ({"outcomes": ["age"], "public_side": "mixed"}, "none of these columns is public; leave out --public-side"),
     ],
 )
@@ -136,4 +132,4 @@ def test_outcomes_are_read_from_toml(tmp_path: Path) -> None:
     path.write_text(
         'title = "Study"\nmechanism = "moments"\noutcomes = ["y", "z"]\nepsilon = 1\ndelta = 1e-6\n[parties]\na = "*"\n'
     )
-    assert read_settings(path, Request).outcomes == ("y", "z")
+    assert read_settings(path, Request).options.outcomes == ("y", "z")

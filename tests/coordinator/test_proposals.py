@@ -18,6 +18,7 @@ from dprelease.accounting import check_spec
 from dprelease.canonical import sha256
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.noisy_rows.planning import plan_mixing
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, RowsTerms
 from dprelease.settings import read_settings
 from dprelease.spec_base import instant
 from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, request
@@ -26,6 +27,11 @@ from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME,
 def propose(office: Office, *, allow_large_delta: bool = False, **changed: Any) -> Proposal:
     with office.store.reading() as tx:
         return make_proposal(request(**changed), "Trio", tx.members, NOW, allow_large_delta=allow_large_delta)
+
+
+def mixed(made: Proposal) -> MixedTerms:
+    assert isinstance(made.spec.terms, MixedTerms)
+    return made.spec.terms
 
 
 def test_a_spec_is_what_the_catalogues_and_the_request_say(office: Office) -> None:
@@ -48,25 +54,20 @@ def test_a_spec_is_what_the_catalogues_and_the_request_say(office: Office) -> No
 def test_k_and_rho_follow_the_rule_unless_they_are_given(office: Office) -> None:
     made = propose(office)
     plan = plan_mixing(1000, COLUMNS, made.spec.target)
-    assert made.plan == plan
-    assert made.spec.terms.mixing is not None
-    assert (made.spec.terms.mixing.outputs, made.spec.terms.anchor_weight) == (plan.outputs, str(plan.anchor_weight))
-    chosen = propose(office, k=7, rho="1/8").spec
-    assert chosen.mixing is not None
+    assert made.explanation == plan.explain()
+    assert (mixed(made).mixing.outputs, mixed(made).anchor_weight) == (plan.outputs, str(plan.anchor_weight))
+    chosen = mixed(propose(office, k=7, rho="1/8"))
     assert (chosen.mixing.outputs, chosen.anchor_weight) == (7, "1/8")
-    assert propose(office, rho=0.125).spec.terms.anchor_weight == "1/8"
-    assert propose(office, rho=0.0).spec.terms.anchor_weight == "0"
+    assert mixed(propose(office, rho=0.125)).anchor_weight == "1/8"
+    assert mixed(propose(office, rho=0.0)).anchor_weight == "0"
 
 
 def test_the_seed_is_drawn_afresh_and_from_the_source_that_is_handed_in(office: Office) -> None:
-    first, second = propose(office).spec, propose(office).spec
-    assert first.mixing is not None
-    assert second.mixing is not None
+    first, second = mixed(propose(office)), mixed(propose(office))
     assert first.mixing.seed != second.mixing.seed
     with office.store.reading() as tx:
-        fixed = make_proposal(request(), "Trio", tx.members, NOW, draw=lambda size: b"\x07" * size).spec
-    assert fixed.mixing is not None
-    assert fixed.mixing.seed == "07" * 32
+        fixed = make_proposal(request(), "Trio", tx.members, NOW, draw=lambda size: b"\x07" * size)
+    assert mixed(fixed).mixing.seed == "07" * 32
 
 
 def test_columns_come_in_the_order_asked_for(office: Office) -> None:
@@ -76,8 +77,8 @@ def test_columns_come_in_the_order_asked_for(office: Office) -> None:
 
 def test_rows_need_no_mixing(office: Office) -> None:
     made = propose(office, mechanism="rows")
-    assert made.plan is None
-    assert made.spec.terms.mixing is None
+    assert made.explanation == ""
+    assert isinstance(made.spec.terms, RowsTerms)
     assert made.spec.terms.anchor_weight == "0"
 
 
@@ -91,7 +92,7 @@ def test_weights_of_a_request_are_in_the_spec_and_its_noise_follows(office: Offi
     # Shares of a joint target go with weighted sensitivities: 4 + 2 of the north's, 9 * 4 of the south's.
     assert float(made.guarantee.party("south").mu2 / made.guarantee.joint_mu2) == pytest.approx(36 / 42, rel=1e-4)
     if mechanism == "mixed":
-        assert made.plan == plan_mixing(1000, COLUMNS, spec.target, weights={"glucose": 3})
+        assert made.explanation == plan_mixing(1000, COLUMNS, spec.target, weights={"glucose": 3}).explain()
 
 
 def test_weights_of_1_change_no_byte(office: Office) -> None:
@@ -105,11 +106,11 @@ def test_weights_of_1_change_no_byte(office: Office) -> None:
 
 
 def test_rows_per_subject_multiplies_mu(office: Office) -> None:
-    single = propose(office, k=10, rho="1/10").spec
+    single = propose(office, k=10, rho="1/10")
     office.report(catalogue("north", rows_per_subject=3), catalogue("south", rows_per_subject=3))
-    triple = propose(office, k=10, rho="1/10").spec
-    assert triple.rows_per_subject == 3
-    ratio = triple.noise_of("north").scale / single.noise_of("north").scale
+    triple = propose(office, k=10, rho="1/10")
+    assert triple.spec.rows_per_subject == 3
+    ratio = mixed(triple).noise_of("north").scale / mixed(single).noise_of("north").scale
     assert ratio == pytest.approx(3.0, rel=1e-6)
 
 
@@ -140,13 +141,16 @@ def test_a_per_party_target_bounds_each_block(office: Office) -> None:
         ({"rho": "-1/10"}, "rho must lie at or above 0 and below 1"),
         ({"rho": "a tenth"}, "is not a number"),
         ({"rho": "1/0"}, "is not a number"),
-        ({"mechanism": "rows", "k": 10}, "k and rho belong to mechanism 'mixed'"),
-        ({"mechanism": "rows", "rho": "1/10"}, "k and rho belong to mechanism 'mixed'"),
+        ({"mechanism": "rows", "k": 10}, "k belongs to mechanism 'mixed'; mechanism 'rows' has none"),
+        ({"mechanism": "rows", "rho": "1/10"}, "rho belongs to mechanism 'mixed'; mechanism 'rows' has none"),
         ({"weights": {"weight": 2}}, "no such column to weigh: weight; there are age, sex, glucose"),
         ({"weights": {"age": 0}}, "weights.age"),
         ({"weights": {"age": 17}}, "weights.age"),
         ({"weights": {"age": 1.5}}, "weights.age"),
-        ({"mechanism": "moments", "weights": {"age": 2}}, "weights belong to mechanisms 'mixed' and 'rows'"),
+        (
+            {"mechanism": "moments", "weights": {"age": 2}},
+            "weights belongs to mechanism 'mixed' or 'rows'; mechanism 'moments' has none",
+        ),
         ({"mechanism": "magic"}, "mechanism"),
         ({"scope": "everywhere"}, "scope"),
         ({"grid_bits": 40}, "grid_bits"),
@@ -261,7 +265,7 @@ def test_a_request_is_read_from_toml(tmp_path: Path) -> None:
     )
     read = read_settings(path, Request)
     assert list(read.parties.items()) == [("south", "*"), ("north", ("sex", "age"))]
-    assert (read.mechanism, read.scope, read.grid_bits, read.expires_hours, read.k) == (
+    assert (read.mechanism, read.scope, read.grid_bits, read.expires_hours, read.options.k) == (
         "mixed",
         "joint",
         16,

@@ -16,6 +16,7 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.store import Store
 from dprelease.accounting import check_spec
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.settings import read_settings
 from tests.coordinator.office import AGE, GLUCOSE, NOW, SEX, Office, catalogue, request
 
@@ -36,6 +37,11 @@ def propose(office: Office, **changed: Any) -> Proposal:
         return make_proposal(request(**changed), "Trio", tx.members, NOW)
 
 
+def scale(made: Proposal, party: str) -> float:
+    assert isinstance(made.spec.terms, NoisyRowsTerms)
+    return made.spec.terms.noise_of(party).scale
+
+
 @pytest.mark.parametrize("mechanism", ["mixed", "moments"])
 @pytest.mark.parametrize("side", BY_SIDE)
 def test_what_the_public_columns_are_names_the_guarantee(public: Office, side: str, mechanism: str) -> None:
@@ -50,11 +56,11 @@ def test_what_the_public_columns_are_names_the_guarantee(public: Office, side: s
 
 @pytest.mark.parametrize("scope", ["joint", "per-party"])
 def test_public_columns_leave_the_whole_target_to_the_others(public: Office, scope: str) -> None:
-    open_spec = propose(public, public_side="mixed", scope=scope, k=20, rho="1/10").spec
-    assert open_spec.terms.noise_of("south").scale == 0
+    shown = propose(public, public_side="mixed", scope=scope, k=20, rho="1/10")
+    assert scale(shown, "south") == 0
     public.report(catalogue("north"), catalogue("south"))
-    sex_alone = propose(public, parties={"north": ["sex"]}, scope=scope, k=20, rho="1/10").spec
-    assert open_spec.terms.noise_of("north").scale == sex_alone.noise_of("north").scale
+    sex_alone = propose(public, parties={"north": ["sex"]}, scope=scope, k=20, rho="1/10")
+    assert scale(shown, "north") == scale(sex_alone, "north")
 
 
 def test_a_column_that_is_public_is_not_proposed_as_private(public: Office) -> None:

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from coordinator.cli_plan import plan as office_plan
 from dprelease.assumptions import Setting, evenly
-from dprelease.comparison import MECHANISMS, SIGNALS, compare
+from dprelease.comparison import SIGNALS, compare
 from dprelease.errors import InvalidInput
 from dprelease.expected_error import EVEN_SPREAD
+from dprelease.mechanisms import registry
 from dprelease.spec_base import Target
 from dprelease.wire.plan_options import compared, with_guesses
 from learner.cli_plan import plan as learner_plan
@@ -61,7 +62,7 @@ def test_both_roles_explain_them_alike() -> None:
 
 
 def test_everything_is_compared_unless_something_is_asked_for(tmp_path: Path) -> None:
-    assert compared(SETTING, (), (), None).to_json() == compare(SETTING, MECHANISMS, SIGNALS).to_json()
+    assert compared(SETTING, (), (), None).to_json() == compare(SETTING, registry.names(), SIGNALS).to_json()
     plot = tmp_path / "plan.png"
     found = compared(SETTING, ("moments",), (0.3,), plot)
     assert [(cell.mechanism, cell.forecast.signal) for cell in found.cells] == [("moments", 0.3)]

@@ -27,8 +27,7 @@ def check_delivered(world: World, release: str) -> None:
     """Sealed, charged and sent once; the hub holds the bytes that were sealed."""
     assert world.north.status(release) == "delivered"
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    sealed = world.north.desk().vault.find(release)
-    assert sealed is not None
+    (sealed,) = world.north.desk().vault.find(release)
     assert sha256(world.block(release, "north")) == sealed.sha256
 
 
@@ -36,7 +35,7 @@ def check_untouched(north: Hospital, release: str, kinds: list[str], draws: int 
     """No noise, no block, no bytes; the ledger says so."""
     assert len(north.noise.draws) == draws
     assert north.ledger_kinds(release) == kinds
-    assert north.desk().vault.find(release) is None
+    assert north.desk().vault.find(release) == ()
     assert not any(sealed.spec == release for sealed in north.world.hub.sealed)
 
 

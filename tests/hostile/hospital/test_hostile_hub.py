@@ -44,7 +44,7 @@ def acknowledges_other_bytes(world: World, release: str) -> None:
 
 
 def claims_more_than_there_is(world: World, release: str) -> None:
-    world.hub.blocks[release, "north"] = bytearray(1 << 20)
+    world.hub.blocks[release, "north", 0] = bytearray(1 << 20)
 
 
 def disappears_before_the_stream(world: World, release: str) -> None:
@@ -128,8 +128,8 @@ def test_the_hub_gets_the_same_bytes_or_none(world: World, fault: Fault, monkeyp
     held = ["reserve", "charge"] if "away" in fault.what else ["reserve", "charge", "send"]
     assert north.ledger_kinds(release) == held
     world.hub.raises, world.hub.wrong_digest = None, False
-    if len(world.hub.blocks.get((release, "north"), b"")) > len(block):
-        del world.hub.blocks[release, "north"]
+    if len(world.hub.blocks.get((release, "north", 0), b"")) > len(block):
+        del world.hub.blocks[release, "north", 0]
     world.shelf.stop()
     world.shelf.add = honest_add
     world.shelf.start()

@@ -13,6 +13,7 @@ import pytest
 from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import BudgetExceeded, Conflict, InvalidInput, PolicyRefused, SpecRefused
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
 from dprelease.wire.v1 import coordination_pb2, release_pb2
@@ -41,29 +42,38 @@ def with_columns(spec: ReleaseSpec, *columns: object) -> Changes:
     return with_part(spec, "north", columns=columns)
 
 
+def mixed(spec: ReleaseSpec) -> MixedTerms:
+    assert isinstance(spec.terms, MixedTerms)
+    return spec.terms
+
+
+def with_terms(spec: ReleaseSpec, **fields: object) -> Changes:
+    return {"terms": spec.terms.model_copy(update=fields)}
+
+
 def with_noise(spec: ReleaseSpec, **fields: object) -> Changes:
-    north, south = spec.terms.noise
-    return {"noise": (north.model_copy(update=fields), south)}
+    north, south = mixed(spec).noise
+    return with_terms(spec, noise=(north.model_copy(update=fields), south))
 
 
 def more_outputs(spec: ReleaseSpec) -> Changes:
-    assert spec.terms.mixing is not None
-    return {"mixing": spec.terms.mixing.model_copy(update={"outputs": spec.terms.mixing.outputs + 1})}
+    mixing = mixed(spec).mixing
+    return with_terms(spec, mixing=mixing.model_copy(update={"outputs": mixing.outputs + 1}))
 
 
 def shares_above_the_target(spec: ReleaseSpec) -> Changes:
-    assert spec.terms.mixing is not None
+    terms = mixed(spec)
     doubled = (
         party_noise(
             noise.party,
             2 * Fraction(noise.mu2),
-            spec.terms.squared_sensitivity(spec, noise.party),
-            spec.terms.mixing.outputs,
-            Fraction(spec.terms.anchor_weight),
+            terms.squared_sensitivity(spec, noise.party),
+            terms.mixing.outputs,
+            terms.rho,
         )
-        for noise in spec.terms.noise
+        for noise in terms.noise
     )
-    return {"noise": tuple(doubled)}
+    return with_terms(spec, noise=tuple(doubled))
 
 
 def expired(spec: ReleaseSpec) -> Changes:
@@ -77,10 +87,7 @@ def rebuilt(**changes: Any) -> Lie:
     def lie(spec: ReleaseSpec) -> Changes:
         keys = {one.party: one.key for one in spec.parties}
         made = build_spec(TWO_PARTIES, keys=keys, rows=spec.rows, **changes)
-        return {
-            name: getattr(made, name)
-            for name in ("mechanism", "mixing", "grid_bits", "target", "noise", "anchor_weight")
-        }
+        return {name: getattr(made, name) for name in ("terms", "grid_bits", "target")}
 
     return lie
 
@@ -102,7 +109,9 @@ LIES = [
         lambda spec: with_columns(spec, numeric("age", 0, 12000), part(spec, "north").columns[1]),
     ),
     refused("... about k", SpecRefused, more_outputs),
-    refused("... about a noise scale", SpecRefused, lambda spec: with_noise(spec, scale=spec.terms.noise[0].scale / 2)),
+    refused(
+        "... about a noise scale", SpecRefused, lambda spec: with_noise(spec, scale=mixed(spec).noise[0].scale / 2)
+    ),
     refused("... about the anchor's noise", SpecRefused, lambda spec: with_noise(spec, anchor_scale=1.0)),
     refused("... about our share", SpecRefused, lambda spec: with_noise(spec, mu2="1/1000000")),
     refused("... with a share of nothing", SpecRefused, lambda spec: with_noise(spec, mu2="0")),
@@ -194,9 +203,9 @@ UNREADABLE = [
     unreadable("a proposal with epsilon = 0", lambda data: data["target"].update(epsilon=0.0)),
     unreadable("a proposal with epsilon < 0", lambda data: data["target"].update(epsilon=-1.0)),
     unreadable("a proposal with delta = 0", lambda data: data["target"].update(delta=0.0)),
-    unreadable("a proposal with k = 0", lambda data: data["mixing"].update(outputs=0)),
-    unreadable("a proposal with k > n", lambda data: data["mixing"].update(outputs=41)),
-    unreadable("a proposal with an unknown mechanism", lambda data: data.update(mechanism="magic")),
+    unreadable("a proposal with k = 0", lambda data: data["terms"]["mixing"].update(outputs=0)),
+    unreadable("a proposal with k > n", lambda data: data["terms"]["mixing"].update(outputs=41)),
+    unreadable("a proposal with an unknown mechanism", lambda data: data["terms"].update(mechanism="magic")),
     unreadable("a proposal with an unknown field", lambda data: data.update(also=1)),
     unreadable("a proposal that is not canonical", lambda data: data.update(title=" ")),
 ]

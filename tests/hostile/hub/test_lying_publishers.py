@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from dprelease.approval import approve
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError, IntegrityError, PeerUnavailable, SpecRefused
+from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.release_folder import ReleaseFolder
 from dprelease.wire.v1 import release_pb2
 from learner.cli import main
@@ -21,6 +22,7 @@ from tests.hostile.faults import Fault, Kind, each
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST
 from tests.learner.test_hub import Party, Start
 from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, mint, publish_to
+from tests.support.specs import with_terms
 
 NOT_KEPT = "nothing is kept or fitted; what the hub serves honestly is fetched"
 
@@ -153,8 +155,9 @@ def test_the_hub_believes_only_what_every_party_signed(
 def too_little_noise(world: World) -> Sealed:
     """A spec that every party approved, although its noise does not reach its target."""
     honest = world.sealed()
+    assert isinstance(honest.spec.terms, NoisyRowsTerms)
     north, south = honest.spec.terms.noise
-    spec = honest.spec.model_copy(update={"noise": (north.model_copy(update={"scale": north.scale / 2}), south)})
+    spec = with_terms(honest.spec, noise=(north.model_copy(update={"scale": north.scale / 2}), south))
     approvals = tuple(world.approval(name, spec) for name in honest.blocks)
     return replace(honest, spec=spec, approvals=approvals)
 
