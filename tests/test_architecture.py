@@ -102,6 +102,19 @@ def test_secure_products_know_no_statistic() -> None:
     assert {name for name in others if not within(name, known)} == set()
 
 
+def test_a_mechanism_knows_no_whole_release_and_no_other_mechanism() -> None:
+    whole = ("accounting", "block", "comparison", "estimators", "forecast", "manifest", "mechanisms.registry")
+    whole += ("privatization", "rehearsal", "release", "spec", "trust", "verification")
+    root = ROOT / "dprelease" / "mechanisms"
+    rooms = [path.parent.name for path in sorted(root.glob("*/__init__.py"))]
+    assert len(rooms) > 1
+    for room in rooms:
+        others = {f"mechanisms.{other}" for other in rooms if other != room}
+        forbidden = tuple(f"dprelease.{name}" for name in (*whole, *others))
+        assert offenders(sources(f"dprelease/mechanisms/{room}"), forbidden) == []
+    assert offenders(iter([root / "base.py"]), tuple(f"dprelease.{name}" for name in whole)) == []
+
+
 def test_the_wire_knows_no_role() -> None:
     assert offenders(sources("dprelease/wire"), ROLES) == []
 
@@ -118,7 +131,8 @@ def test_the_noise_module_alone_draws_secret_noise() -> None:
     assert offenders((path for path in sources(*PACKAGES) if path != door), (sampler,)) == []
     assert offenders(sources(*PACKAGES), ("opendp",)) == []  # it keeps its state in the process
     drawing = [name_of(path) for path in sources(*PACKAGES) if path != door and "discrete_gaussian" in attributes(path)]
-    assert drawing == ["dprelease.privatization", "dprelease.subsampling"]
+    drawers = ("mechanisms.moments.privatize", "mechanisms.noisy_rows.privatize", "subsampling")
+    assert drawing == [f"dprelease.{name}" for name in drawers]
     experts = ("dprelease.subsampling",)  # for whoever calls it by hand: no hospital's daemon does
     assert offenders((path for path in sources(*PACKAGES) if path.stem != "subsampling"), experts) == []
 
@@ -130,20 +144,23 @@ def test_only_the_party_node_holds_the_secure_source() -> None:
 
 
 def test_public_and_secret_randomness_share_no_code() -> None:
-    public = ("dprelease.public_stream", "dprelease.mixing")
-    assert offenders(iter([ROOT / "dprelease" / "noise.py"]), public) == []
-    for module in ("public_stream", "mixing"):
-        path = ROOT / "dprelease" / f"{module}.py"
+    public = ("public_stream", "mechanisms.noisy_rows.mixing")
+    forbidden = tuple(f"dprelease.{module}" for module in public)
+    assert offenders(iter([ROOT / "dprelease" / "noise.py"]), forbidden) == []
+    for module in public:
+        path = ROOT / "dprelease" / f"{module.replace('.', '/')}.py"
         assert offenders(iter([path]), ("dprelease.noise", "secrets", "opendp", "os")) == []
 
 
 def test_secret_keystreams_are_another_type_than_public_ones() -> None:
     public, secret = ROOT / "dprelease" / "public_stream.py", ROOT / "dprelease" / "mpc" / "ring.py"
-    assert offenders(iter([secret]), ("dprelease.public_stream", "dprelease.mixing", "dprelease.noise")) == []
+    forbidden = ("dprelease.public_stream", "dprelease.mechanisms", "dprelease.noise")
+    assert offenders(iter([secret]), forbidden) == []
     assert offenders(iter([public]), ("dprelease.moments", "dprelease.mpc")) == []
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecretStream" in attributes(path)}
     assert holders == {
-        f"dprelease.{name}" for name in ("mpc.correlated_randomness", "mpc.matrix_product", "privatization")
+        f"dprelease.{name}"
+        for name in ("mpc.correlated_randomness", "mpc.matrix_product", "mechanisms.moments.privatize")
     }
 
 

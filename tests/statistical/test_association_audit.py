@@ -13,14 +13,14 @@ from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.columns import Column
 from dprelease.moments.association import entry_scales
 from dprelease.moments.layout import code
-from dprelease.moments.terms import layout_of
+from dprelease.moments.terms import joint_moments, layout_of
 from dprelease.noise import NoiseSource, SecureNoise
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS
 from tests.support.joint import privatize_moments
 from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, categorical, numeric
+from tests.support.specs import build_spec, categorical, numeric, with_terms
 
 Cells = Mapping[str, float | str]
 
@@ -75,8 +75,7 @@ def exact(spec: ReleaseSpec, cells: Cells) -> Outputs:
 
 def distance(spec: ReleaseSpec, cells: Cells) -> float:
     """mu of this pair of neighbours, from the declared scales."""
-    assert spec.terms is not None
-    scales = entry_scales(layout_of(spec), spec.terms.scales)
+    scales = entry_scales(layout_of(spec), joint_moments(spec).scales)
     return math.sqrt(float((((exact(spec, FULL) - exact(spec, cells)) / scales) ** 2).sum()))
 
 
@@ -112,10 +111,9 @@ def test_production_noise() -> None:
 def test_the_papers_association_noise_is_caught(name: str) -> None:
     """Its sensitivity lacks a factor of 2 under replacement (privacy.md 0, item 4)."""
     spec, cells = CASES[name]
-    assert spec.terms is not None
-    assert spec.terms.association is not None
-    halved = spec.terms.association.model_copy(update={"scale": spec.terms.association.scale / 2})
-    broken = spec.model_copy(update={"moments": spec.terms.model_copy(update={"association": halved})})
+    apart = joint_moments(spec).association
+    assert apart is not None
+    broken = with_terms(spec, association=apart.model_copy(update={"scale": apart.scale / 2}))
     found = measured(broken, cells, SeededNoise(6))
     assert found.agrees(distance(broken, cells), errors=4)
     assert found.mu - 4 * found.standard_error > nominal(spec)

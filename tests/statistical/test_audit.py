@@ -11,6 +11,7 @@ from scipy import stats
 from dprelease.accounting import check_spec
 from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.noise import Noise, NoiseSource, SecureNoise
 from dprelease.public_stream import PublicStream
 from dprelease.spec import ReleaseSpec
@@ -85,11 +86,12 @@ def test_the_worst_neighbours_cost_what_is_declared_under_production_noise(name:
 @pytest.mark.parametrize("name", SPECS)
 def test_the_usual_target_under_production_noise(name: str) -> None:
     spec = SPECS[name]
+    assert isinstance(spec.terms, NoisyRowsTerms)
     usual = build_spec(
         {"a": COLUMNS},
         mechanism=spec.mechanism,
         rows=spec.rows,
-        outputs=spec.terms.mixing.outputs if spec.terms.mixing else 1,
+        outputs=spec.terms.squared_norm,
         anchor_weight=spec.terms.anchor_weight,
         epsilon=1.0,
     )

@@ -20,14 +20,14 @@ from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.moments.released import add_up, limits
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import Sensitivity, sensitivity
-from dprelease.moments.terms import layout_of
+from dprelease.moments.terms import joint_moments, layout_of
 from dprelease.noise import NoiseSource, SecureNoise
 from dprelease.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS, DETECTABLE, JOINT_RUNS
 from tests.support.joint import compute, entries, exact_gram, multiply, seal
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
-from tests.support.specs import build_spec, categorical, numeric
+from tests.support.specs import build_spec, categorical, numeric, with_terms
 
 COLUMNS = {
     "north": (numeric("age"), categorical("smoker", "yes")),
@@ -69,8 +69,8 @@ def nominal(spec: ReleaseSpec = SPEC) -> float:
 
 def variance(spec: ReleaseSpec) -> Outputs:
     """(E,) of one share of each entry."""
-    assert spec.terms is not None
-    return np.where(layout_of(spec).diagonal, spec.terms.diagonal_scale, spec.terms.scale) ** 2
+    terms = joint_moments(spec)
+    return np.where(layout_of(spec).diagonal, terms.diagonal_scale, terms.scale) ** 2
 
 
 def distance(pair: str, spec: ReleaseSpec, shares: int) -> float:
@@ -94,8 +94,7 @@ def honest(seed: int) -> dict[str, NoiseSource]:
 
 
 def joined(spec: ReleaseSpec, blocks: Mapping[str, object]) -> Outputs:
-    assert spec.terms is not None
-    largest = limits(layout_of(spec), spec.rows, spec.grid_bits, spec.terms.scales, len(PARTIES))
+    largest = limits(layout_of(spec), spec.rows, spec.grid_bits, joint_moments(spec).scales, len(PARTIES))
     return add_up([blocks[party].values for party in PARTIES], largest).astype(np.float64)
 
 
@@ -155,11 +154,9 @@ def test_production_noise_against_a_curious_hospital() -> None:
 
 def calibrated(value: Sensitivity, curious: int = 1) -> ReleaseSpec:
     """The same release with noise by another rule, which no party would approve."""
-    assert SPEC.terms is not None
-    mu2 = Fraction(SPEC.terms.mu2)
+    mu2 = Fraction(joint_moments(SPEC).mu2)
     scale, diagonal_scale = share_scales(value, mu2, len(PARTIES), curious, SPEC.grid_bits, 1)
-    noise = SPEC.terms.model_copy(update={"scale": scale, "diagonal_scale": diagonal_scale})
-    return SPEC.model_copy(update={"moments": noise})
+    return with_terms(SPEC, scale=scale, diagonal_scale=diagonal_scale)
 
 
 VALUE = sensitivity(layout_of(SPEC).variables)

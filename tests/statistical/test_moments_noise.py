@@ -18,7 +18,7 @@ from dprelease.calibration import GRID_VARIANCE, budget
 from dprelease.moments.products import schedule_of
 from dprelease.moments.released import NoisyMoments, add_up, limits
 from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import layout_of
+from dprelease.moments.terms import joint_moments, layout_of
 from dprelease.noise import Noise, NoiseSource, SecureNoise
 from tests.statistical.constants import DETECTABLE, MOMENTS_RUNS, P_THRESHOLD
 from tests.statistical.laws import Draws, p_of_independence, p_of_scale, p_of_too_little, p_of_uniformity
@@ -37,14 +37,14 @@ SPEC = build_spec(
 )
 PARTIES = schedule_of(SPEC).parties
 LAYOUT = layout_of(SPEC)
+TERMS = joint_moments(SPEC)
 KINDS = {"products": ~LAYOUT.diagonal, "squares": LAYOUT.diagonal}
 TABLES = {party: random_rows(SPEC, party) for party in PARTIES}
 EXACT = np.array(entries(SPEC, exact_gram(SPEC, TABLES)), np.int64)
 
 
 def share_scale(kind: str) -> float:
-    assert SPEC.terms is not None
-    return SPEC.terms.scale if kind == "products" else SPEC.terms.diagonal_scale
+    return TERMS.scale if kind == "products" else TERMS.diagonal_scale
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,8 @@ class Releases:
 
 def make(noise: Mapping[str, NoiseSource], runs: int = MOMENTS_RUNS) -> Releases:
     """Releases with fresh masks. A share is what a block differs by from the block that has no noise."""
-    assert SPEC.terms is not None
     session, silent = multiply(SPEC, TABLES), dict.fromkeys(PARTIES, ZeroNoise())
-    largest = limits(LAYOUT, SPEC.rows, SPEC.grid_bits, SPEC.terms.scales, len(PARTIES))
+    largest = limits(LAYOUT, SPEC.rows, SPEC.grid_bits, TERMS.scales, len(PARTIES))
     released, shares, blocks = [], [], []
     for _ in range(runs):
         masks = {frozenset(pair): secrets.token_bytes(32) for pair in combinations(PARTIES, 2)}
@@ -127,8 +126,7 @@ def test_the_shares_of_those_who_are_not_curious_suffice(
     honest: Releases, wrong: Releases, trusted: tuple[int, ...], kind: str
 ) -> None:
     least = math.sqrt(promised(kind))
-    assert SPEC.terms is not None
-    assert len(trusted) == len(PARTIES) - SPEC.terms.curious
+    assert len(trusted) == len(PARTIES) - TERMS.curious
     assert len(trusted) * Fraction(share_scale(kind)) ** 2 >= promised(kind)
     together = honest.shares[:, trusted][..., KINDS[kind]].sum(axis=1)
     assert p_of_too_little(together, least) > P_THRESHOLD
@@ -201,9 +199,8 @@ def test_blocks_look_uniform_until_the_last_is_added(honest: Releases, parties: 
 
 
 def test_what_follows_from_other_entries_has_no_noise_of_its_own(honest: Releases) -> None:
-    assert SPEC.terms is not None
     for released in honest.released[:10]:
-        moments = NoisyMoments.read(LAYOUT, released, SPEC.rows, SPEC.grid_bits, SPEC.terms.scales, len(PARTIES))
+        moments = NoisyMoments.read(LAYOUT, released, SPEC.rows, SPEC.grid_bits, TERMS.scales, len(PARTIES))
         kinds = [variable.kind for variable in LAYOUT.variables]
         levels = [place for place, kind in enumerate(kinds, 1) if kind == "level"]
         (binary,) = (place for place, kind in enumerate(kinds, 1) if kind == "binary")
