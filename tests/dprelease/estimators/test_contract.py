@@ -206,7 +206,7 @@ def test_nothing_is_better_that_uses_features_of_which_nothing_is_known(exact_mi
     assert result.verdicts == (BETTER, BETTER)
     blind = replace(result.inference, doubt=np.inf, hidden=("sex=male",))
     coef = np.array([[0.5, 0.0, 1.0], [0.5, 2.0, 1.0]])
-    guarded = replace(result, mechanism="moments", coef=coef, infer=lambda: blind)
+    guarded = replace(result, view="moments", coef=coef, infer=lambda: blind)
     assert guarded.verdicts == (BETTER, INDISTINCT)
 
 
