@@ -55,7 +55,8 @@ class Manifest(Value):
     @model_validator(mode="after")
     def _one_entry_for_each_block(self) -> Manifest:
         names = [part.party for part in self.spec.parties]
-        if [entry.sealed.key[1:] for entry in self.blocks] != [key[1:] for key in block_keys(self.spec)]:
+        asked = [(name, at) for name in names for at in range(len(self.spec.blocks(name)))]
+        if [(entry.sealed.party, entry.sealed.sequence) for entry in self.blocks] != asked:
             raise ValueError("blocks must name the spec's parties, each with its sequence numbers, in its order")
         if [signed.approval.party for signed in self.approvals] != names:
             raise ValueError("approvals must name the spec's parties, in its order")

@@ -66,7 +66,7 @@ class Coordination:
         return self._release(digest).state in _ENDED
 
     def report_intake(self, digest: str, parties: Sequence[str]) -> None:
-        """Say whose verified blocks are here."""
+        """Say of which parties all blocks are here and verified."""
         request = coordination_pb2.ReportIntakeRequest(spec_digest=bytes.fromhex(digest), received=parties)
         with translated(PEER):
             self._stub.ReportIntake(request, timeout=CALL_SECONDS, metadata=VERSION)
