@@ -40,7 +40,7 @@ def unsigned(offers: Offers, office: Office) -> Offers:
 
 
 def of_two_releases(offers: Offers, office: Office) -> Offers:
-    return resigned(offers, office, (1,), spec=approved(office, title="another").digest)
+    return resigned(offers, office, (1,), task=approved(office, title="another").digest)
 
 
 def with_new_keys(offers: Offers, office: Office) -> Offers:

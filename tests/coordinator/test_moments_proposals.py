@@ -17,10 +17,10 @@ from dprelease.calibration import budget
 from dprelease.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
 from dprelease.moments.products import schedule_of
+from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
-from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
 from dprelease.spec import ReleaseSpec
@@ -179,25 +179,25 @@ def test_parts_that_do_not_add_up_are_refused(office: Office, charge: dict[str, 
 
 def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> None:
     made = propose(office, parties=ALL_THREE)
-    schedule = made.schedule
-    assert isinstance(schedule, MomentsPlan)
+    plan = made.plan
+    assert isinstance(plan, MomentsPlan)
     # age, glucose, bmi; smoker as one binary; sex over three levels
-    assert (schedule.variables, schedule.rows) == (7, 1000)
-    assert schedule.delta == 6.0  # constant 1, three numbers, a binary, a group
+    assert (plan.variables, plan.rows) == (7, 1000)
+    assert plan.delta == 6.0  # constant 1, three numbers, a binary, a group
     mu = math.sqrt(budget(made.spec.target))
-    assert schedule.noise_sd == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
-    words = schedule.explain()
-    assert f"p = 7 variables, Delta = 6, noise sd of an entry = {schedule.noise_sd:.4g} patients" in words
-    assert f"({schedule.noise_sd / 1000:.2%} of n = 1000)" in words
-    assert f"pay at about {math.ceil(6 * schedule.noise_sd * math.sqrt(7))} patients" in words
+    assert plan.noise_sd == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
+    words = plan.explain()
+    assert f"p = 7 variables, Delta = 6, noise sd of an entry = {plan.noise_sd:.4g} patients" in words
+    assert f"({plan.noise_sd / 1000:.2%} of n = 1000)" in words
+    assert f"pay at about {math.ceil(6 * plan.noise_sd * math.sqrt(7))} patients" in words
 
 
 def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:
-    once = propose(office, parties=ALL_THREE).schedule
-    pooled = propose(office, parties=ALL_THREE, curious=2).schedule
+    once = propose(office, parties=ALL_THREE).plan
+    pooled = propose(office, parties=ALL_THREE, curious=2).plan
     office.report(*(catalogue(party, rows_per_subject=3) for party in COLUMNS))
     office.report(catalogue("west", columns=(SMOKER, BMI), rows_per_subject=3))
-    thrice = propose(office, parties=ALL_THREE).schedule
+    thrice = propose(office, parties=ALL_THREE).plan
     assert isinstance(once, MomentsPlan)
     assert isinstance(pooled, MomentsPlan)
     assert isinstance(thrice, MomentsPlan)
