@@ -17,10 +17,10 @@ from dprelease.calibration import budget
 from dprelease.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
 from dprelease.moments.products import schedule_of
-from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.moments.scales import share_scales
 from dprelease.moments.sensitivity import sensitivity
 from dprelease.moments.terms import JointMoments
+from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.price import mu2_text
 from dprelease.settings import read_settings
 from dprelease.spec import ReleaseSpec

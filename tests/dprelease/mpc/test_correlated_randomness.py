@@ -92,9 +92,7 @@ def test_a_correction_is_not_the_product_itself() -> None:
     schedule = schedule_for(2)
     dealt = dealt_by(schedule, COORDINATOR)
     (pair,) = schedule.pairs
-    masks = [
-        keystream(dealt[name].mask, schedule.rows, schedule.widths[name]) for name in (pair.first, pair.second)
-    ]
+    masks = [keystream(dealt[name].mask, schedule.rows, schedule.widths[name]) for name in (pair.first, pair.second)]
     assert np.all(dealt[pair.second].shares[pair] != masks[0].T @ masks[1])
     first, second = dealt_by(schedule, COORDINATOR)["birch"], dealt_by(schedule, COORDINATOR)["birch"]
     assert np.all(first.shares[pair] != second.shares[pair])
