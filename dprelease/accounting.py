@@ -274,8 +274,7 @@ def _least_scales(spec: ReleaseSpec, moments: JointMoments, mu2: Fraction) -> di
     apart = moments.association
     if apart is None:
         return by_kind(*scales.share_scales(sensitivity(spec.layout.variables), mu2, *shared))
-    parts = Fraction(apart.split), Fraction(apart.squares)
-    return association.share_scales(moves_of(spec.layout, moments), mu2, *parts, *shared)
+    return association.share_scales(moves_of(spec.layout, moments), mu2, Fraction(apart.split), *shared)
 
 
 def _smallest_move(layout: Layout, moments: JointMoments) -> Fraction:
@@ -283,4 +282,4 @@ def _smallest_move(layout: Layout, moments: JointMoments) -> Fraction:
     if not layout.outcomes:
         return sensitivity(layout.variables).squared
     moves = moves_of(layout, moments)
-    return min(move for move in (moves.covariance, moves.association, moves.squares) if move)
+    return min(move for move in (moves.covariance, moves.association) if move)

@@ -156,8 +156,7 @@ def _noise_of_outcomes(spec: ReleaseSpec) -> list[str]:
     if spec.norm_owner is not None:
         stated = float(moments.public_norm2 or 0)
         found.append(f"noise is for public outcomes of squared norm {stated:.6g} at most, as {spec.norm_owner} states")
-    split, squares = Fraction(moments.association.split), Fraction(moments.association.squares)
-    return [*found, f"split of mu^2: q = {float(split):.3g}; {float(squares):.0%} of it for squares of outcomes"]
+    return [*found, f"split of mu^2: q = {float(Fraction(moments.association.split)):.3g}"]
 
 
 def print_card(console: Console, shown: dict[str, object]) -> None:

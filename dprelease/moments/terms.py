@@ -56,9 +56,8 @@ class Association(Value):
     Attributes:
         outcomes: names of columns; every other column is a feature.
         split: q, how much of the budget the association gets (`dprelease.reuse_cov`); 1 where every feature is public.
-        squares: part of mu^2 for the squares of outcomes that are private numbers; 0 where there are none.
         scale: noise scale of each party's share of an entry of the association.
-        square_scale: the same for the square of an outcome; 0 where there are none.
+        square_scale: the same for the square of an outcome; 0 where no outcome is a private number.
         basis: what the association is with: the features, or, where they are all public and of one party, an orthonormal basis
             of them and the constant (`dprelease.moments.basis`).
         public_norm2: T2, the largest squared norm of a patient's public outcomes, in scaled units, as the one party that has them
@@ -67,7 +66,6 @@ class Association(Value):
 
     outcomes: Annotated[tuple[Name, ...], Field(min_length=1)]
     split: Rational
-    squares: Rational
     scale: Annotated[float, Field(gt=0)]
     square_scale: Annotated[float, Field(ge=0)]
     basis: Literal["columns", "orthonormal"] = "columns"

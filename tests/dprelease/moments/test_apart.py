@@ -142,7 +142,6 @@ def test_the_price_is_the_target(name: str) -> None:
         {"scale": 1e-3},
         {"square_scale": 1.0},
         {"split": "1/3"},
-        {"squares": "1/100"},
         {"outcomes": ("y1", "y2", "y3", "h")},
         {"outcomes": ("y1", "y2", "y3", "h", "t", "s")},
     ],
@@ -209,8 +208,8 @@ def test_with_a_basis_noise_is_for_rows_of_norm_one() -> None:
     moments = basis.moments
     assert moments is not None
     assert moments.association is not None
-    # 4 outcomes of norm 1: (2 S)^2 = 16, of which 19/20 of mu^2; one of three is curious.
-    expected = np.sqrt(16 / (0.95 * float(Fraction(moments.mu2))) / 2) * 4.0**14
+    # 4 outcomes of norm 1: (2 S)^2 = 16; one of three is curious.
+    expected = np.sqrt(16 / float(Fraction(moments.mu2)) / 2) * 4.0**14
     assert moments.association.scale == pytest.approx(expected, rel=1e-6)
 
 
