@@ -41,6 +41,7 @@ from party_node.joining import hear_witness
 from party_node.joint.work import JointWork
 from party_node.journal import Record, Status
 from party_node.line import HubLine
+from party_node.memory import give_back
 from party_node.outbound import Coordinator, Offer, knock, upload
 from party_node.renewal import Renewal
 from party_node.repetition import PUBLISHED
@@ -140,6 +141,7 @@ class Daemon:
                 self._desk.journal.annotate(release, words)
         if not self._computing:
             self._joint.drop_rows()
+            give_back()
 
     def _report(self, coordinator: Coordinator) -> None:
         """Report the table if it or its public columns changed. One that cannot be used, or is not taken, holds up no release."""

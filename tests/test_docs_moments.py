@@ -262,25 +262,26 @@ WITH_OUTCOMES = ReleaseSpec.model_validate_json(
 
 
 def test_noise_scales_with_outcomes() -> None:
-    numbers, binaries, groups, private_outcomes, private_numbers, honest = 1, 1, 0, 2, 1, 2
+    numbers, binaries, groups, private_outcomes, honest = 1, 1, 0, 2, 2
     moments = joint_moments(WITH_OUTCOMES)
     assert moments.association is not None
-    mu2, q, part = (Fraction(text) for text in (moments.mu2, moments.association.split, moments.association.squares))
+    mu2, q = Fraction(moments.mu2), Fraction(moments.association.split)
     reach = 1 + numbers + binaries + groups
-    weight, unit, rest = 1 + binaries + groups + Fraction(numbers + 1, 2), 16**10, (1 - part) * mu2
+    weight, unit = 1 + binaries + groups + Fraction(numbers + 1, 2), 16**10
     covariance, across = reach**2, 4 * reach * private_outcomes
-    assert squared((unit * covariance * (1 + q) ** 2 / rest + 4) / honest, moments.scale)
-    assert squared((unit * covariance * (1 + q) ** 2 / (weight * rest) + 4) / honest, moments.diagonal_scale)
-    assert squared((unit * across * (1 + q) ** 2 / (4 * q * rest) + 4) / honest, moments.association.scale)
-    assert squared((unit * private_numbers / (part * mu2) + 4) / honest, moments.association.square_scale)
+    assert squared((unit * covariance * (1 + q) ** 2 / mu2 + 4) / honest, moments.scale)
+    assert squared((unit * covariance * (1 + q) ** 2 / (weight * mu2) + 4) / honest, moments.diagonal_scale)
+    second = unit * across * (1 + q) ** 2 / (4 * q * mu2)
+    assert squared((second + 4) / honest, moments.association.scale)
+    assert squared((second / reach + 4) / honest, moments.association.square_scale)
 
     def room(scale: float) -> Fraction:
         return honest * Fraction(scale) ** 2 - 4
 
     a = unit * covariance / min(room(moments.scale), weight * room(moments.diagonal_scale))
-    b = unit * across / room(moments.association.scale)
+    b = unit * across / min(room(moments.association.scale), reach * room(moments.association.square_scale))
     assert b <= 4 * a
-    spent = a + b / 2 + b**2 / (16 * a) + Fraction(unit * private_numbers) / room(moments.association.square_scale)
+    spent = a + b / 2 + b**2 / (16 * a)
     assert check_spec(WITH_OUTCOMES).joint_mu2 == spent <= mu2
     assert check_spec(WITH_OUTCOMES).words() == sentences("moments-guarantee")
 
@@ -312,7 +313,7 @@ def test_label_privacy_has_noise_for_what_outcomes_are_in() -> None:
     assert moments.association is not None
     assert (moments.scale, moments.diagonal_scale, moments.association.split) == (0, 0, "1")
     mu2 = Fraction(moments.mu2)
-    assert squared(Fraction(16**10 * 4 * 3 * 2) / (mu2 * Fraction(19, 20)) + 4, moments.association.scale)
+    assert squared(Fraction(16**10 * 4 * 3 * 2) / mu2 + 4, moments.association.scale)
 
 
 def test_codes_of_a_column_with_one_level() -> None:

@@ -7,7 +7,7 @@ number, binary and group adds 1; T2 may be less, where the one party that has u 
 
     w z^T and z z^T    noise s1, the squares of numbers s1/sqrt(v)
     w y^T, z y^T, z u^T    noise s2
-    squares of the numbers in y, U of them    noise s3
+    squares of the numbers in y    noise s2/sqrt(t)
 
 Covariance. `moments.sensitivity` shows that its square moves by at most R^4 when v <= P2 + p_b + g + (p_n + 1)/2; the first of
 its two cases, which holds whatever P2 is. What the proof drops there is -c^2, c = <x, x'>.
@@ -23,8 +23,15 @@ covariance alone: A + Q. Hence mu^2 <= A + Q + Q^2/(4A), formula (1) of `dprelea
 Delta_2^2 = 4 R^2 (S2 + T2), where Q <= 2A; beyond, the sum A + 2Q. Without private features it is Delta_2^2/s2^2 alone, with
 R^2 = P2 and without T2.
 
-Squares of outcomes move by at most U, and U/s3^2 is added: they take the part `squares` of mu^2, so that a learner can tell how
-much of an outcome a fit explains. Binary outcomes and levels need none.
+Squares of outcomes tell a learner how much of an outcome a fit explains; binary outcomes and levels need none. They cost nothing
+as long as t <= R^2, or t <= 11/4 R^2 where every feature is public: the pair of rows that moves the association most has y' = -y,
+whose squares are equal. Let one number of y be a and a', a^2 >= a'^2. Its part of the above, times s2^2, is
+
+    |x|^2 a^2 + |x'|^2 a'^2 + 2|c| |a a'| + t (a^2 - a'^2)^2 <= 2 R^2 + 2|c|    once |x|^2 = |x'|^2 = R^2,
+
+as it grows with a, and at a = 1 t (1 - a'^2)^2 is at most R^2 (1 - a'^2). It is linear in the squares of the features' numbers, so
+those are at a vertex as before. With x = x' it is at most R^2 (2 - b)^2 (1 + t b^2/R^2), b = |a + a'|, which is at most its
+value at b = 0, 4 R^2, if b (2 - b)^2 t/R^2 <= 4 - b: for t/R^2 up to (11 + 5 sqrt 5)/8.
 
 Shares. As in `moments.scales`: any m - t of the parties' shares have variance s^2 + 4.
 
@@ -46,8 +53,6 @@ from dprelease.columns import public
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.moments.layout import Kind, Layout, Variable, code
 
-SQUARES = Fraction(1, 20)
-"""Part of mu^2 for the squares of outcomes, where there are private numbers among them."""
 LARGEST_SPLIT = Fraction(1023, 1024)
 """q of `dprelease.reuse_cov.split` stays below 1, where rounding of the scales could leave formula (1)."""
 
@@ -60,13 +65,13 @@ class Moves:
         covariance: Delta_1^2; 0 where every feature is public, and nothing of the covariance noisy.
         diagonal_weight: v.
         association: Delta_2^2.
-        squares: U.
+        square_weight: t; 0 where no outcome is a private number.
     """
 
     covariance: Fraction
     diagonal_weight: Fraction
     association: Fraction
-    squares: Fraction
+    square_weight: Fraction
 
     @classmethod
     def of(cls, layout: Layout, *, public_norm2: Fraction | None = None) -> Moves:
@@ -91,11 +96,12 @@ class Moves:
             most = Fraction(_norm2([each for each in outcomes if each.public]))
             outcome_norm2 += most if public_norm2 is None else min(public_norm2, most)
         numbers = sum(each.kind == "numeric" for each in private)
+        squares = any(each.kind == "numeric" and not each.public for each in outcomes)
         return cls(
             covariance=norm2**2 if private else Fraction(0),
             diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
             association=reuse_cov.association(norm2, outcome_norm2),
-            squares=Fraction(sum(each.kind == "numeric" and not each.public for each in outcomes)),
+            square_weight=norm2 * (1 if private else Fraction(11, 4)) * squares,
         )
 
 
@@ -112,7 +118,6 @@ def share_scales(
     moves: Moves,
     mu2: Fraction,
     split: Fraction,
-    squares: Fraction,
     parties: int,
     curious: int,
     grid_bits: int,
@@ -124,26 +129,24 @@ def share_scales(
         moves: of the layout.
         mu2: mu^2 > 0, of the whole release.
         split: q in (0, 1); 1 where every feature is public.
-        squares: part of mu^2 for squares of outcomes, in [0, 1); 0 where there are none.
         parties: m.
         curious: t < m.
         grid_bits: b.
         rows_per_subject: q, rows of one patient.
 
     Raises:
-        InvalidInput: a split or a part that does not fit the moves.
+        InvalidInput: a split that does not fit the moves.
     """
-    _check(moves, split, squares)
+    _check(moves, split)
     unit, honest = Fraction(rows_per_subject**2 << (4 * grid_bits)), parties - curious
-    left = mu2 * (1 - squares)
-    first, second = Fraction(0), unit * moves.association / left
+    first, second = Fraction(0), unit * moves.association / mu2
     if moves.covariance:
-        first, second = reuse_cov.variances(unit * moves.covariance, unit * moves.association, left, split)
+        first, second = reuse_cov.variances(unit * moves.covariance, unit * moves.association, mu2, split)
     variances = {
         Kind.PRODUCT: first,
         Kind.SQUARE: first / moves.diagonal_weight,
         Kind.ASSOCIATION: second,
-        Kind.OUTCOME_SQUARE: unit * moves.squares / (mu2 * squares) if squares else Fraction(0),
+        Kind.OUTCOME_SQUARE: second / moves.square_weight if moves.square_weight else Fraction(0),
     }
     return {kind: root_up((each + GRID_VARIANCE) / honest) if each else 0.0 for kind, each in variances.items()}
 
@@ -161,26 +164,25 @@ def spent(
     room = {kind: (parties - curious) * Fraction(scale) ** 2 - GRID_VARIANCE for kind, scale in scales.items()}
     needed = [Kind.ASSOCIATION]
     needed += [Kind.PRODUCT, Kind.SQUARE] if moves.covariance else []
-    needed += [Kind.OUTCOME_SQUARE] if moves.squares else []
+    needed += [Kind.OUTCOME_SQUARE] if moves.square_weight else []
     if min(room[kind] for kind in needed) <= 0:
         return reuse_cov.UNBOUNDED
-    total = association = unit * moves.association / room[Kind.ASSOCIATION]
+    across = room[Kind.ASSOCIATION]
+    if moves.square_weight:
+        across = min(across, room[Kind.OUTCOME_SQUARE] * moves.square_weight)
+    total = association = unit * moves.association / across
     if moves.covariance:
         covariance = unit * moves.covariance / min(room[Kind.PRODUCT], room[Kind.SQUARE] * moves.diagonal_weight)
         coupled = association <= 4 * covariance  # Q <= 2A
         total = reuse_cov.joint(covariance, association) if coupled else covariance + association
-    return total + (unit * moves.squares / room[Kind.OUTCOME_SQUARE] if moves.squares else 0)
+    return total
 
 
-def _check(moves: Moves, split: Fraction, squares: Fraction) -> None:
+def _check(moves: Moves, split: Fraction) -> None:
     if moves.covariance and not 0 < split <= LARGEST_SPLIT:
         raise InvalidInput(f"the split lies between 0 and {LARGEST_SPLIT}, not {split}")
     if not moves.covariance and split != 1:
         raise InvalidInput("every feature is public, so all of the budget is the association's: the split is 1")
-    if not 0 <= squares < 1 or bool(squares) != bool(moves.squares):
-        raise InvalidInput(
-            f"squares of outcomes take a part of mu^2 exactly where there are private numbers, not {squares}"
-        )
 
 
 def _norm2(variables: list[Variable]) -> int:

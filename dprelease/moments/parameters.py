@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dprelease.moments import association, scales
-from dprelease.moments.association import SQUARES, Moves, best_split, share_scales
+from dprelease.moments.association import Moves, best_split, share_scales
 from dprelease.moments.layout import Kind, Layout
 from dprelease.moments.scales import share_scales as scales_of_all
 from dprelease.moments.sensitivity import sensitivity
@@ -46,8 +46,7 @@ def least_noise(
         return JointMoments(curious=curious, dealer=dealer, mu2=str(mu2), scale=scale, diagonal_scale=diagonal_scale)
     moves = Moves.of(layout, public_norm2=public_norm2)
     split = best_split(layout)
-    squares = SQUARES if moves.squares else Fraction(0)
-    least = share_scales(moves, mu2, split, squares, *shared)
+    least = share_scales(moves, mu2, split, *shared)
     return JointMoments(
         curious=curious,
         dealer=dealer,
@@ -57,7 +56,6 @@ def least_noise(
         association=Association(
             outcomes=layout.outcomes,
             split=str(split),
-            squares=str(squares),
             scale=least[Kind.ASSOCIATION],
             square_scale=least[Kind.OUTCOME_SQUARE],
             public_norm2=None if public_norm2 is None else str(public_norm2),

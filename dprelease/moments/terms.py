@@ -41,16 +41,14 @@ class Association(Value):
     Attributes:
         outcomes: names of columns; every other column is a feature.
         split: q, how much of the budget the association gets (`dprelease.reuse_cov`); 1 where every feature is public.
-        squares: part of mu^2 for the squares of outcomes that are private numbers; 0 where there are none.
         scale: noise scale of each party's share of an entry of the association.
-        square_scale: the same for the square of an outcome; 0 where there are none.
+        square_scale: the same for the square of an outcome; 0 where no outcome is a private number.
         public_norm2: T2, the largest squared norm of a patient's public outcomes, in scaled units, as the one party that has them
             states it; None for what their bounds allow, 1 for each column.
     """
 
     outcomes: Annotated[tuple[Name, ...], Field(min_length=1)]
     split: Rational
-    squares: Rational
     scale: Annotated[float, Field(gt=0)]
     square_scale: Annotated[float, Field(ge=0)]
     public_norm2: Annotated[Rational | None, Field(exclude_if=lambda norm2: norm2 is None)] = None

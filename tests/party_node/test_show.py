@@ -136,7 +136,7 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
             f"products of two features: {sds[0]}",
             f"products of a feature and an outcome: {sds[1]}",
             f"squares of outcomes: {sds[2]}",
-            f"split of mu^2: q = {float(Fraction(moments.association.split)):.3g}; 5% of it for squares of outcomes",
+            f"split of mu^2: q = {float(Fraction(moments.association.split)):.3g}",
         ]
 
 

@@ -67,8 +67,7 @@ def _least_scales(spec: SpecBase, terms: JointMoments, mu2: Fraction) -> dict[Ki
     layout, apart = layout_of(spec), terms.association
     if apart is None:
         return by_kind(*scales.share_scales(sensitivity(layout.variables), mu2, *shared))
-    parts = Fraction(apart.split), Fraction(apart.squares)
-    return association.share_scales(moves_of(layout, terms), mu2, *parts, *shared)
+    return association.share_scales(moves_of(layout, terms), mu2, Fraction(apart.split), *shared)
 
 
 def _smallest_move(spec: SpecBase, terms: JointMoments) -> Fraction:
@@ -77,4 +76,4 @@ def _smallest_move(spec: SpecBase, terms: JointMoments) -> Fraction:
     if not layout.outcomes:
         return sensitivity(layout.variables).squared
     moves = moves_of(layout, terms)
-    return min(move for move in (moves.covariance, moves.association, moves.squares) if move)
+    return min(move for move in (moves.covariance, moves.association) if move)

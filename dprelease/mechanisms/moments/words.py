@@ -134,8 +134,7 @@ def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     if owner is not None:
         stated = float(terms.public_norm2 or 0)
         found.append(f"noise is for public outcomes of squared norm {stated:.6g} at most, as {owner} states")
-    split, squares = Fraction(terms.association.split), Fraction(terms.association.squares)
-    return (*found, f"split of mu^2: q = {float(split):.3g}; {float(squares):.0%} of it for squares of outcomes")
+    return (*found, f"split of mu^2: q = {float(Fraction(terms.association.split)):.3g}")
 
 
 def review_reasons(spec: SpecBase, terms: JointMoments, party: str, *, named: bool) -> tuple[str, ...]:

@@ -140,7 +140,6 @@ def test_the_price_is_the_target(name: str) -> None:
         {"scale": 1e-3},
         {"square_scale": 1.0},
         {"split": "1/3"},
-        {"squares": "1/100"},
         {"outcomes": ("y1", "y2", "y3", "h")},
         {"outcomes": ("y1", "y2", "y3", "h", "t", "s")},
     ],

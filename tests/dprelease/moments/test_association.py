@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from dprelease import reuse_cov
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.moments.association import LARGEST_SPLIT, SQUARES, Moves, best_split, share_scales, spent
+from dprelease.moments.association import LARGEST_SPLIT, Moves, best_split, share_scales, spent
 from dprelease.moments.layout import Kind, Layout
 from tests.support.specs import categorical, numeric
 
@@ -51,7 +52,7 @@ def choices(layout: Layout) -> list[Rows]:
     for position, _ in enumerate(layout.columns):
         mine = [variable for variable in layout.variables if variable.column == position]
         if mine[0].kind == "numeric":
-            found.append(np.array([[-1.0], [-0.5], [0.0], [0.5], [1.0]]))
+            found.append(np.array([[-1.0], [-0.5], [0.0], [0.25], [0.5], [1.0]]))
         else:
             found.append(np.array([[-1.0], [1.0]]) if mine[0].kind == "binary" else np.eye(len(mine)))
     return found
@@ -77,7 +78,7 @@ def moved(layout: Layout, room: dict[Kind, float], split: Fraction) -> float:
 def variances(layout: Layout, mu2: Fraction, split: Fraction, bits: int = 12) -> dict[Kind, float]:
     """What the declared scales leave beyond the grid's variance, in scaled units."""
     moves = Moves.of(layout)
-    scales = share_scales(moves, mu2, split, SQUARES if moves.squares else Fraction(0), 1, 0, bits, 1)
+    scales = share_scales(moves, mu2, split, 1, 0, bits, 1)
     return {kind: (scale**2 - 4) / 2.0 ** (4 * bits) for kind, scale in scales.items()}
 
 
@@ -113,27 +114,40 @@ def test_the_moves_of_boxes_are_those_of_the_notes() -> None:
     moves = Moves.of(LAYOUTS["numbers"])
     assert moves.covariance == 9  # (1 + 2)^2, privacy.md 2.2
     assert moves.association == 4 * 3 * 2  # (2 R S)^2
-    assert moves.squares == 2
+    assert moves.square_weight == 3
     assert moves.diagonal_weight == Fraction(5, 2)  # second_reading.md 3: (p + 3)/2
-    assert Moves.of(LAYOUTS["outcomes public"]).squares == 0
+    assert Moves.of(LAYOUTS["outcomes public"]).square_weight == 0
     label = Moves.of(LAYOUTS["features public"])
     assert (label.covariance, label.association) == (0, 4 * 2 * 2)
+    assert label.square_weight == Fraction(11, 2)
+
+
+@pytest.mark.parametrize(("name", "least"), [("features public", 0.99), ("one of each", 0.9), ("numbers", 0.9)])
+def test_squares_of_outcomes_cost_nothing_and_could_not_have_much_less_noise(name: str, least: float) -> None:
+    """All of the budget is used by rows whose squares of outcomes are equal, and by others once squares have less noise."""
+    layout = LAYOUTS[name]
+    split = splits(layout)[0]
+    room = variances(layout, Fraction(1, 16), split)
+    without = moved(layout, room | {Kind.OUTCOME_SQUARE: math.inf}, split)
+    assert moved(layout, room, split) == pytest.approx(without, rel=1e-12)
+    assert without * 16 > least
+    assert moved(layout, room | {Kind.OUTCOME_SQUARE: room[Kind.OUTCOME_SQUARE] / 2}, split) > without * 1.01
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("parties", "curious"), [(1, 0), (3, 1), (4, 3)])
 def test_the_declared_scales_spend_the_budget_and_no_more(name: str, parties: int, curious: int) -> None:
     layout, mu2 = LAYOUTS[name], Fraction(7, 100)
-    moves, squares = Moves.of(layout), SQUARES if Moves.of(layout).squares else Fraction(0)
+    moves = Moves.of(layout)
     for split in splits(layout):
         shared = parties, curious, 16, 2
-        found = spent(moves, share_scales(moves, mu2, split, squares, *shared), *shared)
+        found = spent(moves, share_scales(moves, mu2, split, *shared), *shared)
         assert mu2 * (1 - Fraction(1, 10**6)) < found <= mu2
 
 
 def test_less_noise_on_any_part_costs_more() -> None:
     moves, mu2 = Moves.of(LAYOUTS["numbers"]), Fraction(7, 100)
-    scales = share_scales(moves, mu2, Fraction(2, 5), SQUARES, 3, 1, 16, 1)
+    scales = share_scales(moves, mu2, Fraction(2, 5), 3, 1, 16, 1)
     for kind in Kind:
         fewer = {**scales, kind: 0.9 * scales[kind]}
         assert spent(moves, fewer, 3, 1, 16, 1) > mu2
@@ -143,7 +157,7 @@ def test_less_noise_on_any_part_costs_more() -> None:
 def test_beyond_the_coupled_case_the_sum_is_charged() -> None:
     """Q > 2A: formula (1) does not hold with weighted squares."""
     moves = Moves.of(LAYOUTS["numbers"])
-    scales = share_scales(moves, Fraction(1, 16), Fraction(9, 10), SQUARES, 1, 0, 12, 1)
+    scales = share_scales(moves, Fraction(1, 16), Fraction(9, 10), 1, 0, 12, 1)
     scales[Kind.PRODUCT], scales[Kind.SQUARE] = 10 * scales[Kind.PRODUCT], 10 * scales[Kind.SQUARE]
     room = {kind: (scale**2 - 4) / 2.0**48 for kind, scale in scales.items()}
     assert moved(LAYOUTS["numbers"], room, Fraction(1)) <= float(spent(moves, scales, 1, 0, 12, 1))
@@ -158,19 +172,12 @@ def test_the_split_comes_from_public_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "split", "squares"),
-    [
-        ("numbers", Fraction(1), SQUARES),
-        ("numbers", Fraction(0), SQUARES),
-        ("numbers", Fraction(1, 2), Fraction(0)),
-        ("numbers", Fraction(1, 2), Fraction(1)),
-        ("features public", Fraction(1, 2), SQUARES),
-        ("outcomes public", Fraction(1, 2), SQUARES),
-    ],
+    ("name", "split"),
+    [("numbers", Fraction(1)), ("numbers", Fraction(0)), ("features public", Fraction(1, 2))],
 )
-def test_parts_that_do_not_fit_are_refused(name: str, split: Fraction, squares: Fraction) -> None:
+def test_a_split_that_does_not_fit_is_refused(name: str, split: Fraction) -> None:
     with pytest.raises(InvalidInput):
-        share_scales(Moves.of(LAYOUTS[name]), Fraction(1, 16), split, squares, 1, 0, 12, 1)
+        share_scales(Moves.of(LAYOUTS[name]), Fraction(1, 16), split, 1, 0, 12, 1)
 
 
 @pytest.mark.parametrize("sides", [((), Y), (X, ())])

@@ -65,7 +65,7 @@ def test_joint_calibration_needs_much_less_noise_than_halving_the_budget() -> No
     moments = spec.terms
     assert moments.association is not None
     half = Fraction(mu_of(0.5, 0.5e-5)) ** 2
-    together = float(Fraction(moments.mu2) * (1 - Fraction(moments.association.squares)))
+    together = float(Fraction(moments.mu2))
     split = float(Fraction(moments.association.split))
     # s1 = Delta_1 (1 + q)/mu and s2 = Delta_2 (1 + q)/(2 sqrt(q) mu) against Delta_1/mu_half and Delta_2/mu_half.
     ratios = np.sqrt(together / float(half)) / np.array([1 + split, (1 + split) / (2 * np.sqrt(split))])
