@@ -25,7 +25,7 @@ def test_a_party_reserves_room_for_all_its_parcels_before_the_first(office: Offi
     office.bring(*make.everything())
     for party in PARTIES:
         sizes = [parcel.header.size for parcel in office.listed() if parcel.header.sender == party]
-        assert sum(sizes) == most_bytes(make.plan, party) > 0
+        assert sum(sizes) == most_bytes(make.schedule, party) > 0
 
 
 def limited(trio: World, joint: Sealed, folder: Path, limit: int, share: PartyShare = ALL) -> Office:
@@ -33,8 +33,8 @@ def limited(trio: World, joint: Sealed, folder: Path, limit: int, share: PartySh
 
 
 def test_parcels_count_against_the_storage_limit(trio: World, joint: Sealed, tmp_path: Path) -> None:
-    plan = Hospitals(trio, joint).plan
-    whole = sum(most_bytes(plan, party) for party in PARTIES)
+    schedule = Hospitals(trio, joint).schedule
+    whole = sum(most_bytes(schedule, party) for party in PARTIES)
     office = limited(trio, joint, tmp_path, whole - 1)
     office.bring(office.hospitals.offer("north"), office.hospitals.offer("south"))
     with pytest.raises(PeerUnavailable, match="storage_limit_gib"):
@@ -50,7 +50,7 @@ def test_parcels_count_against_the_storage_limit(trio: World, joint: Sealed, tmp
 
 
 def test_blocks_find_no_room_where_parcels_have_reserved_it(trio: World, joint: Sealed, tmp_path: Path) -> None:
-    office = limited(trio, joint, tmp_path, most_bytes(Hospitals(trio, joint).plan, "north"))
+    office = limited(trio, joint, tmp_path, most_bytes(Hospitals(trio, joint).schedule, "north"))
     office.bring(office.hospitals.offer("north"))
     with pytest.raises(PeerUnavailable, match="storage_limit_gib"):
         fill(office.storage, trio, trio.sealed("another"), "north")
@@ -61,7 +61,7 @@ def test_blocks_find_no_room_where_parcels_have_reserved_it(trio: World, joint: 
 
 def test_parcels_count_against_their_partys_share(trio: World, joint: Sealed, tmp_path: Path) -> None:
     other = trio.sealed("another")
-    size = most_bytes(Hospitals(trio, joint).plan, "north")
+    size = most_bytes(Hospitals(trio, joint).schedule, "north")
     for name, share, words in (
         ("few", PartyShare(releases=1), "north has 1 other unpublished releases"),
         ("small", PartyShare(size=size), f"{size} bytes in all"),
