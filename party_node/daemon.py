@@ -181,11 +181,7 @@ class Daemon:
                 record = self._seal(coordinator, record, offer)
         if record.status == Status.SEALED and offer.state in _GO:
             self._deliver(record)
-        if (
-            record.status in {Status.SEALED, Status.DELIVERED}
-            and offer.state in _GO
-            and mechanism_of(record.spec).schedule(record.spec) is not None
-        ):
+        if record.status in {Status.SEALED, Status.DELIVERED} and offer.state in _GO:
             self._joint.keep_up(record)
 
     def _stay_out(self, coordinator: Coordinator, record: Record, offer: Offer) -> None:

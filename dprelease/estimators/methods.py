@@ -1,9 +1,9 @@
 """The methods: normal equations in, weights out, and the closed table that names them.
 
 The paper is "Differentially Private Multi-Party Data Release for Linear Regression". It bounds every attribute by 1 in
-absolute value (Assumption 2); so does `Scaled`, whose columns are measured from the midpoint of their public range in
+absolute value (Assumption 2); so does `NoisyRows`, whose columns are measured from the midpoint of their public range in
 units of its half-width (one-hot columns are 0 or 1). Its (1/n) X^T X is `NormalEquations.xx`, its noise variance
-4 d_max sigma^2 is each column's own `noise_sd` squared, and its X^rmgm = B X / sqrt(k) + R is the mixing rows of `Scaled`
+4 d_max sigma^2 is each column's own `noise_sd` squared, and its X^rmgm = B X / sqrt(k) + R is the mixing rows of `NoisyRows`
 divided by sqrt(1 - rho).
 """
 

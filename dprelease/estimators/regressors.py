@@ -134,7 +134,7 @@ class OLS(_Regressor):
     """Least squares on the released rows, or moments, as they are.
 
     On moments the noisy matrix is inverted, and may not even be positive definite: prefer `Shrinkage`. On rows the
-    intercept is regressed on the public constant column `Scaled.ones`: G = [v P]^T [v P] (utility.md 5), anchor row
+    intercept is regressed on the public constant column `NoisyRows.ones`: G = [v P]^T [v P] (utility.md 5), anchor row
     included, and noise in the features shrinks the coefficients.
 
     Args:
@@ -183,7 +183,7 @@ class DGM(_Regressor):
 class RMGM(_Regressor):
     """RMGM-OLS: least squares on the mixing rows of a ``mixed`` release (Algorithm 2).
 
-    The anchor row, which the paper does not have, is left out, and its weight undone: rows of `Scaled` over sqrt(1 - rho)
+    The anchor row, which the paper does not have, is left out, and its weight undone: rows of `NoisyRows` over sqrt(1 - rho)
     are the paper's B X / sqrt(k) + R. H = (1/n) X^T X + lambda I with lambda = 1e-5; without lambda the weight would
     cancel. As published, the model passes through the midpoints of the public ranges.
 

@@ -84,7 +84,7 @@ class JointWork:
         return privatize(done.bounded, spec, party, self._noise, done.products)
 
     def keep_up(self, record: Record) -> None:
-        """Our block is made: put back what the relay has lost of ours, for peers that are not as far.
+        """Our block is made: put back what the relay has lost of our session, if there is one, for peers that are not as far.
 
         Raises:
             PeerUnavailable: the relay is away; try again.

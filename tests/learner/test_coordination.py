@@ -18,6 +18,7 @@ from dprelease.wire.transport import connect
 from dprelease.wire.v1 import release_pb2
 from learner.hub.coordination import Coordination
 from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World
+from tests.support.specs import with_terms
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_a_spec_with_too_little_noise_is_refused_although_everybody_signed(
         noise.model_copy(update={"scale": noise.scale / 2, "mu2": str(Fraction(noise.mu2) * 4)})
         for noise in spec.terms.noise
     )
-    weak = spec.model_copy(update={"noise": quieter})
+    weak = with_terms(spec, noise=quieter)
     coordinator.records[weak.digest()] = release_pb2.ReleaseRecord(
         spec=weak.to_bytes(),
         state=release_pb2.RELEASE_STATE_APPROVED,

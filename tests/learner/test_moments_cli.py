@@ -16,8 +16,9 @@ from dprelease.canonical import sha256
 from dprelease.estimators import fit
 from dprelease.estimators.summary import repaired, summarise
 from dprelease.manifest import BlockEntry, sign_manifest
+from dprelease.mechanisms.moments.words import ADDED_UP, RANGE_ATTACK
 from dprelease.release_folder import ReleaseFolder
-from dprelease.trust import RANGE_ATTACK, trust
+from dprelease.trust import trust
 from dprelease.wire.status import TABLE
 from learner import show
 from learner.cli import main
@@ -71,12 +72,12 @@ def test_verify_says_what_was_checked_and_whom_to_trust(run: Run, release: Opene
     assert shown.exit_code == 0, shown.output
     assert f"{ROWS} patients, moments of 7 columns, {TOGETHER[parties]}" in shown.output
     assert "released rows" not in shown.output
-    for sentence in (*show.CHECKS_OF_MOMENTS, *check_spec(spec).words(), *trust(spec)):
+    for sentence in (*show.CHECKS, ADDED_UP, *check_spec(spec).words(), *trust(spec)):
         assert sentence in shown.output
     assert (RANGE_ATTACK in shown.output) == (parties > 1)
     facts = json.loads(run("verify", folder, "--json").output)
     assert facts["mechanism"] == "moments"
-    assert facts["checked"] == list(show.CHECKS_OF_MOMENTS)
+    assert facts["checked"] == [*show.CHECKS, ADDED_UP]
     assert facts["trust"] == list(trust(spec))
 
 

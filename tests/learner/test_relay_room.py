@@ -33,8 +33,8 @@ def limited(trio: World, joint: Sealed, folder: Path, limit: int, share: PartySh
 
 
 def test_parcels_count_against_the_storage_limit(trio: World, joint: Sealed, tmp_path: Path) -> None:
-    plan = Hospitals(trio, joint).schedule
-    whole = sum(most_bytes(plan, party) for party in PARTIES)
+    schedule = Hospitals(trio, joint).schedule
+    whole = sum(most_bytes(schedule, party) for party in PARTIES)
     office = limited(trio, joint, tmp_path, whole - 1)
     office.bring(office.hospitals.offer("north"), office.hospitals.offer("south"))
     with pytest.raises(PeerUnavailable, match="storage_limit_gib"):

@@ -18,7 +18,7 @@ from dprelease.mechanisms.noisy_rows.terms import PartyNoise
 from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
 from tests.party_node.known import KEYS, KNOWN, SPEC
-from tests.support.specs import NOW, TWO_PARTIES, build_spec, numeric
+from tests.support.specs import NOW, TWO_PARTIES, build_spec, numeric, with_terms
 
 
 def test_an_honest_proposal_costs_what_its_declarations_say() -> None:
@@ -47,19 +47,24 @@ def part_of(spec: ReleaseSpec, whose: str, **changes: object) -> dict[str, objec
     return {"parties": tuple(part.model_copy(update=changes) if part.party == whose else part for part in spec.parties)}
 
 
+def new_noise(spec: ReleaseSpec, noise: tuple[PartyNoise, ...]) -> dict[str, object]:
+    return {"terms": with_terms(spec, noise=noise).terms}
+
+
 def noise_of(spec: ReleaseSpec, party: str, change: Callable[[PartyNoise], PartyNoise]) -> dict[str, object]:
-    return {"noise": tuple(change(noise) if noise.party == party else noise for noise in spec.terms.noise)}
+    return new_noise(spec, tuple(change(noise) if noise.party == party else noise for noise in spec.terms.noise))
 
 
 def with_shares(spec: ReleaseSpec, given: dict[str, Fraction], sensitivity2: dict[str, int]) -> dict[str, object]:
     """Noise for shares and sensitivities that somebody made up."""
     weight = Fraction(spec.terms.anchor_weight)
-    return {
-        "noise": tuple(
+    return new_noise(
+        spec,
+        tuple(
             party_noise(party, mu2, sensitivity2[party], spec.terms.squared_norm, weight)
             for party, mu2 in given.items()
-        )
-    }
+        ),
+    )
 
 
 def sensitivities(spec: ReleaseSpec) -> dict[str, int]:
@@ -147,7 +152,10 @@ LIES: dict[str, tuple[Callable[[ReleaseSpec], dict[str, object]], str]] = {
         "does not reach the joint target",
     ),
     "the grid": (lambda spec: {"grid_bits": 9}, "noise scales are not those"),
-    "the weight of the anchor": (lambda spec: {"anchor_weight": "1/5"}, "noise scales are not those"),
+    "the weight of the anchor": (
+        lambda spec: {"terms": with_terms(spec, anchor_weight="1/5").terms},
+        "noise scales are not those",
+    ),
 }
 
 
@@ -162,7 +170,7 @@ def test_q_multiplies_the_sensitivity() -> None:
     thrice = build_spec(keys=KEYS, rows_per_subject=3)
     desk = replace(KNOWN, own=KNOWN.own.model_copy(update={"rows_per_subject": 3}))
     assert desk.assess(thrice).automatic
-    quiet = thrice.model_copy(update={"noise": SPEC.terms.noise})  # noise for one row of each patient
+    quiet = with_terms(thrice, noise=SPEC.terms.noise)  # noise for one row of each patient
     with pytest.raises(SpecRefused, match="noise scales"):
         desk.assess(quiet)
 

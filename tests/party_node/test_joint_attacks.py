@@ -15,6 +15,7 @@ import pytest
 from dprelease.block import Block
 from dprelease.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.moments.released import add_up, limits
 from dprelease.moments.terms import layout_of
 from dprelease.mpc import exchange as exchange_module
@@ -23,7 +24,7 @@ from dprelease.mpc.matrix_product import masked, second_share, words
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Schedule
 from dprelease.signing import new_private_key
-from dprelease.trust import RANGE_ATTACK, trust
+from dprelease.trust import trust
 from party_node.sealing import Vault
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.joint import compute
@@ -55,7 +56,7 @@ def retried(change: int) -> tuple[list[Block], BoundedRows]:
 def test_a_second_block_over_the_same_noise_would_show_a_row_exactly() -> None:
     """Fresh shares, frozen noise, and one grid step in one cell of a peer: the difference of two outputs is the row."""
     (before, own), (after, _) = retried(0), retried(1)
-    layout = build_spec(PAIR, mechanism="moments", rows=30).layout
+    layout = layout_of(build_spec(PAIR, mechanism="moments", rows=30))
     difference = [second - first for first, second in zip(summed(before), summed(after), strict=True)]
     places = list(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True))
     assert [difference[places.index((column, 4))] for column in (1, 2, 3)] == own.codes[ROW].tolist()

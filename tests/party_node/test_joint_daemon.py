@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from dprelease.accounting import guarantee
+from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.moments.terms import layout_of
 from dprelease.mpc.messages import MessageHeader
 from dprelease.spec import ReleaseSpec
-from dprelease.trust import RANGE_ATTACK, trust
+from dprelease.trust import trust
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import (
     DRAWS_OF_ONE_BLOCK,

@@ -140,7 +140,7 @@ JOINT_CUTS = [
     ("party_node.joint.relay.Relay.send", "before", 3),
     ("party_node.joint.relay.Relay.send", "after", 3),
     ("dprelease.mpc.exchange.Exchange.share", "after", 1),
-    ("party_node.joint.work.privatize_moments", "before", 1),
+    ("party_node.joint.work.privatize", "before", 1),
     ("party_node.sealing.Vault.seal", "after", 1),
     ("party_node.journal.Journal.move", "before", 1),
     ("party_node.daemon.upload", "after", 1),

@@ -107,7 +107,7 @@ def test_what_is_charged_in_the_end_is_what_was_reserved(world: World) -> None:
     entries = [entry for entry in world.north.desk().ledger.entries("cohort") if entry.release == release]
     assert [entry.kind for entry in entries] == ["reserve", "made", "charge", "send"]
     card = json.loads(world.north.run("review", "show", release[:12], "--json").stdout)
-    assert {entry.mu2 for entry in entries if not entry.block} == {card["costs_mu2"]}
+    assert {entry.mu2 for entry in entries if not entry.blocks} == {card["costs_mu2"]}
 
 
 def test_prices_for_machines_are_the_same_rational(careful: World, office: Callable[[], Store], folder: Path) -> None:

@@ -14,7 +14,7 @@ from dprelease.wire.v1 import coordination_pb2
 from party_node.desk import Desk
 from party_node.journal import Status
 from tests.party_node.world import Hospital, World
-from tests.support.specs import numeric
+from tests.support.specs import numeric, with_terms
 
 
 def reasons(world: World) -> list[str]:
@@ -238,7 +238,7 @@ def test_giving_up_twice_changes_nothing(world: World) -> None:
 
 def test_a_spec_without_our_columns_is_refused_in_every_way(world: World) -> None:
     spec = world.spec()
-    stranger = spec.model_copy(update={"parties": spec.parties[1:], "noise": spec.terms.noise[1:]})
+    stranger = with_terms(spec, noise=spec.terms.noise[1:]).model_copy(update={"parties": spec.parties[1:]})
     with pytest.raises(DataRefused, match="no columns of ours"):
         world.north.desk().bounded(stranger)
     release = world.coordinator.propose(stranger)

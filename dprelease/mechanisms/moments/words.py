@@ -72,7 +72,7 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
         details=_details(spec, terms),
         trust=_trust(spec, terms),
         content=content,
-        summary=f"moments: {layout_of(spec).entries} noisy sums over all patients",
+        summary=f"moments: one noisy matrix of sums of products of {columns} columns",
         shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}",
         figures={"curious": terms.curious, "dealer": terms.dealer},
         checks=(ADDED_UP,),

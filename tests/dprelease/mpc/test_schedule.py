@@ -8,6 +8,7 @@ import pytest
 
 from dprelease.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.moments.products import schedule_of
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from tests.support.specs import build_spec, categorical, numeric
@@ -138,8 +139,10 @@ def test_sizes_of_deals_by_hand() -> None:
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
 def test_other_mechanisms_have_no_schedule(mechanism: str) -> None:
-    with pytest.raises(InvalidInput, match="only a release of mechanism 'moments'"):
-        schedule_of(build_spec(mechanism=mechanism))
+    spec = build_spec(mechanism=mechanism)
+    assert mechanism_of(spec).schedule(spec) is None
+    with pytest.raises(InvalidInput, match=f"a release of mechanism '{mechanism}' has no moments"):
+        schedule_of(spec)
 
 
 @pytest.mark.parametrize(("names", "threshold"), [("ab", 1), ("abc", 2)])
