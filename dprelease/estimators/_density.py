@@ -49,6 +49,8 @@ SPREAD = 0.5
 TIGHTNESS = 6.0
 ROOM = 2.0
 
+FADED, MOST_FADED = 0.02, 40
+"""Entries fade until the least eigenvalue at the start is this, so many times at most."""
 _ROUNDING = 1e-9
 """Part by which a mass on the diagonal is raised."""
 
@@ -207,16 +209,31 @@ class Density:
         return found
 
     def start(self, chains: int) -> Floats:
-        """The point whose moments are nearest to the released ones, (J, q, q + 2)."""
+        """A point whose moments are near the released ones, (J, q, q + 2).
+
+        Chains are short, and do not come down in time from where something clearly seen is hundreds of standard deviations off.
+        """
         observed = self._observed[np.ix_(self._kept, self._kept)]
-        mean = np.clip(self._observed[0, self._kept], self._lower + 0.01 * self._width, 1 - 0.01 * self._width)
+        seen = self._together()
+        noise2 = np.divide(1.0, seen, out=np.zeros_like(seen), where=seen > 0)
+        released = self._observed[0, self._kept]
+        edge = np.clip(np.sqrt(noise2[0, 1:]), 1e-6 * self._width, 0.01 * self._width)
+        mean = np.clip(released, self._lower + edge, 1 - edge)
         most = (mean - self._lower) * (1 - mean)
         least = np.minimum(1 / np.sqrt(self._weight.max()), most / 2)
-        variance = np.where(self._numeric, np.clip(np.diag(observed) - mean**2, least, 0.98 * most), most)
+        variance = np.where(self._numeric, np.clip(np.diag(observed) - released**2, least, 0.98 * most), most)
         d = np.sqrt(variance)
         between = np.clip((observed - np.outer(mean, mean)) / np.outer(d, d), -1, 1)
-        np.fill_diagonal(between, 1.0)
-        values, vectors = np.linalg.eigh(between)
+        # Entries that are mostly noise would make no correlation matrix, and its repair would harm those that are clear.
+        own = np.outer(noise2[0, 1:], mean**2)
+        hidden = (noise2[1:, 1:] + own + own.T) / np.outer(variance, variance)
+        clear = between**2 / np.maximum(between**2 + hidden, 1e-12)
+        for _ in range(MOST_FADED):
+            np.fill_diagonal(between, 1.0)
+            values, vectors = np.linalg.eigh(between)
+            if values[0] > FADED:
+                break
+            between *= clear
         noise = float(np.median(1 / np.outer(d, d))) / np.sqrt(self._weight.max())
         correlation = (vectors * np.maximum(values, min(0.05, np.sqrt(len(d)) * noise))) @ vectors.T
         scale = np.sqrt(np.diag(correlation))
