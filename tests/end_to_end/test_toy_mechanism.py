@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,11 @@ POLICY = '[policy.auto_approve]\nmechanisms = ["sums"]\n'
 
 
 @pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here and in every process that is started from here."""
     monkeypatch.setitem(registry._TABLE, SUMS.name, SUMS)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FOLDER / "site"), str(FOLDER.parent.parent)]))
-    yield
+    return
 
 
 def test_it_is_requested_reviewed_charged_sealed_published_verified_and_described(consortium: Consortium) -> None:
