@@ -42,7 +42,7 @@ PARTY = {
     "transcript signed, not sent": "kill-after@party_node.joint.folder:SessionFolder.freeze#5",
     "before the first product": "kill-before@dprelease.mpc.exchange:Exchange.share",
     "between two products": "kill-after@dprelease.mpc.exchange:Exchange.share",
-    "noise drawn, nothing sealed": "kill-after@party_node.joint.work:privatize_moments",
+    "noise drawn, nothing sealed": "kill-after@party_node.joint.work:privatize",
     "sealed, not noted": "kill-after@party_node.sealing:Vault.seal",
     "sealed, others still multiply": "kill-before@party_node.daemon:upload",
 }
