@@ -166,9 +166,7 @@ def test_the_same_noise_every_time_is_no_privacy() -> None:
 
 @pytest.mark.slow
 def test_too_much_noise_is_caught() -> None:
-    """The costs that are declared are compared from both sides every time; an auditor blind to one side of them, where
-    `test_moments_audit` uses it, also fails `test_a_stranger_learns_less`.
-    """
+    """An audit that is blind to too much noise also fails `test_moments_audit.test_a_stranger_learns_less`, every time."""
     spec = SPECS["anchored mix"]
     measured = audited(spec, TooLarge(), AUDIT_RUNS)
     assert measured.mu < 0.95 * nominal(spec)
