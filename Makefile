@@ -6,15 +6,23 @@ STAMP  := $(VENV)/.installed
 BUF    := .buf/node_modules/.bin/buf
 STUBS  := dprelease/wire/v1
 WORKERS ?= 2
+# Whole files go to a worker, for many of them share what is dear to set up; in order, so that the short ones come last.
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
+# The core and the contracts, without what draws or simulates; tests/mechanisms where it exists.
+FAST := tests/dprelease $(wildcard tests/mechanisms) tests/test_architecture.py tests/test_docs_format.py \
+	$(addprefix --ignore=tests/dprelease/,estimators test_forecast.py test_comparison.py test_comparison_plot.py test_rehearsal_fit.py)
 FOLDER  ?= demo-run
 
-.PHONY: demo test test-slow lint types protos check-protos check-wheel check-invariants bench-quick check clean
+.PHONY: demo test test-fast test-slow lint types protos check-protos check-wheel check-invariants bench-quick check clean
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
 
 test: $(STAMP) ## every test but the slow ones
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" tests
+	$(PYTEST) tests
+
+test-fast: $(STAMP) ## core and contracts in a minute, to run while writing
+	$(PYTEST) $(FAST)
 
 test-slow: $(STAMP) ## the heavier statistical suites
 	$(BIN)/python -m pytest -q -m slow tests

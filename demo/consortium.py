@@ -12,11 +12,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Self
+from typing import IO, Protocol, Self
 
 from dprelease.errors import DpReleaseError
 
@@ -41,6 +42,29 @@ class CommandFailed(DpReleaseError):
         self.stderr = stderr
 
 
+class Process(Protocol):
+    """The part of `subprocess.Popen` that is needed here."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; its exit code."""
+
+    def send_signal(self, number: int, /) -> None:
+        """Send it a signal, if it has not ended."""
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+
+    def kill(self) -> None:
+        """SIGKILL."""
+
+
 class Consortium:
     """The processes and folders of one consortium.
 
@@ -52,7 +76,7 @@ class Consortium:
     def __init__(self, folder: Path, narrate: Callable[[str], None] = lambda line: None) -> None:
         self.folder = folder
         self.ports, self._held = hold_ports(PORTS)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
         self._commands: dict[str, tuple[str, ...]] = {}
         self._narrate = narrate
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,12 +119,28 @@ class Consortium:
         """
         if narrated:
             self._narrate(" ".join((command, *(_short(argument) for argument in arguments))))
-        line = [sys.executable, "-m", MODULES[command], *arguments]
+        line = ["-m", MODULES[command], *arguments]
         wide = {**os.environ, "COLUMNS": "116"}
-        done = subprocess.run(line, cwd=home or self.folder, env=wide, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise CommandFailed((command, *map(_short, arguments)), done.returncode, done.stderr)
-        return done.stdout
+        with TemporaryFile() as stdout, TemporaryFile() as stderr:
+            code = self.launch(line, home or self.folder, wide, stdout, stderr).wait()
+            printed, said = _text(stdout), _text(stderr)
+        if code:
+            raise CommandFailed((command, *map(_short, arguments)), code, said)
+        return printed
+
+    def launch(
+        self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> Process:
+        """Begin a process.
+
+        Args:
+            line: arguments of Python.
+            home: folder it runs in.
+            environment: all of it.
+            stdout: where it writes.
+            stderr: where it writes what goes wrong.
+        """
+        return subprocess.Popen([sys.executable, *line], cwd=home, env=environment, stdout=stdout, stderr=stderr)
 
     def start(self, name: str, command: str, *arguments: str, home: Path, launcher: Sequence[str] = ()) -> None:
         """Start a role and wait until its log says that it is ready.
@@ -119,10 +159,10 @@ class Consortium:
         self._commands[name] = (command, *arguments, str(home))
         log = self.log(name)
         position = log.stat().st_size if log.exists() else 0
-        line = [sys.executable, *(launcher or ("-m",)), MODULES[command], *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)} if launcher else None
+        line = [*(launcher or ("-m",)), MODULES[command], *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)} if launcher else os.environ
         with log.open("ab") as file:
-            self.processes[name] = subprocess.Popen(line, cwd=home, stdout=file, stderr=file, env=environment)
+            self.processes[name] = self.launch(line, home, environment, file, file)
         wait_for(lambda: self._is_ready(name, position), READY_SECONDS, f"{name} to be ready; see {log}")
 
     def _is_ready(self, name: str, position: int) -> bool:
@@ -249,6 +289,11 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
         if time.monotonic() > deadline:
             raise CommandFailed(("wait",), os.EX_TEMPFAIL, f"waited {seconds:g} s for {what}")
         time.sleep(0.05)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def _short(argument: str) -> str:

@@ -148,7 +148,7 @@ def noisy_moments(where: Setting, moments: Floats, random: np.random.Generator) 
         ("mixed", "10,10,11", 10_000_000, 1.0, 0.3, 30, fit_mixed),
         ("rows", "2,2,2", 2_000, 30.0, 0.5, 60, fit_rows),
         ("rows", "2,2,2", 20_000, 20.0, 0.3, 40, fit_rows),
-        ("moments", "3,3,4", 2_500, 1.0, 0.3, 8, fit_moments),
+        pytest.param("moments", "3,3,4", 2_500, 1.0, 0.3, 8, fit_moments, marks=pytest.mark.slow),
         ("moments", "5,5,1", 10_000, 1.0, 0.1, 100, invert),
         ("moments", "10,10,11", 20_000, 1.0, 0.5, 40, invert),
     ],
@@ -156,6 +156,7 @@ def noisy_moments(where: Setting, moments: Floats, random: np.random.Generator) 
 def test_forecasts_are_what_simulated_releases_give(
     mechanism: str, widths: str, rows: int, epsilon: float, signal: float, draws: int, fit: Fit
 ) -> None:
+    """Fits that draw take `make test-slow`, here and in `test_forecasts_are_what_shrinkage_on_moments_gives`."""
     where = setting(mechanism, rows, widths, epsilon)
     expected = forecast(where, signal)
     assert HALF <= expected.kept < 0.999

@@ -12,13 +12,14 @@ import pytest
 
 from audit import audit
 from demo.consortium import Consortium
+from tests.support.forked import ForkedConsortium
 
 LAST_LINES = 40
 
 
 @pytest.fixture
 def consortium(tmp_path: Path) -> Iterator[Consortium]:
-    with Consortium(tmp_path / "consortium") as started:
+    with ForkedConsortium(tmp_path / "consortium") as started:
         yield started
         assert audit(started.folder) == []
 

@@ -15,12 +15,13 @@ import pytest
 from audit import Violation, audit
 from audit.__main__ import main
 from audit.disclosure import SHORTEST
-from demo.consortium import Consortium, wait_for
+from demo.consortium import wait_for
 from dprelease.accounting import guarantee
 from dprelease.price import epsilon_figure
 from dprelease.release_folder import ReleaseFolder
 from tests.end_to_end.hospitals import IDENTIFIER_MARK, Hospital, final_state, found, numeric, propose
 from tests.end_to_end.test_public import clinic, knows_of
+from tests.support.forked import ForkedConsortium
 
 pytestmark = pytest.mark.end_to_end
 
@@ -42,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         for name, names in columns.items()
     ]
     folder = tmp_path_factory.mktemp("audit") / "consortium"
-    with Consortium(folder) as consortium:
+    with ForkedConsortium(folder) as consortium:
         found(consortium, hospitals)
         clinic(consortium, "public", "declare", "age", "--irrevocable")
         wait_for(lambda: knows_of(consortium, "age"), 60, "the clinic to report its public column")

@@ -22,6 +22,7 @@ from dprelease.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
+from tests.support.forked import ForkedConsortium
 
 pytestmark = pytest.mark.end_to_end
 
@@ -121,7 +122,7 @@ def _propose(consortium: Consortium, title: str) -> str:
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
-    with Consortium(tmp_path_factory.mktemp("crashes") / "consortium") as started:
+    with ForkedConsortium(tmp_path_factory.mktemp("crashes") / "consortium") as started:
         found(started, _hospitals(), epsilon=2000.0)
         yield started
         assert audit(started.folder) == []

@@ -31,6 +31,7 @@ from dprelease.release_folder import ReleaseFolder
 from dprelease.settings import read_settings
 from tests.end_to_end.hospitals import Hospital, found, numeric, scaled_gram
 from tests.statistical.auditor import Audit, Sighting, audit_known
+from tests.support.forked import ForkedConsortium
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.slow]
 
@@ -135,7 +136,7 @@ class Campaign:
 def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Audit]:
     """What an attacker measures when all add noise, when one adds none, and when moreover another adds half of its."""
     folder = tmp_path_factory.mktemp("moments-audit")
-    with Consortium(folder / "consortium") as consortium:
+    with ForkedConsortium(folder / "consortium") as consortium:
         found(consortium, TABLES[0], epsilon=1e6)
         campaign = Campaign(consortium)
         for role, settings in (("coordinator", consortium.office), ("hub", consortium.hub)):

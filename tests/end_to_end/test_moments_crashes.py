@@ -20,6 +20,7 @@ from dprelease.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
+from tests.support.forked import ForkedConsortium
 
 pytestmark = pytest.mark.end_to_end
 
@@ -94,7 +95,7 @@ def _hospitals(number: int) -> list[Hospital]:
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
-    with Consortium(tmp_path_factory.mktemp("joint-crashes") / "consortium") as started:
+    with ForkedConsortium(tmp_path_factory.mktemp("joint-crashes") / "consortium") as started:
         found(started, _hospitals(3), epsilon=4000.0)
         yield started
         assert audit(started.folder) == []

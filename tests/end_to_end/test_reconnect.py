@@ -13,6 +13,7 @@ import pytest
 from audit import audit
 from demo.consortium import HOST, CommandFailed, Consortium, wait_for
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
+from tests.support.forked import ForkedConsortium
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.end_to_end
@@ -42,7 +43,7 @@ def _propose(consortium: Consortium, title: str, **request: object) -> str:
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
-    with Consortium(tmp_path_factory.mktemp("reconnect") / "consortium") as started:
+    with ForkedConsortium(tmp_path_factory.mktemp("reconnect") / "consortium") as started:
         found(started, _hospitals(), epsilon=500.0)
         yield started
         assert audit(started.folder) == []

@@ -68,15 +68,17 @@ def nominal(spec: ReleaseSpec) -> float:
     return math.sqrt(check_spec(spec).joint_mu2)
 
 
-@pytest.mark.parametrize("name", SPECS)
+USUAL = [pytest.param(name, marks=pytest.mark.slow if name == "mix" else ()) for name in SPECS]
+"""Without its anchor a mix takes no path of its own: `make test-slow` audits it."""
+
+
+@pytest.mark.parametrize("name", USUAL)
 def test_the_worst_neighbours_cost_what_is_declared(name: str) -> None:
     spec = SPECS[name]
     assert audited(spec, SeededNoise(1), AUDIT_RUNS).agrees(nominal(spec), errors=3)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "mix" else ()) for name in SPECS]
-)
+@pytest.mark.parametrize("name", USUAL)
 def test_the_worst_neighbours_cost_what_is_declared_under_production_noise(name: str) -> None:
     spec = SPECS[name]
     assert audited(spec, SecureNoise(), SECURE_RUNS).agrees(nominal(spec), errors=EXTREME)
@@ -164,7 +166,9 @@ def test_the_same_noise_every_time_is_no_privacy() -> None:
     assert audited(SPECS["rows"], TheSameEveryTime(), 100).mu == math.inf
 
 
+@pytest.mark.slow
 def test_too_much_noise_is_caught() -> None:
+    """An audit that is blind to too much noise also fails `test_moments_audit.test_a_stranger_learns_less`, every time."""
     spec = SPECS["anchored mix"]
     measured = audited(spec, TooLarge(), AUDIT_RUNS)
     assert measured.mu < 0.95 * nominal(spec)

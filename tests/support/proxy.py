@@ -51,10 +51,7 @@ class Proxy:
         """Close every connection."""
         with self._lock:
             sockets, self._sockets = self._sockets, set()
-        for opened in sockets:
-            with suppress(OSError):  # it is closed
-                opened.shutdown(socket.SHUT_RDWR)  # tells both ends even while a thread reads from it
-            opened.close()
+        _close(*sockets)
 
     def _accept(self) -> None:
         while True:
@@ -81,5 +78,11 @@ class Proxy:
         except OSError:
             pass
         finally:
-            source.close()
-            sink.close()
+            _close(source, sink)
+
+
+def _close(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with suppress(OSError):  # it is closed
+            each.shutdown(socket.SHUT_RDWR)  # tells both ends even while a thread reads from it
+        each.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import pytest
 from dprelease.accounting import guarantee
 from dprelease.bounding import BoundedRows
 from dprelease.columns import Column, squared_sensitivity
+from dprelease.estimators import _posterior
 from dprelease.gaussian import epsilon_of
 from dprelease.noise import NoiseSource
 from dprelease.release import Release
@@ -146,3 +147,13 @@ def clear() -> Release:
 def drowned() -> Release:
     """Noise of five half-ranges."""
     return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
+
+
+@pytest.fixture
+def short_chains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For what holds wherever the chains have got to."""
+    monkeypatch.setattr(_posterior, "WARM_UP", 20)
+    monkeypatch.setattr(_posterior, "KEPT", 10)
+    _posterior._draw.cache_clear()
+    yield
+    _posterior._draw.cache_clear()

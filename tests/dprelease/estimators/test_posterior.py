@@ -64,6 +64,7 @@ def test_without_noise_the_moments_are_known():
     np.testing.assert_array_equal(posterior(moments), [moments.gram / 50])
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_draws_are_repeatable_and_follow_the_released_bytes():
     first = noisy_moments(MIXED, mixed_rows(300), 0.05, np.random.default_rng(1))
     again = noisy_moments(MIXED, mixed_rows(300), 0.05, np.random.default_rng(1))

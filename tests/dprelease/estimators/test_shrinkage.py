@@ -151,9 +151,14 @@ def test_pure_noise_is_rarely_called_better():
     assert better < 4
 
 
-@pytest.mark.parametrize(("epsilon", "least", "clear"), [(1.0, -0.02, 0.75), (0.1, -0.25, 0.1)])
+@pytest.mark.parametrize(
+    ("epsilon", "least", "clear"), [(1.0, -0.02, 0.75), pytest.param(0.1, -0.25, 0.1, marks=pytest.mark.slow)]
+)
 def test_the_demos_columns_are_safe_to_fit_where_plain_inversion_is_not(epsilon: float, least: float, clear: float):
-    """All nine columns over 8 releases. Over 200 the 5 % quantiles lie above these; here all but the worst of 8 must."""
+    """All nine columns over 8 releases. Over 200 the 5 % quantiles lie above these; here all but the worst of 8 must.
+
+    Under the larger noise the long-tailed columns are fitted every time.
+    """
     fits = utility.repeated_fits(utility.demo_table(), epsilon, 8, seed=11)
     found, plain = fits.r_squared["shrinkage"], fits.r_squared["ols"]
     assert (np.sort(found, axis=0)[1] > least).all()
@@ -161,8 +166,9 @@ def test_the_demos_columns_are_safe_to_fit_where_plain_inversion_is_not(epsilon:
     assert found[:, [0, 3]].min() > clear  # age and years married determine each other to 80 %
 
 
-@pytest.mark.parametrize(("epsilon", "least"), [(1.0, -0.02), (0.1, -0.25)])
+@pytest.mark.parametrize(("epsilon", "least"), [pytest.param(1.0, -0.02, marks=pytest.mark.slow), (0.1, -0.25)])
 def test_long_tailed_columns_in_wide_bounds_are_safe_to_fit(epsilon: float, least: float):
+    """Under the smaller noise the demo's columns are fitted every time."""
     fits = utility.repeated_fits(utility.long_tailed_table(), epsilon, 6, seed=12)
     assert (np.sort(fits.r_squared["shrinkage"], axis=0)[1] > least).all()
     assert (np.sort(fits.r_squared["ols"], axis=0)[1] < 10 * least).all()

@@ -77,7 +77,7 @@ def test_a_repaired_matrix_is_one_that_rows_can_have(sd: float):
         np.testing.assert_allclose(matrix, moments.gram, rtol=1e-9, atol=1e-6)
 
 
-@pytest.mark.usefixtures("either_way")
+@pytest.mark.usefixtures("either_way", "short_chains")
 def test_correlations_stay_correlations_under_any_noise():
     for seed in range(2):
         found = summarise(noisy_moments(COLUMNS, ROWS, 0.5, np.random.default_rng(seed)))

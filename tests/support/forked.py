@@ -1,0 +1,207 @@
+"""Processes that begin as copies of one that has imported everything: a command takes milliseconds, not seconds.
+
+Each is an operating-system process of its own, with its own folder, environment, files and end; nothing but the imports
+was done before. A process with a planted fault imports the project anew, so that the fault is met wherever it is imported.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from demo.consortium import ROOT, Consortium, Process
+
+PROJECT = ("dprelease", "party_node", "coordinator", "learner")
+_NUMBER = struct.Struct("<q")
+
+
+class ForkedConsortium(Consortium):
+    """A consortium whose processes are copies, where the system can copy a process that has imported native libraries."""
+
+    def launch(
+        self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> Process:
+        if sys.platform != "linux":
+            return super().launch(line, home, environment, stdout, stderr)
+        return Forked(line, home, environment, stdout, stderr)
+
+
+class Forked:
+    """One process, with the part of `subprocess.Popen` that a consortium needs.
+
+    Args:
+        line: arguments of Python, ``-m`` first.
+        home: folder it runs in.
+        environment: all of it.
+        stdout: where it writes.
+        stderr: where it writes what goes wrong.
+
+    Attributes:
+        pid: its number.
+    """
+
+    def __init__(
+        self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> None:
+        self._code: int | None = None
+        self._minder, theirs = socket.socketpair()
+        with theirs:
+            _origin().ask(theirs)
+        socket.send_fds(self._minder, [b" "], [stdout.fileno(), stderr.fileno()])
+        order = {"line": list(line), "home": str(home), "environment": dict(environment)}
+        self._minder.sendall(json.dumps(order).encode() + b"\n")
+        self.pid = self._told()
+
+    def _told(self) -> int:
+        (number,) = _NUMBER.unpack(self._minder.recv(_NUMBER.size, socket.MSG_WAITALL))
+        return int(number)
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs.
+        """
+        if self._code is None:
+            self._minder.settimeout(timeout)
+            try:
+                self._code = self._told()
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0) from None
+            self._minder.close()
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        """Nothing, if it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+class _Origin:
+    """The process that the others are copies of; it ends with the one that started it."""
+
+    def __init__(self) -> None:
+        self._asking, theirs = socket.socketpair()
+        self._lock = threading.Lock()
+        with theirs:
+            line = [sys.executable, "-m", __name__, str(theirs.fileno())]
+            self._process = subprocess.Popen(line, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+
+    def ask(self, theirs: socket.socket) -> None:
+        """One more copy, which talks through this socket."""
+        with self._lock:
+            socket.send_fds(self._asking, [b" "], [theirs.fileno()])
+
+
+_origin = cache(_Origin)
+
+
+def _import_everything() -> None:
+    for package in PROJECT:
+        for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+    names = sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
+    # A copy has no thread but the one that copies; pyarrow's allocator starts its own again.
+    assert len([name for name in names if not name.startswith("jemalloc")]) == 1, names
+
+
+def _serve(asked: socket.socket) -> dict[str, Any]:
+    """Copy ourselves for each request until whoever asks is gone; returns in a copy only, with its order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for minders
+    while True:
+        data, sockets, _, _ = socket.recv_fds(asked, 1, 1)
+        if not data:
+            os._exit(0)
+        with socket.socket(fileno=sockets[0]) as minder:
+            if os.fork() == 0:
+                asked.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                return _mind(minder)
+
+
+def _mind(minder: socket.socket) -> dict[str, Any]:
+    """Copy ourselves again, and tell the copy's number and its end; returns in the copy only."""
+    _, outputs, _, _ = socket.recv_fds(minder, 1, 2)
+    with minder.makefile("rb") as lines:
+        order: dict[str, Any] = json.loads(lines.readline())
+    number = os.fork()
+    for place, output in enumerate(outputs, 1):
+        if number == 0:
+            os.dup2(output, place)
+        os.close(output)
+    if number == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return order
+    minder.sendall(_NUMBER.pack(number))
+    minder.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])))
+    os._exit(0)
+
+
+class _End:
+    """Ends a copy once its last function at exit has run: to take apart what was imported takes longer than most commands."""
+
+    code = 1
+
+    def now(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self.code)
+
+
+def _run(end: _End, line: Sequence[str], home: str, environment: Mapping[str, str]) -> None:
+    """What Python does with such a line."""
+    os.chdir(home)
+    os.environ.clear()
+    os.environ.update(environment)
+    dash, module, *_ = line
+    assert dash == "-m"
+    sys.argv = [*line[1:]]
+    if module.partition(".")[0] not in PROJECT:  # it changes the project before it runs
+        for name in [name for name in sys.modules if name.partition(".")[0] in PROJECT]:
+            del sys.modules[name]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        end.code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
+    end.code = 0
+
+
+if __name__ == "__main__":
+    _end = _End()
+    atexit.register(_end.now)  # before all others, so that it is the last to be called
+    _import_everything()
+    gc.freeze()
+    _run(_end, **_serve(socket.socket(fileno=int(sys.argv[1]))))
