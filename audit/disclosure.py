@@ -17,11 +17,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from audit.states import Hospital
-from dprelease.accounting import guarantee
-from dprelease.columns import CategoricalColumn
-from dprelease.spec import ReleaseSpec
-from dprelease.trust import trust
-from party_node.public_columns import acts
+from dprelease.data.columns import CategoricalColumn
+from dprelease.release.accounting import guarantee
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.trust import trust
+from party_node.source.public_columns import acts
 
 SHORTEST = 6
 _WORD = re.compile(rb"[A-Za-z0-9_.+-]{%d,}" % SHORTEST)

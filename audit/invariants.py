@@ -9,14 +9,14 @@ from pathlib import Path
 
 from audit.disclosure import disclosures
 from audit.states import Hospital, Office, hospitals, office, published, verifies
-from dprelease.accounting import guarantee
 from dprelease.canonical import sha256
-from dprelease.columns import public
+from dprelease.data.columns import public
 from dprelease.errors import DpReleaseError
-from dprelease.manifest import Manifest
-from dprelease.release_folder import ReleaseFolder
-from dprelease.spec import ReleaseSpec
-from party_node.public_columns import acts
+from dprelease.release.accounting import guarantee
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import Manifest
+from dprelease.release.spec import ReleaseSpec
+from party_node.source.public_columns import acts
 
 _LIVES = (
     ["reserve"],

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dprelease.errors import DpReleaseError
-from dprelease.release_folder import MANIFEST, ReleaseFolder
-from dprelease.settings import read_settings
-from dprelease.spec import ReleaseSpec
-from party_node.ledger import Ledger
-from party_node.sealing import Vault
+from dprelease.files.settings import read_settings
+from dprelease.release.folder import MANIFEST, ReleaseFolder
+from dprelease.release.spec import ReleaseSpec
 from party_node.settings import PartySettings
+from party_node.state.ledger import Ledger
+from party_node.state.vault import Vault
 
 _DATABASE = "coordinator.sqlite"
 

@@ -14,15 +14,15 @@ import numpy as np
 
 from benchmarks._accuracy_problem import Problem
 from benchmarks._block_releases import mixed
-from dprelease.columns import CategoricalColumn, squared_sensitivity
-from dprelease.estimators._calibrated import calibrated
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.gaussian import mu_of
-from dprelease.mechanisms.noisy_rows.planning import plan_mixing
-from dprelease.moments.released import NoisyMoments
-from dprelease.moments.scales import released_sd, share_scales
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.release import Floats
+from dprelease.data.columns import CategoricalColumn, squared_sensitivity
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.mechanisms.moments.calibration import released_sd, share_scales
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.release import Floats
 from dprelease.spec_base import Target
 
 CURIOUS = 1

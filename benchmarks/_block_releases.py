@@ -22,16 +22,16 @@ from functools import cached_property
 
 import numpy as np
 
-from dprelease.assumptions import Setting
-from dprelease.columns import Column, private_weights, squared_sensitivity, weights_of
-from dprelease.estimators._calibrated import calibrated
-from dprelease.estimators._found import Found
-from dprelease.estimators._rows import NormalEquations, Rows
-from dprelease.gaussian import mu_of
-from dprelease.mechanisms.noisy_rows.planning import MixingPlan, plan_mixing
-from dprelease.release import Floats
+from dprelease.data.columns import Column, private_weights, squared_sensitivity, weights_of
+from dprelease.estimators.normal_equations import NormalEquations, Rows
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.estimators.scaled_fit import Found
+from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
+from dprelease.planning.assumptions import Setting
+from dprelease.planning.weighting import outcome_weight
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.release import Floats
 from dprelease.spec_base import Target
-from dprelease.weighting import outcome_weight
 
 DELTA = 1e-5
 

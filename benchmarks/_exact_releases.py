@@ -17,23 +17,23 @@ from typing import Literal
 import numpy as np
 
 from benchmarks._block_releases import DELTA, Blocks
-from dprelease.accounting import check_spec
-from dprelease.bounding import BoundedRows, bound
-from dprelease.calibration import budget
 from dprelease.canonical import sha256
-from dprelease.columns import Column, NumericColumn, integer_sensitivity, weights_of
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
+from dprelease.mechanisms.moments.calibration import share_scales
+from dprelease.mechanisms.moments.entries import variables
+from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
-from dprelease.moments.layout import variables
-from dprelease.moments.products import schedule_of
-from dprelease.moments.scales import share_scales
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import JointMoments
-from dprelease.noise import SecureNoise
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.noise import SecureNoise
 from dprelease.privatization import privatize
-from dprelease.release import Floats, Release
-from dprelease.spec import ReleaseSpec
+from dprelease.release.accounting import check_spec
+from dprelease.release.release import Floats, Release
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, Terms
 from tests.support.joint import privatize_moments
 

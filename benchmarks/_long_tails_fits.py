@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks._long_tails import TABLES
 from benchmarks.moments_utility import noisy_moments
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.moments.layout import Layout
-from dprelease.release import Floats
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.release.release import Floats
 
 LEAST_EXPLAINED = -0.02
 LEAST_COVERED = 0.95

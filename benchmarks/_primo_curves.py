@@ -13,9 +13,9 @@ from benchmarks._primo_data import Features, Single, Sums, growing
 from benchmarks._primo_descent import public, repeated, tuned
 from benchmarks._primo_fits import Release, by_leverage, naive
 from benchmarks._primo_noise import Noise
-from dprelease.estimators.projection import PublicSide
-from dprelease.gaussian import mu_of
-from dprelease.release import Floats
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.release import Floats
 
 METHODS = {
     "ols": ("OLS", "not private"),

@@ -31,9 +31,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchmarks._paper_data import FOLDER
-from dprelease.estimators.projection import PublicSide
-from dprelease.release import Floats
-from dprelease.reuse_cov import Body
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.mechanisms.moments.joint_calibration import Body
+from dprelease.release.release import Floats
 
 Single = npt.NDArray[np.float32]
 Functions = Callable[[Floats], Floats]

@@ -30,12 +30,12 @@ from scipy.special import ndtri
 
 from benchmarks._primo_data import Sums
 from benchmarks._primo_noise import Noise
-from dprelease.estimators._caution import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators._evidence import Evidence, within
-from dprelease.estimators._pooling import shares
-from dprelease.estimators._shared_block import _denoised, _Ridges
-from dprelease.estimators.projection import PublicSide
-from dprelease.release import Floats
+from dprelease.estimators.moments.empirical_bayes import Evidence, within
+from dprelease.estimators.moments.pooling import shares
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
+from dprelease.estimators.moments.spectral_ridge import _denoised, _Ridges
+from dprelease.release.release import Floats
 
 FAILURE = 0.05
 """rho of the paper's bounds."""

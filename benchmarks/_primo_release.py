@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from benchmarks._primo_curves import Target
 from benchmarks._primo_data import Features, Single
-from dprelease.columns import Column, NumericColumn
-from dprelease.estimators._apart import on_apart
-from dprelease.moments.apart import ApartMoments
-from dprelease.moments.association import entry_scales
-from dprelease.moments.layout import Layout
-from dprelease.moments.parameters import least_noise
-from dprelease.release import Floats
+from dprelease.data.columns import Column, NumericColumn
+from dprelease.estimators.moments.outcomes import on_apart
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.outcome_calibration import entry_scales
+from dprelease.mechanisms.moments.parameters import least_noise
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.release.release import Floats
 
 Public = Literal["features", "outcomes"]
 BITS = 12

@@ -14,13 +14,13 @@ from benchmarks._hospitals import PATIENCE, propose
 from demo.consortium import Consortium, wait_for
 from dprelease.block import Block, SealedBlock, expected_header
 from dprelease.errors import NotFound
-from dprelease.settings import read_settings
+from dprelease.files.settings import read_settings
 from dprelease.wire.transport import connect
-from party_node.desk import Desk
+from party_node.hospital import Desk
 from party_node.identity import Identity
-from party_node.outbound import upload
-from party_node.sealing import Vault
+from party_node.outgoing.calls import upload
 from party_node.settings import PartySettings
+from party_node.state.vault import Vault
 
 
 @dataclass(frozen=True)

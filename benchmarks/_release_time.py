@@ -19,13 +19,13 @@ from datetime import UTC, datetime
 
 from benchmarks._hospitals import PATIENCE, propose
 from demo.consortium import Consortium, wait_for
-from dprelease.noise import SecureNoise
-from dprelease.settings import read_settings
+from dprelease.files.settings import read_settings
+from dprelease.privacy.noise import SecureNoise
 from party_node.daemon import Daemon
-from party_node.desk import Desk
-from party_node.journal import Status
-from party_node.outbound import Coordinator
+from party_node.hospital import Desk
+from party_node.outgoing.calls import Coordinator
 from party_node.settings import PartySettings
+from party_node.state.journal import Status
 
 NAMES = ("north", "south", "west")
 EACH = 10

@@ -32,14 +32,14 @@ from benchmarks._long_tails import TABLES
 from benchmarks._long_tails_fits import LEAST_COVERED, LEAST_EXPLAINED, explained
 from benchmarks.moments_utility import noisy_moments
 from benchmarks.report import RESULTS, Results, main
-from dprelease.estimators._calibrated import calibrated
-from dprelease.estimators._design import Design
-from dprelease.estimators._learned import Learned
-from dprelease.estimators._moment_inference import learned_from_moments
-from dprelease.estimators._row_inference import learned_from_rows
-from dprelease.estimators._rows import Rows
-from dprelease.estimators.inference import Inference, in_units
-from dprelease.release import Floats
+from dprelease.estimators.design import Design
+from dprelease.estimators.intervals.identifiability import Learned
+from dprelease.estimators.intervals.inference import Inference, in_units
+from dprelease.estimators.moments.inference import learned_from_moments
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.estimators.rows.inference import learned_from_rows
+from dprelease.release.release import Floats
 
 LEAST, MOST = 0.93, 0.97
 MOST_NEAR = 0.974

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.report import Results, main
 from dprelease.mpc.encryption import ColumnCipher, Context
 from dprelease.mpc.ring import SecretStream, chunk_rows, product
-from dprelease.noise import SecureNoise
+from dprelease.privacy.noise import SecureNoise
 
 
 def profile(rows: int, columns: int, parties: int) -> dict[str, float]:

@@ -19,15 +19,15 @@ import numpy as np
 
 from benchmarks.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
-from dprelease.columns import Column, NumericColumn
-from dprelease.estimators._noisy_matrix import inverted
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.gaussian import mu_of
-from dprelease.moments.layout import Layout
-from dprelease.moments.released import NoisyMoments
-from dprelease.moments.scales import released_sd, share_scales
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.release import Floats
+from dprelease.data.columns import Column, NumericColumn
+from dprelease.estimators.moments.plug_in import inverted
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.mechanisms.moments.calibration import released_sd, share_scales
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.release import Floats
 
 DELTA = 1e-5
 GRID_BITS = 12

@@ -30,8 +30,8 @@ from benchmarks._primo_curves import METHODS, Point, Target, against_outcomes, a
 from benchmarks._primo_data import Features, Single, gaussian, genotypes, haplotypes, mosaics
 from benchmarks._primo_release import Public, explained
 from benchmarks.report import RESULTS, Results, main
-from dprelease.gaussian import epsilon_of, mu_of
-from dprelease.reuse_cov import Body
+from dprelease.mechanisms.moments.joint_calibration import Body
+from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 TARGET = Target(1.0, 1e-5)
 LARGE = Target(1.0, 1e-7)

@@ -4,7 +4,7 @@ Times are those of the fit from arrays as released to models with their errors, 
 the features' Gram matrix, their products with all outcomes, and one solve, in plain numpy in the same run. Outcomes are linear
 in the features with noise; what is in the rows does not change how long anything takes.
 
-Above 64 variables joint moments are fitted in closed form (`dprelease.estimators._shared_block`). How good and how safe that
+Above 64 variables joint moments are fitted in closed form (`dprelease.estimators.moments.spectral_ridge`). How good and how safe that
 is shows on the tables of `moments_utility`: as they are, where draws do better (results/moments_utility.json), and with rows
 drawn again and 60 columns added that have nothing to do with them.
 """
@@ -19,14 +19,14 @@ import numpy as np
 
 from benchmarks.moments_utility import demo_table, gram, least_squares, long_tailed_table, noisy_moments, r_squared
 from benchmarks.report import Results, main
-from dprelease.columns import NumericColumn
-from dprelease.estimators._calibrated import calibrated
-from dprelease.estimators._noisy_matrix import inverted
-from dprelease.estimators._rows import Rows
-from dprelease.estimators._shared_block import shared_block
-from dprelease.moments.layout import Layout
-from dprelease.moments.released import NoisyMoments
-from dprelease.release import Floats
+from dprelease.data.columns import NumericColumn
+from dprelease.estimators.moments.plug_in import inverted
+from dprelease.estimators.moments.spectral_ridge import shared_block
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.release.release import Floats
 
 FEATURES = 100
 PATIENTS = 200_000

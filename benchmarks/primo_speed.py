@@ -18,11 +18,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from benchmarks.report import Results, main
-from dprelease.estimators._linear import solve
-from dprelease.estimators.projection import PublicSide
-from dprelease.gaussian import mu_of
-from dprelease.release import Floats
-from dprelease.reuse_cov import association, covariance_box, scales, split
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.solve import solve
+from dprelease.mechanisms.moments.joint_calibration import association, covariance_box, scales, split
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.release import Floats
 
 EPSILON, DELTA = 1.0, 1e-5
 GRID_BITS = 12

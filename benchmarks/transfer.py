@@ -17,12 +17,12 @@ from benchmarks._hospitals import consortium
 from benchmarks._published import Release, sealed_releases
 from benchmarks.report import RESULTS, Results, main
 from demo.consortium import Consortium
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.folder import ReleaseFolder
 from dprelease.sequence import BlockKey
-from learner.catalogue import PublicHub
-from learner.download import fetch
-from learner.library import Library
-from learner.trust import Trusted
+from learner.client.download import fetch
+from learner.client.hub_client import PublicHub
+from learner.client.library import Library
+from learner.client.pinned_roots import Trusted
 
 MIB = 1 << 20
 

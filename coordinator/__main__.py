@@ -1,5 +1,5 @@
 """`python -m coordinator`."""
 
-from coordinator.cli import main
+from coordinator.cli.main import main
 
 main(prog_name="coordinator")

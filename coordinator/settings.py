@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from coordinator.authority import PARTY_DAYS
-from dprelease.columns import Name
+from coordinator.authority.authority import PARTY_DAYS
+from dprelease.data.columns import Name
 from dprelease.errors import InvalidInput
-from dprelease.settings import LocalPath, Settings
+from dprelease.files.settings import LocalPath, Settings
 from dprelease.wire.transport import check_address
 
 SQLITE = "sqlite:///"

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from dprelease.version import __version__
 
 if TYPE_CHECKING:
-    from dprelease.accounting import Guarantee, check_spec, guarantee
-    from dprelease.bounding import BoundedRows, bound
-    from dprelease.columns import CategoricalColumn, NumericColumn
-    from dprelease.gaussian import delta_of, epsilon_of, mu_of
-    from dprelease.loading import load
+    from dprelease.data.bounding import BoundedRows, bound
+    from dprelease.data.columns import CategoricalColumn, NumericColumn
+    from dprelease.privacy.gaussian import delta_of, epsilon_of, mu_of
     from dprelease.privatization import privatize
-    from dprelease.release import Release
-    from dprelease.spec import ReleaseSpec
-    from dprelease.verification import verify_release
+    from dprelease.release.accounting import Guarantee, check_spec, guarantee
+    from dprelease.release.loading import load
+    from dprelease.release.release import Release
+    from dprelease.release.spec import ReleaseSpec
+    from dprelease.release.verification import verify_release
 
 _HOMES = {
     "BoundedRows": "bounding",

@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.bounding import Codes, within
 from dprelease.canonical import Digest, Value
-from dprelease.columns import Name
+from dprelease.data.bounding import Codes, within
+from dprelease.data.columns import Name
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey, Sequence
-from dprelease.spec import ReleaseSpec
 
 MAGIC = b"DPRBLK1\n"
 _LENGTH_BYTES = 4

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from dprelease.canonical import Digest, Value
-from dprelease.columns import Column, Name, distinct_names
+from dprelease.data.columns import Column, Name, distinct_names
 
 
 class Catalogue(Value):

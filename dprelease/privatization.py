@@ -10,12 +10,12 @@ Everything in front of this function reads patients' data; everything behind it 
 from __future__ import annotations
 
 from dprelease.block import Block, expected_header
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.spec import ReleaseSpec
 
 
 def privatize(

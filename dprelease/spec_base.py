@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from dprelease.canonical import Digest, Value
-from dprelease.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
+from dprelease.data.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are

@@ -24,11 +24,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dprelease import reuse_cov
-from dprelease.calibration import GRID_VARIANCE, root_up
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import check_target, delta_of, mu_of
-from dprelease.noise import NoiseSource, secret_part
+from dprelease.mechanisms.moments import joint_calibration as reuse_cov
+from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+from dprelease.privacy.gaussian import check_target, delta_of, mu_of
+from dprelease.privacy.noise import NoiseSource, secret_part
 
 _ROUNDING = 1e-13
 """Relative margin that keeps the rounding of exponentials and logarithms on the safe side."""

@@ -1,5 +1,5 @@
 """`python -m learner` is `learner`."""
 
-from learner.cli import main
+from learner.cli.main import main
 
 main()

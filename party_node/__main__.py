@@ -1,5 +1,5 @@
 """`python -m party_node` is `party-node`."""
 
-from party_node.cli import main
+from party_node.cli.main import main
 
 main()

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
 
-from dprelease.approval import SignedApproval, check_all_approved
 from dprelease.block import Block
+from dprelease.cli.console import StopSignal
 from dprelease.errors import (
     BudgetExceeded,
     Conflict,
@@ -28,23 +28,23 @@ from dprelease.errors import (
     SpecRefused,
 )
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.noise import NoiseSource
+from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
-from dprelease.wire.console import StopSignal
+from dprelease.release.approval import SignedApproval, check_all_approved
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from dprelease.wire.transport import connect
-from party_node.books import check as check_books
-from party_node.desk import Desk
-from party_node.ears import Ears
-from party_node.joining import hear_witness
-from party_node.joint.work import JointWork
-from party_node.journal import Record, Status
-from party_node.line import HubLine
+from party_node.computation.sessions import JointWork
+from party_node.decision.duplicates import PUBLISHED
+from party_node.hospital import Desk
 from party_node.memory import give_back
-from party_node.outbound import Coordinator, Offer, knock, upload
-from party_node.renewal import Renewal
-from party_node.repetition import PUBLISHED
+from party_node.outgoing.calls import Coordinator, Offer, knock, upload
+from party_node.outgoing.joining import hear_witness
+from party_node.outgoing.line import HubLine
+from party_node.outgoing.news import Ears
+from party_node.outgoing.renewal import Renewal
+from party_node.state.books import check as check_books
+from party_node.state.journal import Record, Status
 
 log = logging.getLogger(__name__)
 

@@ -11,15 +11,13 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from dprelease.alignment import KEY_BYTES, new_key
 from dprelease.canonical import Rational, Value, readable
-from dprelease.certificates import check_certificate, read_identity, signing_request
-from dprelease.charges import Charge, SignedStatement, check_statement
-from dprelease.columns import Name
-from dprelease.durable import write_durably
+from dprelease.data.columns import Name
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, Unauthenticated
-from dprelease.invite import Invite
-from dprelease.signing import (
+from dprelease.files.durable import write_durably
+from dprelease.identity.certificates import check_certificate, read_identity, signing_request
+from dprelease.identity.invite import Invite
+from dprelease.identity.signing import (
     PrivateKey,
     key_fingerprint,
     load_private_key,
@@ -27,10 +25,12 @@ from dprelease.signing import (
     private_key_pem,
     write_private,
 )
+from dprelease.release.charges import Charge, SignedStatement, check_statement
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
+from party_node.source.alignment import KEY_BYTES, new_key
 
 _PINS = TypeAdapter(dict[str, str])
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from dprelease.columns import Column, Name
+from dprelease.data.columns import Column, Name
+from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
-from dprelease.settings import LocalPath, Settings
 from dprelease.spec_base import Label
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)

@@ -126,7 +126,7 @@ def test_roles_do_not_import_one_another(role: str) -> None:
 
 def test_the_noise_module_alone_draws_secret_noise() -> None:
     door = ROOT / "dprelease" / "noise.py"
-    sampler = "dprelease.discrete_gaussian"
+    sampler = "dprelease.privacy.discrete_gaussian"
     assert within(sampler, tuple(imports_of(door)))
     assert offenders((path for path in sources(*PACKAGES) if path != door), (sampler,)) == []
     assert offenders(sources(*PACKAGES), ("opendp",)) == []  # it keeps its state in the process
@@ -138,7 +138,7 @@ def test_the_noise_module_alone_draws_secret_noise() -> None:
 
 
 def test_only_the_party_node_holds_the_secure_source() -> None:
-    rehearsing = "coordinator.dry_run"  # draws it over rows that it has made up, and has no others
+    rehearsing = "coordinator.dry_run.dry_run"  # draws it over rows that it has made up, and has no others
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecureNoise" in attributes(path)}
     assert {name.split(".")[0] for name in holders - {rehearsing}} <= {"party_node"}
 
@@ -149,12 +149,12 @@ def test_public_and_secret_randomness_share_no_code() -> None:
     assert offenders(iter([ROOT / "dprelease" / "noise.py"]), forbidden) == []
     for module in public:
         path = ROOT / "dprelease" / f"{module.replace('.', '/')}.py"
-        assert offenders(iter([path]), ("dprelease.noise", "secrets", "opendp", "os")) == []
+        assert offenders(iter([path]), ("dprelease.privacy.noise", "secrets", "opendp", "os")) == []
 
 
 def test_secret_keystreams_are_another_type_than_public_ones() -> None:
     public, secret = ROOT / "dprelease" / "public_stream.py", ROOT / "dprelease" / "mpc" / "ring.py"
-    forbidden = ("dprelease.public_stream", "dprelease.mechanisms", "dprelease.noise")
+    forbidden = ("dprelease.privacy.public_stream", "dprelease.mechanisms", "dprelease.privacy.noise")
     assert offenders(iter([secret]), forbidden) == []
     assert offenders(iter([public]), ("dprelease.moments", "dprelease.mpc")) == []
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecretStream" in attributes(path)}
@@ -195,11 +195,11 @@ def test_global_generators_are_recognised(source: str, caught: bool) -> None:
         ("def f():\n    from rich import print", False, {"rich", "rich.print"}),
         ("from . import wire", False, {"dprelease", "dprelease.wire"}),
         ("from .wire import status", False, {"dprelease.wire", "dprelease.wire.status"}),
-        ("from .ols import fit", True, {"dprelease.spec.ols", "dprelease.spec.ols.fit"}),
+        ("from .ols import fit", True, {"dprelease.release.spec.ols", "dprelease.release.spec.ols.fit"}),
     ],
 )
 def test_imports_are_recognised(source: str, package: bool, found: set[str]) -> None:
-    assert imports(ast.parse(source), "dprelease.spec", package=package) == found
+    assert imports(ast.parse(source), "dprelease.release.spec", package=package) == found
 
 
 def test_the_public_names_are_sorted_and_importable() -> None:

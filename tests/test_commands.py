@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from coordinator import cli as coordinator
-from dprelease.wire.console import Command
-from learner import cli as learner
-from party_node import cli as party_node
+from coordinator.cli import main as coordinator
+from dprelease.cli.console import Command
+from learner.cli import main as learner
+from party_node.cli import main as party_node
 
 ROLES = {"coordinator": coordinator, "learner": learner, "party_node": party_node}
 COMMANDS = [(role, name) for role, module in ROLES.items() for name in module.COMMANDS]
@@ -45,7 +45,7 @@ def test_help_loads_nothing_slow(role: str) -> None:
 def test_the_core_loads_what_it_is_asked_for() -> None:
     assert loaded("import dprelease, learner") == set()
     assert "numpy" in loaded("import dprelease; dprelease.privatize")
-    assert "scipy" not in loaded("import party_node.desk, coordinator.enrolment, dprelease.privatization")
+    assert "scipy" not in loaded("import party_node.hospital, coordinator.service.enrolment, dprelease.privatization")
     code = "import dprelease\nfor name in dprelease.__all__:\n    assert getattr(dprelease, name) is not None"
     assert "numpy" in loaded(code)
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from coordinator.settings import CoordinatorSettings
-from dprelease.settings import read_settings
-from learner.settings import HubSettings
+from dprelease.files.settings import read_settings
+from learner.hub.settings import HubSettings
 from party_node.settings import PartySettings
 
 ROOT = Path(__file__).parent.parent

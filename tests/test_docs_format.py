@@ -28,34 +28,38 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from coordinator.authority import Authority
-from dprelease import approval, block, catalogue, columns, gaussian, manifest, signing, spec, spec_base
-from dprelease.accounting import check_spec
-from dprelease.alignment import align, pseudonym
-from dprelease.bounding import BoundedRows, bound
+from coordinator.authority.authority import Authority
+from dprelease import block, catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
-from dprelease.certificates import Role, check_certificate
+from dprelease.data import columns
+from dprelease.data.bounding import BoundedRows, bound
 from dprelease.errors import InvalidInput
-from dprelease.invite import Invite
+from dprelease.identity import signing
+from dprelease.identity.certificates import Role, check_certificate
+from dprelease.identity.invite import Invite
+from dprelease.identity.signing import new_private_key, private_key_pem
 from dprelease.mechanisms.base import COARSEST
+from dprelease.mechanisms.moments import terms
 from dprelease.mechanisms.noisy_rows import terms as rows_terms
+from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
-from dprelease.mechanisms.noisy_rows.planning import plan_mixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
-from dprelease.moments import terms
 from dprelease.mpc import messages
-from dprelease.public_stream import PublicStream
-from dprelease.signing import new_private_key, private_key_pem
+from dprelease.privacy import gaussian
+from dprelease.privacy.public_stream import PublicStream
+from dprelease.release import approval, manifest, spec
+from dprelease.release.accounting import check_spec
+from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
-from dprelease.trust import trust
 from dprelease.wire import boundary, chunks, status
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
-from learner.hub.shelf import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
-from learner.listing import Index
-from learner.settings import Limits as HubLimits
+from learner.client.listing import Index
+from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
+from learner.hub.settings import Limits as HubLimits
 from party_node.identity import alignment_key_text, key_check
+from party_node.source.alignment import align, pseudonym
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, new_consortium, numeric, publish
 

@@ -15,18 +15,18 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from dprelease.accounting import check_spec
 from dprelease.block import Block, expected_header
 from dprelease.canonical import canonical_bytes
-from dprelease.moments.layout import Kind, code
-from dprelease.moments.products import schedule_of
-from dprelease.moments.scales import FINEST, PLAUSIBLE, noise_reach
-from dprelease.moments.terms import joint_moments, layout_of
+from dprelease.mechanisms.moments.calibration import FINEST, PLAUSIBLE, noise_reach
+from dprelease.mechanisms.moments.entries import Kind, code
+from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import read_randomness
 from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
-from dprelease.spec import ReleaseSpec
-from dprelease.trust import trust
+from dprelease.release.accounting import check_spec
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.trust import trust
 from tests.support.specs import build_spec, categorical, numeric, one_block_each
 from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, sentences, table
 

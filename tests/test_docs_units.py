@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.bounding import bound
-from dprelease.moments.layout import code
-from dprelease.moments.released import NoisyMoments
-from dprelease.moments.terms import layout_of
-from dprelease.release import Release
+from dprelease.data.bounding import bound
+from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.release.release import Release
 from tests.support.specs import build_spec, categorical, numeric
 from tests.test_docs_format import FORMAT, table
 

@@ -8,24 +8,24 @@ from functools import partial
 import numpy as np
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators._apart import on_apart
-from dprelease.estimators._calibrated import calibrated
-from dprelease.estimators._design import Design, design
-from dprelease.estimators._found import Found
-from dprelease.estimators._linear import Solution
-from dprelease.estimators._noisy_matrix import inverted
-from dprelease.estimators._public_side import beside_public
-from dprelease.estimators._rows import Rows
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.estimators.inference import infer
+from dprelease.estimators.design import Design, design
+from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
+from dprelease.estimators.moments.outcomes import on_apart
+from dprelease.estimators.moments.plug_in import inverted
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.moments.public_columns import beside_public
+from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.result import Diagnostics, FitResult
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.solve import Solution
+from dprelease.mechanisms.moments.released import with_constant
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.moments.apart import ApartMoments
-from dprelease.moments.released import with_constant
-from dprelease.release import Floats, Release
-from dprelease.trust import trust
+from dprelease.release.release import Floats, Release
+from dprelease.release.trust import trust
 
 
 def fit(

@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators._linear import Solution, solve
-from dprelease.estimators._rows import NormalEquations
-from dprelease.reuse_cov import EXPLAINED
+from dprelease.estimators.normal_equations import NormalEquations
+from dprelease.estimators.solve import Solution, solve
+from dprelease.mechanisms.moments.joint_calibration import EXPLAINED
 
 FAILURE = 0.05
 """rho of PRIMO's bound: how often it may not hold."""

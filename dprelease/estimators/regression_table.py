@@ -2,8 +2,8 @@
 
 Two columns of coefficients stand side by side. ``coef`` is the model that predicts: it is shrunken as far as noise asks, so it
 is biased and has no standard error. ``unshrunken`` estimates the population's coefficient, and what is to the right of it is
-about that: `dprelease.estimators.inference`. Where nothing is known about the population's, the model's have two digits: no more of
-them means anything to a reader. What noise hides altogether is said in words: `dprelease.estimators.resolution`.
+about that: `dprelease.estimators.intervals.inference`. Where nothing is known about the population's, the model's have two digits: no more of
+them means anything to a reader. What noise hides altogether is said in words: `dprelease.estimators.moments.resolution`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dprelease.estimators.inference import LEVEL, Inference
-from dprelease.estimators.resolution import rounded
+from dprelease.estimators.intervals.inference import LEVEL, Inference
+from dprelease.estimators.moments.resolution import rounded
 
 if TYPE_CHECKING:
     from dprelease.estimators.result import FitResult
-from dprelease.one_line import one_line
+from dprelease.files.one_line import one_line
 
 MOST_TABLES = 5
 """Targets that get a table each; more of them share one, with a line for each."""

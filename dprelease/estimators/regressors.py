@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators._table import Rows, in_order
 from dprelease.estimators.fitting import fit
+from dprelease.estimators.prediction_table import Rows, in_order
 from dprelease.estimators.result import FitResult
-from dprelease.release import Floats, Release
+from dprelease.release.release import Floats, Release
 
 
 class _Regressor:
@@ -118,7 +118,7 @@ class Calibrated(_Regressor):
     """A Bayesian ridge on released rows whose attenuation by noise is undone first: the default for rows, mixed or not.
 
     With an intercept the model passes through the released means; where the rows show no relation it is the constant
-    predictor. `dprelease.estimators._calibrated` says how. Tends to least squares on the private rows as noise falls.
+    predictor. `dprelease.estimators.rows.calibrated` says how. Tends to least squares on the private rows as noise falls.
 
     Args:
         fit_intercept: whether to fit an intercept.
@@ -216,7 +216,7 @@ class Shrinkage(_Regressor):
     """Least squares on a ``moments`` release with as much shrinkage as its noise calls for, the constant predictor at worst.
 
     Fitted on what can be believed about the true moments, given the noisy ones, and no further from the constant
-    predictor than is likely to help; `dprelease.estimators._shrinkage` derives it. Tends to least squares on the private
+    predictor than is likely to help; `dprelease.estimators.moments.posterior_fit` derives it. Tends to least squares on the private
     rows as the noise falls.
 
     Args:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.estimators._table import Rows, design_matrix
-from dprelease.estimators.inference import Inference, plain
+from dprelease.estimators.intervals.inference import Inference, plain
+from dprelease.estimators.moments.resolution import hidden
+from dprelease.estimators.prediction_table import Rows, design_matrix
 from dprelease.estimators.quality import INDISTINCT, Quality
 from dprelease.estimators.regression_table import regression_table
-from dprelease.estimators.resolution import hidden
-from dprelease.release import Floats
+from dprelease.release.release import Floats
 
 FAR = 1.0
 """Widths of a target's public range by which predictions may leave it."""
@@ -101,7 +101,7 @@ class FitResult:
 
     @cached_property
     def hidden(self) -> tuple[dict[str, str], ...]:
-        """For each target, what of `quality` and `constant` noise hides, and why; see `dprelease.estimators.resolution`."""
+        """For each target, what of `quality` and `constant` noise hides, and why; see `dprelease.estimators.moments.resolution`."""
         return tuple(
             hidden(self.quality, row, float(self.constant_noise_sd[row]), float(self.upper[row] - self.lower[row]))
             for row in range(len(self.targets))

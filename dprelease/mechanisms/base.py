@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.bounding import BoundedRows, Codes
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.columns import Column
+from dprelease.files.settings import Settings
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
-from dprelease.settings import Settings
+from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Target, Terms
 
 if TYPE_CHECKING:
-    from dprelease.assumptions import Setting
-    from dprelease.expected_error import Forecast, Proposed
+    from dprelease.planning.assumptions import Setting
+    from dprelease.planning.expected_error import Forecast, Proposed
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
 

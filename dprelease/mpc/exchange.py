@@ -12,6 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
+from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness
 from dprelease.mpc.encryption import ColumnCipher, Context, Draw
@@ -21,7 +22,6 @@ from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
 from dprelease.mpc.storage import Storage
-from dprelease.signing import PrivateKey
 
 
 class Exchange:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from dprelease.errors import IntegrityError
+from dprelease.identity.signing import PrivateKey
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.matrix_product import Codes
@@ -17,7 +18,6 @@ from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Outside, Products, Session
 from dprelease.mpc.storage import MemoryStorage
-from dprelease.signing import PrivateKey
 
 Step = Callable[[str], AbstractContextManager[None]]
 """Called with the name of a step; the step is done within it."""

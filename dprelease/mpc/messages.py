@@ -21,8 +21,8 @@ from pydantic import Field
 
 from dprelease.canonical import Digest, Name, Value, canonical_bytes, sha256
 from dprelease.errors import IntegrityError
+from dprelease.identity.signing import SESSION, PrivateKey, PublicKey, sign, verify
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
-from dprelease.signing import SESSION, PrivateKey, PublicKey, sign, verify
 
 NOTHING = sha256(b"")
 """Digest of an empty body."""

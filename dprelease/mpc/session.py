@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError, PeerUnavailable
+from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.encryption import Draw, public_bytes
 from dprelease.mpc.exchange import Exchange
@@ -29,7 +30,6 @@ from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round, latest_round
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.mpc.storage import State, Storage
-from dprelease.signing import PrivateKey, PublicKey
 
 _log = logging.getLogger(__name__)
 

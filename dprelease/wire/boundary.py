@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import grpc
 
-from dprelease.certificates import Identity, Role, read_identity
 from dprelease.errors import AccessDenied, InvalidInput, Unauthenticated, VersionMismatch
+from dprelease.identity.certificates import Identity, Role, read_identity
 from dprelease.wire.call import Call
 from dprelease.wire.status import from_wire
 

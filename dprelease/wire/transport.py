@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import grpc
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from dprelease.certificates import read_certificate
 from dprelease.errors import InvalidInput
+from dprelease.identity.certificates import read_certificate
 
 KEEPALIVE_SECONDS = 60
 CALL_SECONDS = 30.0

@@ -10,7 +10,7 @@ from dprelease.errors import AccessDenied, Conflict, PeerUnavailable
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import CALL_SECONDS
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
-from learner.hub.record import Record, checked_record
+from learner.hub.approved import Record, checked_record
 
 PEER = "the coordinator"
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from dprelease.certificates import check_certificate, read_certificate, renewal_due, signing_request
-from dprelease.durable import write_durably
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.signing import key_fingerprint, load_private_key, private_key_pem
+from dprelease.files.durable import write_durably
+from dprelease.identity.certificates import check_certificate, read_certificate, renewal_due, signing_request
+from dprelease.identity.signing import key_fingerprint, load_private_key, private_key_pem
 from dprelease.wire.transport import Credentials
 from learner.hub.publish import Signer
-from learner.settings import HubSettings
+from learner.hub.settings import HubSettings
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dprelease.durable import write_durably
 from dprelease.errors import DpReleaseError, InvalidInput
-from dprelease.release_folder import ReleaseFolder
-from learner.listing import INDEX, Index, Listed
+from dprelease.files.durable import write_durably
+from dprelease.release.folder import ReleaseFolder
+from learner.client.listing import INDEX, Index, Listed
 
 log = logging.getLogger(__name__)
 

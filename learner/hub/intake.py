@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dprelease.block import SealedBlock, view_block
-from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError
-from dprelease.manifest import BlockEntry
+from dprelease.identity.certificates import Identity
+from dprelease.release.manifest import BlockEntry
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.verification import check_entry
 from dprelease.sequence import BlockKey
-from dprelease.spec import ReleaseSpec
 from dprelease.spec_base import instant
-from dprelease.verification import check_entry
-from learner.hub.record import Record
+from learner.hub.approved import Record
 from learner.hub.storage import Storage
-from learner.hub.turn import Turn, Upload
+from learner.hub.uploads import Turn, Upload
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from datetime import datetime
 from dprelease.block import block_keys
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict
-from dprelease.manifest import assemble, sign_manifest
-from dprelease.signing import PrivateKey
+from dprelease.identity.signing import PrivateKey
+from dprelease.release.manifest import assemble, sign_manifest
 from dprelease.version import __version__
+from learner.hub.approved import Record
 from learner.hub.coordination import Coordination
-from learner.hub.record import Record
 from learner.hub.storage import Storage
 
 

@@ -16,16 +16,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.identity.certificates import Identity
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
-from dprelease.spec import ReleaseSpec
-from learner.hub.parcel_store import Kept, ParcelStore
-from learner.hub.record import Record
+from dprelease.release.spec import ReleaseSpec
+from learner.hub.approved import Record
+from learner.hub.mailbox import Kept, ParcelStore
 from learner.hub.storage import Storage
-from learner.hub.turn import Upload
+from learner.hub.uploads import Upload
 
 
 def most_bytes(schedule: Schedule, party: str) -> int:

@@ -7,8 +7,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from dprelease.certificates import Identity
 from dprelease.errors import InvalidInput
+from dprelease.identity.certificates import Identity
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.limits import Streams
@@ -18,7 +18,7 @@ from learner.hub.disk import on_disk
 from learner.hub.relay import Relay
 from learner.hub.revocation import Revocations
 from learner.hub.service import receive
-from learner.hub.turn import Upload
+from learner.hub.uploads import Upload
 
 
 class RelayServicer(relay_pb2_grpc.RelayServiceServicer):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, DpReleaseError
+from dprelease.identity.certificates import Identity
 
 log = logging.getLogger(__name__)
 

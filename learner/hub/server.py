@@ -20,19 +20,19 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
 from dprelease.wire.v1.relay_pb2_grpc import add_RelayServiceServicer_to_server
+from learner.hub.approved import Record
 from learner.hub.coordination import Coordination
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
+from learner.hub.periodic import Upkeep
+from learner.hub.published import Shelf
 from learner.hub.publisher import Publisher
-from learner.hub.record import Record
 from learner.hub.relay import Relay
 from learner.hub.relay_service import RelayServicer
 from learner.hub.revocation import Revocations
 from learner.hub.service import IntakeServicer, PublicServicer
-from learner.hub.shelf import Shelf
+from learner.hub.settings import HubSettings
 from learner.hub.storage import PartyShare, Storage
-from learner.hub.upkeep import Upkeep
-from learner.settings import HubSettings
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@
     staging/DIGEST/parts/NAME.SEQUENCE.part         bytes of a block so far
     staging/DIGEST/parts/NAME.SEQUENCE.sealed.json  its sealed identity and the party's certificate
     staging/DIGEST/release/                         a `ReleaseFolder` that is being filled with complete blocks
-    staging/DIGEST/parcels/                         see `learner.hub.parcel_store`
+    staging/DIGEST/parcels/                         see `learner.hub.mailbox`
     staging/DIGEST/parcels/NAME.reserved            most bytes that the party's parcels may take
     published/DIGEST/                               a `ReleaseFolder` that everybody may read
     published/index.json                            see `learner.hub.index`
@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from dprelease.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyRequests
-from dprelease.manifest import BlockEntry
-from dprelease.release_folder import BLOCKS, ReleaseFolder
+from dprelease.files.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
+from dprelease.release.folder import BLOCKS, ReleaseFolder
+from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
+from learner.hub.approved import Record
 from learner.hub.disk import lock, mapped, on_disk, put_at
 from learner.hub.index import PublishedIndex
-from learner.hub.record import Record
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

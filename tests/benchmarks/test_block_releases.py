@@ -11,7 +11,7 @@ from benchmarks import blocks_utility
 from benchmarks._block_releases import Blocks, wishart_root
 from benchmarks._exact_releases import declared, default_model, moments_model, published_models
 from dprelease.errors import SpecRefused
-from dprelease.release import Floats
+from dprelease.release.release import Floats
 
 DRAWS = 2000
 

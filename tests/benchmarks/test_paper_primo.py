@@ -19,8 +19,8 @@ from benchmarks import paper_primo
 from benchmarks._descent import Descent
 from benchmarks._primo_curves import Target
 from benchmarks.report import Results
-from dprelease.estimators.projection import PublicSide
-from dprelease.gaussian import mu_of
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.privacy.gaussian import mu_of
 from tests.benchmarks.primo import box
 
 NO_NOISE = 1e9

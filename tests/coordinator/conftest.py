@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url
 
-from coordinator import dealing
-from coordinator.releases import Release
+from coordinator.service import dealer as dealing
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from coordinator.tables import layout
-from dprelease.settings import read_settings
+from coordinator.store.releases import Release
+from coordinator.store.store import Store
+from coordinator.store.tables import layout
+from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
 from tests.coordinator.office import Clock, Office, founded, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved

@@ -7,17 +7,17 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
-from coordinator.authority import Authority
-from coordinator.founding import Founded, Plan, found
-from coordinator.proposals import Request, create
-from coordinator.releases import Release
-from coordinator.store import Store
-from dprelease.approval import SignedApproval, approve
+from coordinator.authority.authority import Authority
+from coordinator.authority.founding import Founded, Plan, found
+from coordinator.proposals.proposals import Request, create
+from coordinator.store.releases import Release
+from coordinator.store.store import Store
 from dprelease.canonical import read_data, sha256
 from dprelease.catalogue import Catalogue
-from dprelease.columns import CategoricalColumn, Column, NumericColumn
-from dprelease.signing import PrivateKey, new_private_key
-from dprelease.spec import ReleaseSpec
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.identity.signing import PrivateKey, new_private_key
+from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.spec import ReleaseSpec
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 RUN_TIME = timedelta(hours=72)

@@ -13,20 +13,20 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sqlalchemy import select
 
-from coordinator.database import Database
-from coordinator.dealing import Dealer, request_deal
-from coordinator.lifecycle import Approved
-from coordinator.releases import Release
-from coordinator.tables import deals
+from coordinator.lifecycle.lifecycle import Approved
+from coordinator.service.dealer import Dealer, request_deal
+from coordinator.store.database import Database
+from coordinator.store.releases import Release
+from coordinator.store.tables import deals
 from dprelease.errors import PeerUnavailable
-from dprelease.moments.products import schedule_of
+from dprelease.identity.signing import PrivateKey
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.ring import SecretStream
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from dprelease.signing import PrivateKey
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
 from tests.coordinator.office import NOW, Clock, Office
 from tests.coordinator.world import SECONDS, Stub, World, ask, until

@@ -10,13 +10,13 @@ from typing import Any
 import grpc
 import pytest
 
-from coordinator import announcer
-from coordinator.announcer import Announcer
-from coordinator.lifecycle import Cancelled
-from coordinator.store import Store
-from dprelease.certificates import Role
+from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.service import announcer
+from coordinator.service.announcer import Announcer
+from coordinator.store.store import Store
 from dprelease.errors import AccessDenied, PeerUnavailable, TooManyRequests
-from dprelease.signing import new_private_key, private_key_pem
+from dprelease.identity.certificates import Role
+from dprelease.identity.signing import new_private_key, private_key_pem
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.news import MOST_HELD
 from dprelease.wire.transport import Credentials

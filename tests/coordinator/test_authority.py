@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from coordinator.authority import BACKDATED, Authority, general_name, hosts_of, read_signing_request
-from dprelease.certificates import Role, check_certificate, read_certificate, signing_request
+from coordinator.authority.authority import BACKDATED, Authority, general_name, hosts_of, read_signing_request
 from dprelease.errors import Conflict, IntegrityError, InvalidInput
-from dprelease.signing import key_fingerprint, new_private_key, private_key_pem, write_private
+from dprelease.identity.certificates import Role, check_certificate, read_certificate, signing_request
+from dprelease.identity.signing import key_fingerprint, new_private_key, private_key_pem, write_private
 from tests.coordinator.office import NOW
 from tests.support.damaged import mutated
 

@@ -18,16 +18,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator.cli import main
+from coordinator.cli.main import main
 from coordinator.clock import utc_now
-from coordinator.lifecycle import Approved, PublicationAuthorized, Published
+from coordinator.lifecycle.lifecycle import Approved, PublicationAuthorized, Published
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.calibration import budget
-from dprelease.certificates import certificate_fingerprint, read_identity
-from dprelease.invite import Invite
-from dprelease.price import mu2_text
-from dprelease.settings import read_settings
+from coordinator.store.store import Store
+from dprelease.files.settings import read_settings
+from dprelease.identity.certificates import certificate_fingerprint, read_identity
+from dprelease.identity.invite import Invite
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import Target
 from tests.coordinator.office import Office, catalogue
 

@@ -9,16 +9,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.lifecycle import (
-    Cancelled,
-    Declined,
-    IntakeReported,
-    PublicationAuthorized,
-    Published,
-    Tick,
-)
-from coordinator.releases import Release
-from coordinator.store import Store
+from coordinator.lifecycle.lifecycle import Cancelled, Declined, IntakeReported, PublicationAuthorized, Published, Tick
+from coordinator.store.releases import Release
+from coordinator.store.store import Store
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.mpc.encryption import new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import MOST_ROUNDS, sign_message

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator import dealing
-from coordinator.lifecycle import Cancelled
-from coordinator.releases import Release
+from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.service import dealer as dealing
+from coordinator.store.releases import Release
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.schedule import Schedule
@@ -120,7 +120,7 @@ def test_a_deal_is_kept_for_all_parties_or_for_none(
         raise PeerUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("coordinator.history.History.note", full)  # in the same transaction, after the deals
+        patch.setattr("coordinator.store.history.History.note", full)  # in the same transaction, after the deals
         with pytest.raises(PeerUnavailable, match="being made"):
             desk.ask(offers, "north")
         until(lambda: desk.idle)

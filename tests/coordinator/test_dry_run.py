@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator import dry_run as module
-from coordinator.cli import main
+from coordinator.cli.main import main
 from coordinator.clock import utc_now
+from coordinator.dry_run import dry_run as module
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.accounting import guarantee
-from dprelease.settings import read_settings
-from dprelease.trust import trust
-from learner.cli import main as learner
+from coordinator.store.store import Store
+from dprelease.files.settings import read_settings
+from dprelease.release.accounting import guarantee
+from dprelease.release.trust import trust
+from learner.cli.main import main as learner
 from tests.coordinator.office import AGE, GLUCOSE, SEX, Office, catalogue
 
 STUDY = """

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import enrolment
-from coordinator.lifecycle import Approved
+from coordinator.lifecycle.lifecycle import Approved
+from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.certificates import read_identity, signing_request
+from coordinator.store.store import Store
 from dprelease.errors import Conflict, InvalidInput, Unauthenticated
-from dprelease.gaussian import epsilon_of
-from dprelease.invite import Invite
-from dprelease.settings import read_settings
-from dprelease.signing import new_private_key
+from dprelease.files.settings import read_settings
+from dprelease.identity.certificates import read_identity, signing_request
+from dprelease.identity.invite import Invite
+from dprelease.identity.signing import new_private_key
+from dprelease.privacy.gaussian import epsilon_of
 from dprelease.spec_base import moment
 from dprelease.wire.v1.enrolment_pb2 import EnrolRequest
 from tests.coordinator.office import NOW, Office, catalogue, founded

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.authority import Authority
+from coordinator.authority.authority import Authority
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.certificates import certificate_fingerprint, check_certificate
+from coordinator.store.store import Store
 from dprelease.errors import InvalidInput, PeerUnavailable
-from dprelease.settings import read_settings
-from dprelease.signing import load_private_key
+from dprelease.files.settings import read_settings
+from dprelease.identity.certificates import certificate_fingerprint, check_certificate
+from dprelease.identity.signing import load_private_key
 from tests.coordinator.office import NOW, founded
 
 SAMPLE = """

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator.authority import hosts_of
-from coordinator.cli import main
-from coordinator.store import Store
-from dprelease.certificates import certificate_fingerprint, read_certificate, read_identity
+from coordinator.authority.authority import hosts_of
+from coordinator.cli.main import main
+from coordinator.store.store import Store
 from dprelease.errors import AccessDenied
-from dprelease.signing import new_private_key, private_key_pem
+from dprelease.identity.certificates import certificate_fingerprint, read_certificate, read_identity
+from dprelease.identity.signing import new_private_key, private_key_pem
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub

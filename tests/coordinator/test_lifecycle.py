@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.lifecycle import (
+from coordinator.lifecycle.lifecycle import (
     PUBLICATION_TIME,
     Approved,
     Cancelled,
@@ -23,7 +23,7 @@ from coordinator.lifecycle import (
     advance,
     words,
 )
-from coordinator.record import OPEN, Record, State, propose
+from coordinator.lifecycle.status import OPEN, Record, State, propose
 from dprelease.errors import Conflict
 from tests.coordinator.office import NOW, RUN_TIME
 

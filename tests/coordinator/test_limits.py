@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.settings import Limits
-from dprelease.certificates import signing_request
 from dprelease.errors import InvalidInput, TooManyRequests, Unauthenticated
-from dprelease.signing import new_private_key
+from dprelease.identity.certificates import signing_request
+from dprelease.identity.signing import new_private_key
 from dprelease.wire.v1 import coordination_pb2 as pb
 from tests.coordinator.office import catalogue
 from tests.coordinator.world import Stub, World, ask, listed, report

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals import LARGEST_DEAL_BYTES, Proposal, Request, create, make_proposal
-from coordinator.store import Store
-from dprelease.accounting import check_spec
-from dprelease.calibration import budget
-from dprelease.columns import CategoricalColumn, NumericColumn
+from coordinator.proposals.proposals import LARGEST_DEAL_BYTES, Proposal, Request, create, make_proposal
+from coordinator.store.store import Store
+from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
+from dprelease.files.settings import read_settings
+from dprelease.mechanisms.moments.calibration import share_scales
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.propose import MomentsPlan
-from dprelease.moments.products import schedule_of
-from dprelease.moments.scales import share_scales
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import JointMoments, joint_moments, layout_of
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import JointMoments, joint_moments, layout_of
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
-from dprelease.price import mu2_text
-from dprelease.settings import read_settings
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.price import mu2_text
+from dprelease.release.accounting import check_spec
+from dprelease.release.spec import ReleaseSpec
 from tests.coordinator.office import COLUMNS, NOW, RUN_TIME, Office, catalogue, request
 
 SMOKER = CategoricalColumn(name="smoker", levels=("yes",))

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals import Proposal, Request, create, make_proposal
-from dprelease.accounting import check_spec
-from dprelease.calibration import budget
+from coordinator.proposals.proposals import Proposal, Request, create, make_proposal
 from dprelease.errors import InvalidInput
-from dprelease.moments.association import best_split
-from dprelease.moments.terms import joint_moments, layout_of
-from dprelease.settings import read_settings
+from dprelease.files.settings import read_settings
+from dprelease.mechanisms.moments.outcome_calibration import best_split
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.privacy.calibration import budget
+from dprelease.release.accounting import check_spec
 from tests.coordinator.office import AGE, GLUCOSE, NOW, RUN_TIME, SEX, Office, catalogue, request
 from tests.coordinator.test_moments_proposals import plan_of
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator.cli import main
+from coordinator.cli.main import main
 from coordinator.clock import utc_now
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.accounting import guarantee
+from coordinator.store.store import Store
+from dprelease.files.settings import read_settings
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
-from dprelease.settings import read_settings
-from dprelease.spec import ReleaseSpec
+from dprelease.release.accounting import guarantee
+from dprelease.release.spec import ReleaseSpec
 from tests.coordinator.office import Office, catalogue
 
 STUDY = """

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from coordinator import enrolment
-from coordinator.lifecycle import Cancelled
-from coordinator.members import Invitation
-from coordinator.proposals import Proposal, Request, create, make_proposal
-from coordinator.record import State
-from dprelease.accounting import check_spec
+from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.lifecycle.status import State
+from coordinator.proposals.proposals import Proposal, Request, create, make_proposal
+from coordinator.service import enrolment
+from coordinator.store.members import Invitation
 from dprelease.canonical import sha256
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.noisy_rows.planning import plan_mixing
+from dprelease.files.settings import read_settings
+from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, RowsTerms
-from dprelease.settings import read_settings
+from dprelease.release.accounting import check_spec
 from dprelease.spec_base import instant
 from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, request
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import main
+from coordinator.cli.main import main
 from coordinator.clock import utc_now
-from coordinator.proposals import Proposal, make_proposal
+from coordinator.proposals.proposals import Proposal, make_proposal
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.accounting import check_spec
+from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
+from dprelease.files.settings import read_settings
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
-from dprelease.settings import read_settings
+from dprelease.release.accounting import check_spec
 from tests.coordinator.office import AGE, GLUCOSE, NOW, SEX, Office, catalogue, request
 
 OPEN_AGE = AGE.model_copy(update={"public": True})

@@ -9,12 +9,12 @@ from fractions import Fraction
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from coordinator.authority import SERVER_DAYS, hosts_of
-from coordinator.renewal import OwnCertificate
-from dprelease.approval import SignedApproval, check_all_approved
-from dprelease.certificates import check_certificate, read_certificate, read_identity, signing_request
+from coordinator.authority.authority import SERVER_DAYS, hosts_of
+from coordinator.service.renewal import OwnCertificate
 from dprelease.errors import AccessDenied, InvalidInput, PeerUnavailable
-from dprelease.signing import PrivateKey, new_private_key, private_key_pem
+from dprelease.identity.certificates import check_certificate, read_certificate, read_identity, signing_request
+from dprelease.identity.signing import PrivateKey, new_private_key, private_key_pem
+from dprelease.release.approval import SignedApproval, check_all_approved
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
@@ -205,7 +205,7 @@ def test_a_certificate_that_cannot_be_kept_is_used_all_the_same(
 
     old = own(world, SERVER_DAYS - 30)
     keeper = OwnCertificate(world.settings, world.authority)
-    monkeypatch.setattr("coordinator.renewal.write_durably", full)
+    monkeypatch.setattr("coordinator.service.renewal.write_durably", full)
     keeper.renew(world.clock())
     assert keeper.credentials().certificate != old.encode()
     assert world.settings.certificate.read_text() == old

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import main
+from coordinator.cli.main import main
 from dprelease.block import SealedBlock, block_size
 from dprelease.canonical import sha256
 from dprelease.errors import AccessDenied, Conflict
-from dprelease.manifest import sign_block
+from dprelease.release.manifest import sign_block
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -23,7 +23,7 @@ from dprelease.wire.v1 import intake_pb2
 from dprelease.wire.v1.intake_pb2_grpc import IntakeServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from learner.hub.server import Hub
-from learner.settings import HubSettings
+from learner.hub.settings import HubSettings
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed
 from tests.learner.world import pieces, requests
 

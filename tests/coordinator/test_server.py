@@ -12,8 +12,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from sqlalchemy import text
 
-from coordinator.database import Database
-from coordinator.server import Server
+from coordinator.service.server import Server
+from coordinator.store.database import Database
 from dprelease.errors import InvalidInput
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb

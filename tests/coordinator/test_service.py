@@ -11,13 +11,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from coordinator.authority import Authority
-from coordinator.lifecycle import Cancelled
-from coordinator.record import State
-from dprelease.accounting import guarantee
-from dprelease.approval import SignedApproval, approve, check_all_approved
-from dprelease.certificates import Role, check_certificate, signing_request
-from dprelease.charges import SignedStatement, charge, check_statement
+from coordinator.authority.authority import Authority
+from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.lifecycle.status import State
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -28,8 +24,12 @@ from dprelease.errors import (
     Unauthenticated,
     VersionMismatch,
 )
-from dprelease.signing import new_private_key, private_key_pem
-from dprelease.spec import ReleaseSpec
+from dprelease.identity.certificates import Role, check_certificate, signing_request
+from dprelease.identity.signing import new_private_key, private_key_pem
+from dprelease.release.accounting import guarantee
+from dprelease.release.approval import SignedApproval, approve, check_all_approved
+from dprelease.release.charges import SignedStatement, charge, check_statement
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb

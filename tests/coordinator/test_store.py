@@ -11,15 +11,23 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from coordinator.database import Database
-from coordinator.lifecycle import Approved, Cancelled, Declined, IntakeReported, PublicationAuthorized, Published, Tick
-from coordinator.members import Invitation
-from coordinator.record import State
-from coordinator.store import Store
-from coordinator.tables import releases
-from dprelease.calibration import budget
-from dprelease.certificates import read_identity
+from coordinator.lifecycle.lifecycle import (
+    Approved,
+    Cancelled,
+    Declined,
+    IntakeReported,
+    PublicationAuthorized,
+    Published,
+    Tick,
+)
+from coordinator.lifecycle.status import State
+from coordinator.store.database import Database
+from coordinator.store.members import Invitation
+from coordinator.store.store import Store
+from coordinator.store.tables import releases
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound, PeerUnavailable, Unauthenticated
+from dprelease.identity.certificates import read_identity
+from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 from tests.coordinator.office import NOW, Office, catalogue, two_hospitals
 
@@ -255,7 +263,7 @@ def test_a_final_state_is_final_in_the_database_itself(both: Office, monkeypatch
     with both.store.writing() as tx:
         ended = tx.releases.advance(fresh.digest, Cancelled("no"), NOW)
     # A faulty state machine that would revive it:
-    monkeypatch.setattr("coordinator.releases.advance", lambda *_: fresh.record)
+    monkeypatch.setattr("coordinator.store.releases.advance", lambda *_: fresh.record)
     with both.store.writing() as tx, pytest.raises(Conflict, match="changed in the meantime"):
         tx.releases.advance(fresh.digest, Tick(), LATER)
     assert both.release(fresh.digest) == ended

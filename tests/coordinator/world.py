@@ -12,17 +12,17 @@ from typing import Any
 
 import grpc
 
-from coordinator import enrolment
-from coordinator.authority import Authority
-from coordinator.proposals import create
-from coordinator.server import Server
+from coordinator.authority.authority import Authority
+from coordinator.proposals.proposals import create
+from coordinator.service import enrolment
+from coordinator.service.server import Server
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.approval import SignedApproval, approve
-from dprelease.certificates import signing_request
-from dprelease.invite import Invite
-from dprelease.signing import PrivateKey, new_private_key, private_key_pem
-from dprelease.spec import ReleaseSpec
+from coordinator.store.store import Store
+from dprelease.identity.certificates import signing_request
+from dprelease.identity.invite import Invite
+from dprelease.identity.signing import PrivateKey, new_private_key, private_key_pem
+from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import coordination_pb2 as pb

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from dprelease.canonical import canonical_bytes
-from dprelease.manifest import sign_manifest
-from dprelease.release import Release
-from dprelease.signing import PrivateKey
-from dprelease.spec import ReleaseSpec
-from dprelease.verification import verify_release
+from dprelease.identity.signing import PrivateKey
+from dprelease.release.manifest import sign_manifest
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.verification import verify_release
 from tests.support.noise import SeededNoise
 from tests.support.specs import TWO_PARTIES, Published, build_spec, new_consortium, publish
 

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import pytest
 
-from dprelease.accounting import Guarantee, PartyGuarantee, check_spec, guarantee
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.noisy_rows import words
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
-from dprelease.price import epsilon_figure, rounded_up
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.price import epsilon_figure, rounded_up
+from dprelease.release.accounting import Guarantee, PartyGuarantee, check_spec, guarantee
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import Target, Terms
 from tests.support.specs import build_spec, categorical, numeric, with_terms
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dprelease.accounting import NEIGHBOURS_IN_WORDS, check_spec, guarantee
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import SpecRefused
-from dprelease.gaussian import epsilon_of
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import layout_of
-from dprelease.spec import ReleaseSpec
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.privacy.gaussian import epsilon_of
+from dprelease.release.accounting import NEIGHBOURS_IN_WORDS, check_spec, guarantee
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import Target
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric, with_terms
 

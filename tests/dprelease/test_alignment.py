@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.alignment import Alignment, align, new_key, pseudonym
 from dprelease.errors import DataRefused, InvalidInput
+from party_node.source.alignment import Alignment, align, new_key, pseudonym
 
 KEY = bytes(range(32))
 

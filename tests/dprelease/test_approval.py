@@ -7,7 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from dprelease.approval import (
+from dprelease.canonical import sha256
+from dprelease.errors import IntegrityError
+from dprelease.identity.signing import BLOCK, sign
+from dprelease.release.approval import (
     Approval,
     SignedApproval,
     approve,
@@ -16,9 +19,6 @@ from dprelease.approval import (
     commit,
     new_salt,
 )
-from dprelease.canonical import sha256
-from dprelease.errors import IntegrityError
-from dprelease.signing import BLOCK, sign
 from tests.support.specs import NOW, TWO_PARTIES, build_spec, certify, new_consortium, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.columns import Column, NumericColumn
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import DataRefused, InvalidInput
 from tests.support.specs import categorical, numeric
 

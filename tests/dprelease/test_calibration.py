@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.calibration import GRID_VARIANCE, budget, root_up
-from dprelease.columns import Column, NumericColumn
-from dprelease.gaussian import mu_of
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.data.columns import Column, NumericColumn
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares, spent
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
-from dprelease.public_stream import PublicStream
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.calibration import GRID_VARIANCE, budget, root_up
+from dprelease.privacy.gaussian import mu_of
+from dprelease.privacy.public_stream import PublicStream
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import Target
 from tests.support.specs import SEED, build_spec, categorical, numeric, random_raw
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.catalogue import Catalogue
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from tests.support.specs import categorical, numeric
 
 

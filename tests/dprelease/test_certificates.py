@@ -11,7 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dprelease.certificates import (
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.identity.certificates import (
     certificate_fingerprint,
     check_certificate,
     read_certificate,
@@ -19,8 +20,7 @@ from dprelease.certificates import (
     renewal_due,
     signing_request,
 )
-from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.signing import key_fingerprint, new_private_key
+from dprelease.identity.signing import key_fingerprint, new_private_key
 from tests.support.damaged import mutated
 from tests.support.specs import NOW, Member, certify
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.charges import SignedStatement, charge, check_statement, state
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.release.accounting import guarantee
+from dprelease.release.charges import SignedStatement, charge, check_statement, state
 from tests.support.specs import TWO_PARTIES, build_spec
 from tests.wire.pki import Authority
 

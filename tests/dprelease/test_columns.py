@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dprelease.bounding import bound
-from dprelease.columns import (
+from dprelease.data.bounding import bound
+from dprelease.data.columns import (
     CategoricalColumn,
     NumericColumn,
     check_weights,

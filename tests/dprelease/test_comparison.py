@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dprelease.assumptions import Setting, evenly
-from dprelease.comparison import NO_DATA, SIGNALS, compare
 from dprelease.errors import InvalidInput
-from dprelease.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.mechanisms.registry import names
+from dprelease.planning.assumptions import Setting, evenly
+from dprelease.planning.comparison import NO_DATA, SIGNALS, compare
+from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.spec_base import Target
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.comparison import compare
-from dprelease.comparison_plot import POINTS, draw, over_epsilon, over_rows
 from dprelease.errors import InvalidInput
-from dprelease.forecast import forecast
+from dprelease.planning.comparison import compare
+from dprelease.planning.forecast import forecast
+from dprelease.planning.plot import POINTS, draw, over_epsilon, over_rows
 from tests.dprelease.test_comparison import setting
 
 WHERE = setting(20_000)

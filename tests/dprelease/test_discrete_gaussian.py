@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.discrete_gaussian import MARGIN, discrete_gaussian
+from dprelease.privacy.discrete_gaussian import MARGIN, discrete_gaussian
 
 DIGITS = 80
 ONES = (1 << 64) - 1

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dprelease import durable
-from dprelease.durable import TEMPORARY, keep_private, make_folder, rename_durably, write_durably
 from dprelease.errors import InvalidInput
+from dprelease.files import durable
+from dprelease.files.durable import TEMPORARY, keep_private, make_folder, rename_durably, write_durably
 
 
 def test_a_file_is_written_whole_and_replaced(tmp_path: Path) -> None:

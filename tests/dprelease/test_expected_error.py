@@ -8,12 +8,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from dprelease.assumptions import Guess
-from dprelease.columns import Column
-from dprelease.expected_error import EVEN_SPREAD, Assumed, bounded, kept, moments_error, rows_error
-from dprelease.gaussian import mu_of
-from dprelease.moments.layout import Layout
-from dprelease.moments.sensitivity import sensitivity
+from dprelease.data.columns import Column
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.planning.assumptions import Guess
+from dprelease.planning.expected_error import EVEN_SPREAD, Assumed, bounded, kept, moments_error, rows_error
+from dprelease.privacy.gaussian import mu_of
 from tests.support.specs import categorical, numeric
 
 COLUMNS: tuple[Column, ...] = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.extras import EXTRAS, missing, require
+from dprelease.files.extras import EXTRAS, missing, require
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from dprelease.accounting import check_spec, guarantee
-from dprelease.bounding import RawColumn
 from dprelease.canonical import sha256
+from dprelease.data.bounding import RawColumn
 from dprelease.errors import InvalidInput
-from dprelease.fake import NOTE, SIGNAL, fake_cells, fake_rows, fake_spec, marked, note
-from dprelease.spec import ReleaseSpec
+from dprelease.release.accounting import check_spec, guarantee
+from dprelease.release.fake import NOTE, SIGNAL, fake_cells, fake_rows, fake_spec, marked, note
+from dprelease.release.spec import ReleaseSpec
 from tests.support.rehearsals import made_up
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 

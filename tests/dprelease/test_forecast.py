@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.assumptions import Setting, evenly
-from dprelease.estimators._calibrated import calibrated
-from dprelease.estimators._rows import Rows
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.expected_error import HALF
-from dprelease.forecast import epsilon_needed, forecast, mean_variance, proposed, rows_needed
-from dprelease.mechanisms.noisy_rows.planning import plan_mixing
-from dprelease.moments.association import Moves
-from dprelease.moments.layout import Kind, Layout
-from dprelease.moments.released import NoisyMoments
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import JointMoments
-from dprelease.release import Floats
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.outcome_calibration import Moves
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import JointMoments
+from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.planning.assumptions import Setting, evenly
+from dprelease.planning.expected_error import HALF
+from dprelease.planning.forecast import epsilon_needed, forecast, mean_variance, proposed, rows_needed
+from dprelease.release.accounting import guarantee
+from dprelease.release.release import Floats
 from dprelease.spec_base import Target
 from tests.support.specs import build_spec, categorical, numeric
 

@@ -11,9 +11,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.calibration import GRID_VARIANCE
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import delta_of, epsilon_of, log_delta, mu_of
+from dprelease.privacy.calibration import GRID_VARIANCE
+from dprelease.privacy.gaussian import delta_of, epsilon_of, log_delta, mu_of
 
 PRINTED = 1e-10  # printed to 11 or 12 digits; the margin of 1e-11 is below that
 

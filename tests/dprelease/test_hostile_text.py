@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals import Request
+from coordinator.proposals.proposals import Request
 from coordinator.settings import CoordinatorSettings
-from dprelease.accounting import check_spec
 from dprelease.canonical import Value, read_data
-from dprelease.columns import NumericColumn
+from dprelease.data.columns import NumericColumn
 from dprelease.errors import DpReleaseError, InvalidInput
-from dprelease.manifest import Manifest
-from dprelease.settings import read_settings
-from dprelease.spec import ReleaseSpec
-from learner.settings import HubSettings
+from dprelease.files.settings import read_settings
+from dprelease.release.accounting import check_spec
+from dprelease.release.manifest import Manifest
+from dprelease.release.spec import ReleaseSpec
+from learner.hub.settings import HubSettings
 from party_node.settings import PartySettings
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, new_consortium, publish

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dprelease.errors import InvalidInput
-from dprelease.invite import Invite
+from dprelease.identity.invite import Invite
 
 
 def invite(**changes: object) -> Invite:

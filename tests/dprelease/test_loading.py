@@ -10,7 +10,7 @@ import pytest
 import dprelease
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.estimators import Calibrated, fit
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.folder import ReleaseFolder
 from tests.support.noise import SeededNoise
 from tests.support.specs import Consortium, build_spec, new_consortium, publish
 

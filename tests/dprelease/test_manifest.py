@@ -5,18 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from dprelease.accounting import guarantee
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.manifest import (
-    Manifest,
-    assemble,
-    sign_block,
-    sign_manifest,
-    verify_block,
-    verify_manifest,
-)
-from dprelease.signing import new_private_key
-from dprelease.trust import trust
+from dprelease.identity.signing import new_private_key
+from dprelease.release.accounting import guarantee
+from dprelease.release.manifest import Manifest, assemble, sign_block, sign_manifest, verify_block, verify_manifest
+from dprelease.release.trust import trust
 from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, seal, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import MARGIN, epsilon_of, mu_of
-from dprelease.price import DIGITS, epsilon_figure, epsilon_text, mu2_text, price_text, rounded_up
+from dprelease.privacy.gaussian import MARGIN, epsilon_of, mu_of
+from dprelease.privacy.price import DIGITS, epsilon_figure, epsilon_text, mu2_text, price_text, rounded_up
 
 
 @pytest.mark.parametrize(

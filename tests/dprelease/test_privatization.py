@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dprelease.block import expected_header
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
-from dprelease.noise import SecureNoise
-from dprelease.public_stream import PublicStream
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import SecureNoise
+from dprelease.privacy.public_stream import PublicStream
+from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import SEED, build_spec, categorical, numeric, random_rows

@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dprelease.accounting import check_spec, guarantee
-from dprelease.assumptions import Setting
 from dprelease.block import Block, block_size, expected_header, read_block
-from dprelease.columns import Column, is_public
+from dprelease.data.columns import Column, is_public
 from dprelease.errors import IntegrityError, SpecRefused
-from dprelease.estimators.summary import summarise
-from dprelease.forecast import forecast, proposed
-from dprelease.gaussian import mu_of
+from dprelease.estimators.moments.summary import summarise
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import layout_of
-from dprelease.noise import NoiseSource
-from dprelease.public_stream import PublicStream
-from dprelease.release import Release
-from dprelease.spec import ReleaseSpec
-from dprelease.trust import PUBLIC, trust
-from dprelease.verification import verify_release
+from dprelease.planning.assumptions import Setting
+from dprelease.planning.forecast import forecast, proposed
+from dprelease.privacy.gaussian import mu_of
+from dprelease.privacy.noise import NoiseSource
+from dprelease.privacy.public_stream import PublicStream
+from dprelease.release.accounting import check_spec, guarantee
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.trust import PUBLIC, trust
+from dprelease.release.verification import verify_release
 from tests.support.blocks import privatize
 from tests.support.joint import compute, exact_gram
 from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
-from dprelease.public_stream import PublicStream
+from dprelease.privacy.public_stream import PublicStream
 
 # NIST SP 800-38A, F.5.5 (CTR-AES256.Encrypt), with its counter block as the stream's position.
 NIST_KEY = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.approval import check_all_approved
+from coordinator.dry_run.simulate import Stopwatch, rehearse, traffic
 from dprelease.block import block_size
 from dprelease.errors import IntegrityError, SpecRefused
-from dprelease.fake import NOTE, fake_rows
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.noisy_rows.privatize import integer_query
-from dprelease.moments.products import schedule_of
-from dprelease.rehearsal import Stopwatch, rehearse, traffic
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.accounting import guarantee
+from dprelease.release.approval import check_all_approved
+from dprelease.release.fake import NOTE, fake_rows
+from dprelease.release.folder import ReleaseFolder
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.rehearsals import made_up, rehearsed
 from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, numeric, with_terms

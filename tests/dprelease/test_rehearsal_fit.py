@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coordinator.dry_run.trial_fit import explained, trial
 from dprelease.errors import InvalidInput
-from dprelease.rehearsal_fit import explained, trial
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.rehearsals import rehearsed
 from tests.support.specs import build_spec, categorical, numeric

@@ -12,10 +12,10 @@ import pytest
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.noise import NoiseSource
-from dprelease.public_stream import PublicStream
-from dprelease.release import Release
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import NoiseSource
+from dprelease.privacy.public_stream import PublicStream
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import SEED, build_spec, categorical, numeric, one_block_each, random_rows

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import IntegrityError, NotFound
-from dprelease.release_folder import MANIFEST, SIGNATURE, ReleaseFolder
+from dprelease.release.folder import MANIFEST, SIGNATURE, ReleaseFolder
 from tests.support.hostile_folders import FILES, HOSTILE
 from tests.support.noise import SeededNoise
 from tests.support.specs import Published, build_spec, new_consortium, publish

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.calibration import GRID_VARIANCE
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import mu_of
-from dprelease.reuse_cov import (
+from dprelease.mechanisms.moments.joint_calibration import (
     UNBOUNDED,
     Scales,
     association,
@@ -26,6 +24,8 @@ from dprelease.reuse_cov import (
     spent,
     split,
 )
+from dprelease.privacy.calibration import GRID_VARIANCE
+from dprelease.privacy.gaussian import mu_of
 
 MU = mu_of(1.0, 1e-5)
 ONE = Fraction(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.settings import LocalPath, Settings, read_settings
+from dprelease.files.settings import LocalPath, Settings, read_settings
 
 
 class Server(Settings):

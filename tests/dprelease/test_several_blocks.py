@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from dprelease.block import block_keys, block_size, expected_header, read_block
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.manifest import BlockEntry, Manifest, assemble, sign_manifest, verify_block
-from dprelease.release_folder import ReleaseFolder
-from dprelease.verification import check_entry
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import BlockEntry, Manifest, assemble, sign_manifest, verify_block
+from dprelease.release.verification import check_entry
 from tests.support.noise import SeededNoise
 from tests.support.several_blocks import ask_for_two, second_block
 from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, private_blocks, seal, sign_approval

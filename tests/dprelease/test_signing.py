@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.signing import (
+from dprelease.identity.signing import (
     APPROVAL,
     BLOCK,
     MANIFEST,

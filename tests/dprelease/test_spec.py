@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from dprelease.canonical import Value
 from dprelease.errors import InvalidInput
-from dprelease.moments.terms import layout_of
-from dprelease.spec import ReleaseSpec
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 

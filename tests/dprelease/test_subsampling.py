@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import delta_of, epsilon_of, mu_of
-from dprelease.noise import secret_part
+from dprelease.privacy.gaussian import delta_of, epsilon_of, mu_of
+from dprelease.privacy.noise import secret_part
 from dprelease.subsampling import amplified, base_epsilon, delta_of_part, mu_of_part, sampled_moments
 from tests.support.noise import RecordingNoise, ZeroNoise
 

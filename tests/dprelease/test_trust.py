@@ -15,7 +15,7 @@ from dprelease.mechanisms.moments.words import (
     STATED_NORM,
 )
 from dprelease.mechanisms.noisy_rows.words import TRUST
-from dprelease.trust import PUBLIC, trust
+from dprelease.release.trust import PUBLIC, trust
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
 
 THREE = {**TWO_PARTIES, "west": (numeric("weight"),)}

@@ -8,11 +8,11 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from dprelease.accounting import guarantee
 from dprelease.block import read_block
 from dprelease.errors import IntegrityError
-from dprelease.manifest import sign_manifest
-from dprelease.signing import BLOCK, sign
+from dprelease.identity.signing import BLOCK, sign
+from dprelease.release.accounting import guarantee
+from dprelease.release.manifest import sign_manifest
 from dprelease.spec_base import instant
 from tests.dprelease.departures import HONEST, NORTH, TRIAL, Departures, by_hub, verified
 from tests.support.joint import exact_gram

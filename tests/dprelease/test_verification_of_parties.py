@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.approval import SignedApproval
 from dprelease.block import read_block
 from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import IntegrityError
-from dprelease.manifest import sign_block, sign_manifest
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
-from dprelease.spec import ReleaseSpec
+from dprelease.release.approval import SignedApproval
+from dprelease.release.manifest import sign_block, sign_manifest
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.trust import trust
 from dprelease.spec_base import Target
-from dprelease.trust import trust
 from tests.dprelease.departures import (
     HONEST,
     NORTH,

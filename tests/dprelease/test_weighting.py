@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from dprelease.assumptions import Setting, evenly
-from dprelease.columns import LARGEST_WEIGHT
+from dprelease.data.columns import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
-from dprelease.forecast import forecast, mean_variance, proposed
+from dprelease.planning.assumptions import Setting, evenly
+from dprelease.planning.forecast import forecast, mean_variance, proposed
+from dprelease.planning.weighting import Weighing, outcome_weight
 from dprelease.spec_base import Target
-from dprelease.weighting import Weighing, outcome_weight
 from tests.support.specs import numeric
 
 

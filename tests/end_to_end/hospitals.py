@@ -13,9 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from demo.consortium import HOST, Consortium, wait_for
-from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.moments.layout import code
-from dprelease.spec import ReleaseSpec
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.mechanisms.moments.entries import code
+from dprelease.release.spec import ReleaseSpec
 
 IDENTIFIER_MARK = "NHS-SECRET-"
 CELL_MARK = "HANDWRITTEN-REMARK"

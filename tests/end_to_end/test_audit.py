@@ -16,9 +16,9 @@ from audit import Violation, audit
 from audit.__main__ import main
 from audit.disclosure import SHORTEST
 from demo.consortium import wait_for
-from dprelease.accounting import guarantee
-from dprelease.price import epsilon_figure
-from dprelease.release_folder import ReleaseFolder
+from dprelease.privacy.price import epsilon_figure
+from dprelease.release.accounting import guarantee
+from dprelease.release.folder import ReleaseFolder
 from tests.end_to_end.hospitals import IDENTIFIER_MARK, Hospital, final_state, found, numeric, propose
 from tests.end_to_end.test_public import clinic, knows_of
 from tests.support.forked import ForkedConsortium

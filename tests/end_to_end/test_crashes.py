@@ -17,8 +17,8 @@ import pytest
 
 from audit import audit
 from demo.consortium import Consortium, wait_for
-from dprelease.accounting import guarantee
-from dprelease.manifest import Manifest
+from dprelease.release.accounting import guarantee
+from dprelease.release.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
@@ -34,16 +34,16 @@ COLUMNS = 6
 SMALL_CHUNKS = "set@dprelease.wire.chunks:CHUNK_BYTES=100"
 
 PARTY = {
-    "before the reservation": "kill-before@party_node.ledger:Ledger.reserve",
-    "after the reservation": "kill-after@party_node.ledger:Ledger.reserve",
-    "approval signed, not sent": "kill-after@party_node.journal:Journal.sign",
+    "before the reservation": "kill-before@party_node.state.ledger:Ledger.reserve",
+    "after the reservation": "kill-after@party_node.state.ledger:Ledger.reserve",
+    "approval signed, not sent": "kill-after@party_node.state.journal:Journal.sign",
     "before the noise": "kill-before@party_node.daemon:privatize",
     "noise drawn, nothing sealed": "kill-after@party_node.daemon:privatize",
-    "block written, not sealed": "kill-after@party_node.sealing:write_durably",
-    "sealed, not charged": "kill-before@party_node.ledger:Ledger.charge",
-    "charged, not noted": "kill-after@party_node.ledger:Ledger.charge",
-    "before the first byte": "kill-before@party_node.ledger:Ledger.send",
-    "allowed to send, nothing sent": "kill-after@party_node.ledger:Ledger.send",
+    "block written, not sealed": "kill-after@party_node.state.vault:write_durably",
+    "sealed, not charged": "kill-before@party_node.state.ledger:Ledger.charge",
+    "charged, not noted": "kill-after@party_node.state.ledger:Ledger.charge",
+    "before the first byte": "kill-before@party_node.state.ledger:Ledger.send",
+    "allowed to send, nothing sent": "kill-after@party_node.state.ledger:Ledger.send",
     "in the middle of the upload": "kill-before@dprelease.wire.progress:ProgressDeadline.moved#3",
     "acknowledged, not noted": "kill-after@party_node.daemon:upload",
 }
@@ -60,10 +60,10 @@ HUB = {
 }
 _CALLS = ("approve", "report_intake", "authorize_publication", "report_publication")
 COORDINATOR = {
-    **{f"before {call}": f"kill-before@coordinator.coordination:{call}" for call in _CALLS},
-    **{f"after {call}, not answered": f"kill-after@coordinator.coordination:{call}" for call in _CALLS},
-    "one approved, one did not": "kill-after@coordinator.coordination:approve#2",
-    "within a transaction": "kill-after@coordinator.releases:Releases.advance",
+    **{f"before {call}": f"kill-before@coordinator.service.coordination:{call}" for call in _CALLS},
+    **{f"after {call}, not answered": f"kill-after@coordinator.service.coordination:{call}" for call in _CALLS},
+    "one approved, one did not": "kill-after@coordinator.service.coordination:approve#2",
+    "within a transaction": "kill-after@coordinator.store.releases:Releases.advance",
 }
 
 USUAL = {
@@ -89,17 +89,17 @@ USUAL = {
 """What every run tries; `make test-slow` tries the others."""
 
 FULL_DISKS = {
-    "offer noted": ("clinic", "party_node.journal:Journal.offer"),
-    "ledger": ("clinic", "party_node.ledger:_append"),
-    "approval": ("clinic", "party_node.journal:Journal.sign"),
-    "block": ("clinic", "party_node.sealing:write_durably"),
-    "seal": ("clinic", "party_node.sealing:write_durably#2"),
-    "status": ("clinic", "party_node.journal:Journal.move#2"),
+    "offer noted": ("clinic", "party_node.state.journal:Journal.offer"),
+    "ledger": ("clinic", "party_node.state.ledger:_append"),
+    "approval": ("clinic", "party_node.state.journal:Journal.sign"),
+    "block": ("clinic", "party_node.state.vault:write_durably"),
+    "seal": ("clinic", "party_node.state.vault:write_durably#2"),
+    "status": ("clinic", "party_node.state.journal:Journal.move#2"),
     "hub's record": ("hub", "learner.hub.storage:write_durably"),
     "hub's blocks": ("hub", "learner.hub.storage:Storage.put"),
     "hub's publication": ("hub", "learner.hub.storage:rename_durably"),
     "hub's list": ("hub", "learner.hub.index:write_durably"),
-    "coordinator": ("coordinator", "coordinator.releases:Releases.advance"),
+    "coordinator": ("coordinator", "coordinator.store.releases:Releases.advance"),
 }
 USUAL_DISKS = {"ledger", "block", "hub's publication"}
 

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import chi2
 
 from demo.consortium import Consortium, wait_for
-from dprelease.accounting import guarantee
-from dprelease.release import Release
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.accounting import guarantee
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.release import Release
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
 
 pytestmark = pytest.mark.end_to_end

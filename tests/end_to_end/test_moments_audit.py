@@ -20,15 +20,15 @@ import numpy as np
 import pytest
 
 from audit import audit
-from coordinator import proposals
+from coordinator.cli.options import opened
 from coordinator.clock import utc_now
-from coordinator.console import opened
+from coordinator.proposals import proposals
 from coordinator.settings import CoordinatorSettings
 from demo.consortium import Consortium, wait_for
-from dprelease.gaussian import mu_of
-from dprelease.moments.terms import layout_of
-from dprelease.release_folder import ReleaseFolder
-from dprelease.settings import read_settings
+from dprelease.files.settings import read_settings
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.folder import ReleaseFolder
 from tests.end_to_end.hospitals import Hospital, found, numeric, scaled_gram
 from tests.statistical.auditor import Audit, Sighting, audit_known
 from tests.support.forked import ForkedConsortium
@@ -53,8 +53,8 @@ of it, which a sound mechanism exceeds with a probability of 1e-14."""
 FEW = 6
 """The same to 1.1 %, for what is 18 % and more away from the stated mu."""
 
-ADDS_NONE = ("-m", "tests.support.faulty", "silence@dprelease.noise:SecureNoise.discrete_gaussian", "--")
-ADDS_HALF = ("-m", "tests.support.faulty", "halve@dprelease.noise:SecureNoise.discrete_gaussian", "--")
+ADDS_NONE = ("-m", "tests.support.faulty", "silence@dprelease.privacy.noise:SecureNoise.discrete_gaussian", "--")
+ADDS_HALF = ("-m", "tests.support.faulty", "halve@dprelease.privacy.noise:SecureNoise.discrete_gaussian", "--")
 
 
 def hospitals(replaced: bool) -> list[Hospital]:

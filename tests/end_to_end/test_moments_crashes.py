@@ -16,7 +16,7 @@ import pytest
 
 from audit import audit
 from demo.consortium import Consortium, wait_for
-from dprelease.manifest import Manifest
+from dprelease.release.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.end_to_end.points import crash_points
 from tests.support.faulty import FULL
@@ -29,22 +29,22 @@ NUMBERS = count(1)
 """Of each release in turn, for columns of its own."""
 
 PARTY = {
-    "before it joins": "kill-before@party_node.joint.folder:SessionFolder.begin",
-    "joined, key not sent": "kill-after@party_node.joint.folder:SessionFolder.begin",
-    "key sent": "kill-after@party_node.joint.relay:Relay.send",
+    "before it joins": "kill-before@party_node.state.session:SessionFolder.begin",
+    "joined, key not sent": "kill-after@party_node.state.session:SessionFolder.begin",
+    "key sent": "kill-after@party_node.outgoing.relay:Relay.send",
     "dealing": "kill-before@dprelease.mpc.exchange:deal",
     "dealt, nothing frozen": "kill-after@dprelease.mpc.exchange:deal",
-    "one of two deals sent": "kill-after@party_node.joint.relay:Relay.send#2",
-    "seeds noted, deal not kept": "kill-after@party_node.joint.used_seeds:UsedSeeds.use",
-    "charged, nothing masked": "kill-after@party_node.joint.work:JointWork._charge",
-    "masked, not frozen": "kill-before@party_node.joint.folder:SessionFolder.freeze#3",
-    "masked columns on their way": "kill-before@party_node.joint.relay:Relay.send#4",
-    "columns sent, not their keys": "kill-after@party_node.joint.relay:Relay.send#4",
-    "transcript signed, not sent": "kill-after@party_node.joint.folder:SessionFolder.freeze#5",
+    "one of two deals sent": "kill-after@party_node.outgoing.relay:Relay.send#2",
+    "seeds noted, deal not kept": "kill-after@party_node.state.used_seeds:UsedSeeds.use",
+    "charged, nothing masked": "kill-after@party_node.computation.sessions:JointWork._charge",
+    "masked, not frozen": "kill-before@party_node.state.session:SessionFolder.freeze#3",
+    "masked columns on their way": "kill-before@party_node.outgoing.relay:Relay.send#4",
+    "columns sent, not their keys": "kill-after@party_node.outgoing.relay:Relay.send#4",
+    "transcript signed, not sent": "kill-after@party_node.state.session:SessionFolder.freeze#5",
     "before the first product": "kill-before@dprelease.mpc.exchange:Exchange.share",
     "between two products": "kill-after@dprelease.mpc.exchange:Exchange.share",
-    "noise drawn, nothing sealed": "kill-after@party_node.joint.work:privatize",
-    "sealed, not noted": "kill-after@party_node.sealing:Vault.seal",
+    "noise drawn, nothing sealed": "kill-after@party_node.computation.sessions:privatize",
+    "sealed, not noted": "kill-after@party_node.state.vault:Vault.seal",
     "sealed, others still multiply": "kill-before@party_node.daemon:upload",
 }
 HUB = {
@@ -56,13 +56,13 @@ HUB = {
     "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
 }
 COORDINATOR = {
-    "all but one approved": "kill-after@coordinator.coordination:approve#2",
-    "a block is reported": "kill-before@coordinator.coordination:report_intake",
-    "before the publication": "kill-before@coordinator.coordination:authorize_publication",
+    "all but one approved": "kill-after@coordinator.service.coordination:approve#2",
+    "a block is reported": "kill-before@coordinator.service.coordination:report_intake",
+    "before the publication": "kill-before@coordinator.service.coordination:authorize_publication",
 }
 DEALER = {
-    "before it deals": "kill-before@coordinator.dealing:deal",
-    "dealt, not kept": "kill-after@coordinator.dealing:deal",
+    "before it deals": "kill-before@coordinator.service.dealer:deal",
+    "dealt, not kept": "kill-after@coordinator.service.dealer:deal",
 }
 USUAL = {
     "party": {
@@ -77,7 +77,7 @@ USUAL = {
 }
 """What every run tries; `make test-slow` tries the others."""
 
-FULL_DISKS = ["party_node.joint.folder:write_durably", "dprelease.mpc.exchange:Exchange.mask"]
+FULL_DISKS = ["party_node.state.session:write_durably", "dprelease.mpc.exchange:Exchange.mask"]
 
 
 def _hospitals(number: int) -> list[Hospital]:

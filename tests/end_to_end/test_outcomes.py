@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import chi2
 
 from demo.consortium import Consortium, wait_for
-from dprelease.accounting import guarantee
-from dprelease.moments.apart import ApartMoments
-from dprelease.moments.terms import layout_of
-from dprelease.release import Release
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.release.accounting import guarantee
+from dprelease.release.release import Release
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
 from tests.end_to_end.test_moments import published
 from tests.end_to_end.test_public import knows_of

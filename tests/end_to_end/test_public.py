@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
+from coordinator.store.store import Store
 from demo.consortium import CommandFailed, Consortium, wait_for
-from dprelease.release import Release
-from dprelease.settings import read_settings
-from party_node.entries import Entry
-from party_node.ledger import Ledger
+from dprelease.files.settings import read_settings
+from dprelease.release.release import Release
+from party_node.state.entries import Entry
+from party_node.state.ledger import Ledger
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
 from tests.end_to_end.test_moments import published
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from demo.consortium import CommandFailed, Consortium, wait_for
-from dprelease.accounting import guarantee
-from dprelease.manifest import Manifest
+from dprelease.release.accounting import guarantee
+from dprelease.release.manifest import Manifest
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, trust
 
 pytestmark = pytest.mark.end_to_end

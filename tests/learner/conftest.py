@@ -10,13 +10,13 @@ from typing import Any
 import grpc
 import pytest
 
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.folder import ReleaseFolder
 from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import connect
+from learner.client.pinned_roots import Trusted
 from learner.hub.publish import Signer
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
-from learner.trust import Trusted
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import CONSORTIUM, FakeCoordinator, Member, Sealed, World, publish_to
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dprelease.bounding import BoundedRows
-from dprelease.columns import Column
-from dprelease.spec import ReleaseSpec
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column
+from dprelease.release.spec import ReleaseSpec
+from learner.client.library import Opened, open_verified
+from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
-from learner.library import Opened, open_verified
-from learner.trust import TrustStore
 from tests.learner.world import CONSORTIUM, World, publish_to
 from tests.support.joint import exact_gram
 from tests.support.specs import categorical, numeric, random_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree.ElementTree import Element, fromstring
 
-from learner.library import Opened
+from learner.client.library import Opened
 from tests.learner.moments import opened
 from tests.learner.world import World
 from tests.support.specs import categorical, numeric

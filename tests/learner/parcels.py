@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from dprelease.canonical import sha256
-from dprelease.certificates import Identity
 from dprelease.errors import NotFound
-from dprelease.moments.products import schedule_of
+from dprelease.identity.certificates import Identity
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.wire.v1 import relay_pb2, release_pb2
-from learner.hub.record import Record
+from learner.hub.approved import Record
 from learner.hub.relay import Relay
 from learner.hub.storage import Storage
 from tests.learner.world import Member, Sealed, World, pieces

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dprelease.canonical import canonical_bytes
-from dprelease.manifest import Manifest, sign_manifest
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import Manifest, sign_manifest
 from tests.learner.world import World, mint
 
 Tamper = Callable[[ReleaseFolder, World], None]

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.certificates import certificate_fingerprint
 from dprelease.estimators import fit
-from dprelease.release_folder import ReleaseFolder
-from dprelease.trust import trust
+from dprelease.identity.certificates import certificate_fingerprint
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.trust import trust
 from dprelease.wire.status import TABLE
-from learner import show
-from learner.cli import main
+from learner.cli import show
+from learner.cli.main import main
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from tests.learner.tampering import BLOCKS, copy
@@ -124,7 +124,7 @@ def test_list_fetch_verify(trusting: Run, sealed: Sealed, home: Path) -> None:
 
 
 def sealed_guarantee(sealed: Sealed) -> tuple[str, ...]:
-    from dprelease.accounting import check_spec
+    from dprelease.release.accounting import check_spec
 
     return check_spec(sealed.spec).words()
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.folder import ReleaseFolder
 from dprelease.sequence import BlockKey
 from dprelease.wire.v1 import release_pb2
-from learner import download
-from learner.download import Patience, fetch
+from learner.client import download
+from learner.client.download import Patience, fetch
+from learner.client.library import Library
+from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
-from learner.library import Library
-from learner.trust import Trusted
 from tests.learner.tampering import BLOCKS, MANIFEST, copy
 from tests.learner.world import FolderSource, Sealed, World, mint, publish_to
 

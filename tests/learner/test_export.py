@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.release_folder import ReleaseFolder
-from learner.export import CONSTANT, WRITERS, Table, table
+from dprelease.release.folder import ReleaseFolder
+from learner.client.library import Opened, open_verified
+from learner.client.pinned_roots import TrustStore
+from learner.export.table import CONSTANT, WRITERS, Table, table
 from learner.hub.storage import Storage
-from learner.library import Opened, open_verified
-from learner.trust import TrustStore
 from tests.learner.world import CONSORTIUM, World, publish_to
 
 

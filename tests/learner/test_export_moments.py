@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.estimators.summary import repaired
-from learner import export_moments
-from learner.export import CONSTANT, WRITERS
-from learner.export_moments import MATRIX_WRITERS, NOISE_PREFIX, Matrix, matrix, rows
-from learner.library import Opened
+from dprelease.estimators.moments.summary import repaired
+from learner.client.library import Opened
+from learner.export import matrix as export_moments
+from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, Matrix, matrix, rows
+from learner.export.table import CONSTANT, WRITERS
 from tests.learner.moments import COLUMNS, ROWS, VARIABLES, opened, truth
 from tests.learner.test_export import READERS
 from tests.learner.world import World

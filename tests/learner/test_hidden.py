@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dprelease.release_folder import ReleaseFolder
-from learner import show
-from learner.describe import Description, describe
-from learner.library import Opened, open_verified
-from learner.model_card import model_card
-from learner.report import Report, report
-from learner.report_page import page
-from learner.trust import TrustStore
+from dprelease.release.folder import ReleaseFolder
+from learner.cli import show
+from learner.client.describe import Description, describe
+from learner.client.library import Opened, open_verified
+from learner.client.pinned_roots import TrustStore
+from learner.report.content import Report, report
+from learner.report.model_card import model_card
+from learner.report.page import page
 from tests.learner.pages import FEATURES, TARGETS, hostile, parsed
 from tests.learner.world import CONSORTIUM, World
 

@@ -23,7 +23,7 @@ from dprelease.errors import (
     PeerUnavailable,
     VersionMismatch,
 )
-from dprelease.verification import verify_release
+from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import (

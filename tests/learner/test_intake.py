@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dprelease.block import BlockHeader
-from dprelease.certificates import Identity
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput
+from dprelease.identity.certificates import Identity
 from dprelease.wire.chunks import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import release_pb2
+from learner.hub.approved import Record
 from learner.hub.intake import Intake
-from learner.hub.record import Record
 from learner.hub.storage import Storage
 from tests.learner.world import Member, Sealed, World, chunk, mint, pieces, publish_to
 

@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from dprelease.errors import TooManyRequests
-from dprelease.manifest import BlockEntry
+from dprelease.release.manifest import BlockEntry
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.transport import connect

@@ -20,15 +20,15 @@ from dprelease.errors import (
     PeerUnavailable,
     TooManyRequests,
 )
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.folder import ReleaseFolder
 from dprelease.sequence import BlockKey
-from learner import mirror as mirror_module
-from learner.download import Patience, consortium_of, fetch
+from learner.client import mirror as mirror_module
+from learner.client.download import Patience, consortium_of, fetch
+from learner.client.library import Library
+from learner.client.listing import INDEX, Index
+from learner.client.mirror import USUAL, Deadlines, Mirror, check_url, split_release
+from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
-from learner.library import Library
-from learner.listing import INDEX, Index
-from learner.mirror import USUAL, Deadlines, Mirror, check_url, split_release
-from learner.trust import Trusted
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST
 from tests.learner.world import Sealed, World, publish_to
 from tests.support.web import Handler, RangeHandler, Web, serving

@@ -14,13 +14,13 @@ from typing import TypeVar
 import pytest
 
 from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
-from dprelease.release_folder import ReleaseFolder
+from dprelease.identity.signing import private_key_pem
+from dprelease.release.folder import ReleaseFolder
 from dprelease.sequence import BlockKey
-from dprelease.signing import private_key_pem
 from dprelease.wire.progress import PROGRESS_BYTES, ProgressDeadline
-from learner import mirror as mirror_module
-from learner.mirror import Deadlines, Mirror
-from learner.sources import Place, answered
+from learner.client import mirror as mirror_module
+from learner.client.mirror import Deadlines, Mirror
+from learner.client.sources import Place, answered
 from tests.learner.world import PATIENCE_SECONDS, Sealed
 from tests.support.web import serving
 from tests.wire.pki import HOST, Authority

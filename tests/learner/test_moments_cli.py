@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.accounting import check_spec
 from dprelease.block import read_block
 from dprelease.canonical import sha256
 from dprelease.estimators import fit
-from dprelease.estimators.summary import repaired, summarise
-from dprelease.manifest import BlockEntry, sign_manifest
+from dprelease.estimators.moments.summary import repaired, summarise
 from dprelease.mechanisms.moments.words import ADDED_UP, RANGE_ATTACK
-from dprelease.release_folder import ReleaseFolder
-from dprelease.trust import trust
+from dprelease.release.accounting import check_spec
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import BlockEntry, sign_manifest
+from dprelease.release.trust import trust
 from dprelease.wire.status import TABLE
-from learner import show
-from learner.cli import main
+from learner.cli import show
+from learner.cli.main import main
+from learner.client.library import Opened
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
-from learner.library import Opened
 from tests.learner.moments import COLUMNS, ROWS, VARIABLES, opened, truth
 from tests.learner.tampering import copy
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to

@@ -8,9 +8,9 @@ import pytest
 
 import learner
 from dprelease.errors import InvalidInput, NotFound
-from dprelease.release_folder import ReleaseFolder
-from learner.library import Library
-from learner.trust import TrustStore
+from dprelease.release.folder import ReleaseFolder
+from learner.client.library import Library
+from learner.client.pinned_roots import TrustStore
 from tests.learner.tampering import copy
 from tests.learner.world import CONSORTIUM, World
 

@@ -15,14 +15,14 @@ from click.testing import CliRunner, Result
 import dprelease
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Shrinkage, fit
-from dprelease.estimators.summary import summarise
-from dprelease.moments.apart import ApartMoments
-from learner.cli import main
-from learner.export import CONSTANT
-from learner.export_moments import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix, rows
-from learner.library import Opened
-from learner.report import report
-from learner.report_page import page
+from dprelease.estimators.moments.summary import summarise
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from learner.cli.main import main
+from learner.client.library import Opened
+from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix, rows
+from learner.export.table import CONSTANT
+from learner.report.content import report
+from learner.report.page import page
 from tests.learner.moments import AGE, COLUMNS, GLUCOSE, ROWS, opened, truth
 from tests.learner.world import World
 from tests.support.specs import categorical, numeric

@@ -12,8 +12,8 @@ import pytest
 
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
 from dprelease.mpc.messages import Message
-from learner.hub import parcel_store
-from learner.hub.parcel_store import Kept, ParcelStore
+from learner.hub import mailbox as parcel_store
+from learner.hub.mailbox import Kept, ParcelStore
 from tests.learner.parcels import Hospitals
 from tests.learner.world import Sealed, World
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.assumptions import Setting, chosen, evenly
-from dprelease.comparison import compare
+from dprelease.planning.assumptions import Setting, chosen, evenly
+from dprelease.planning.comparison import compare
 from dprelease.spec_base import Target
-from learner.cli import main
+from learner.cli.main import main
 
 USUAL = ("--rows", "20000", "--parties", "3,4,2", "--epsilon", "1", "--delta", "1e-6")
 

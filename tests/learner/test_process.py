@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.release_folder import ReleaseFolder
-from learner.trust import TrustStore
+from dprelease.release.folder import ReleaseFolder
+from learner.client.pinned_roots import TrustStore
 from tests.learner.world import CONSORTIUM, PATIENCE_SECONDS, World
 
 BLOCKED = """
 import sys
 for name in ("sqlalchemy", "pyarrow", "pandas", "sklearn"):
     sys.modules[name] = None
-from learner.cli import main
+from learner.cli.main import main
 main(sys.argv[1:])
 """
 

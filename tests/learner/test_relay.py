@@ -248,7 +248,7 @@ def test_a_listing_goes_on_where_the_last_one_ended(
 ) -> None:
     everything = list(make.everything())
     office.bring(*everything)
-    monkeypatch.setattr("learner.hub.parcel_store.PAGE_BYTES", page_bytes)
+    monkeypatch.setattr("learner.hub.mailbox.PAGE_BYTES", page_bytes)
     found, last = list[Message](), 0
     north = office.caller("north")
     while True:

@@ -108,7 +108,7 @@ def test_a_disk_that_fails_asks_for_another_attempt(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("learner.hub.parcel_store.put_at", full)
+    monkeypatch.setattr("learner.hub.mailbox.put_at", full)
     with pytest.raises(PeerUnavailable, match="No space left"):
         office.send(parcel, pieces(make.body(parcel)))
     monkeypatch.undo()

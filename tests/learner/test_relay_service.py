@@ -26,7 +26,7 @@ from dprelease.errors import (
     VersionMismatch,
 )
 from dprelease.mpc.messages import Message
-from dprelease.verification import verify_release
+from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.limits import Streams

@@ -13,12 +13,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dprelease.certificates import read_certificate, read_identity
 from dprelease.errors import IntegrityError
-from dprelease.signing import PrivateKey, key_fingerprint
+from dprelease.identity.certificates import read_certificate, read_identity
+from dprelease.identity.signing import PrivateKey, key_fingerprint
 from learner.hub.identity import HubIdentity, read_signer
 from learner.hub.server import Hub
-from learner.settings import HubSettings
+from learner.hub.settings import HubSettings
 from tests.learner.world import FakeCoordinator, Member, World, eventually, mint
 
 OFTEN = {"stop_seconds": 0.0, "revocation_seconds": 0.02}

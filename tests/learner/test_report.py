@@ -15,14 +15,14 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
-from dprelease.one_line import one_line
-from dprelease.release_folder import ReleaseFolder
-from learner import show
-from learner.library import Opened, open_verified
-from learner.report import CAVEATS, Report, report
-from learner.report_models import MOST_LINES, MOST_TARGETS
-from learner.report_page import page
-from learner.trust import TrustStore
+from dprelease.files.one_line import one_line
+from dprelease.release.folder import ReleaseFolder
+from learner.cli import show
+from learner.client.library import Opened, open_verified
+from learner.client.pinned_roots import TrustStore
+from learner.report.content import CAVEATS, Report, report
+from learner.report.models import MOST_LINES, MOST_TARGETS
+from learner.report.page import page
 from tests.learner.moments import ROWS, opened
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile, parsed
 from tests.learner.world import CONSORTIUM, World

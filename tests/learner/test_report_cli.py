@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 
 from dprelease.version import __version__
 from dprelease.wire.status import TABLE
-from learner import show
-from learner.cli import main
-from learner.library import Opened
-from learner.model_card import SCHEMA, VERSION, model_card
-from learner.report import CAVEATS, report
-from learner.report_page import page
+from learner.cli import show
+from learner.cli.main import main
+from learner.client.library import Opened
+from learner.report.content import CAVEATS, report
+from learner.report.model_card import SCHEMA, VERSION, model_card
+from learner.report.page import page
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, hostile
 
 Run = Callable[..., Result]

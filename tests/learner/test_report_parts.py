@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.one_line import one_line
-from learner.report_axis import Axis
-from learner.report_markup import Markup, element, number, short, table, text
-from learner.report_plots import _RIGHT, Interval, forest, heat_map, scree
-from learner.report_spectrum import spectrum
+from dprelease.files.one_line import one_line
+from learner.report.axis import Axis
+from learner.report.markup import Markup, element, number, short, table, text
+from learner.report.plots import _RIGHT, Interval, forest, heat_map, scree
+from learner.report.spectrum import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed
 from tests.learner.world import World

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.settings import read_settings
-from learner.settings import HubSettings
+from dprelease.files.settings import read_settings
+from learner.hub.settings import HubSettings
 
 SMALLEST = 'consortium = "trial"\ncoordinator = "coordinator.example.org:7441"\n'
 

@@ -10,17 +10,17 @@ import pytest
 
 from dprelease.block import SealedBlock
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, TooManyRequests
-from dprelease.manifest import BlockEntry
+from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
-from learner.catalogue import PublicHub
-from learner.download import fetch
+from learner.client.download import fetch
+from learner.client.hub_client import PublicHub
+from learner.client.library import Library
+from learner.client.pinned_roots import Trusted
 from learner.hub.intake import Intake
 from learner.hub.publish import Signer, prepare, received
+from learner.hub.published import Shelf
 from learner.hub.server import Hub
-from learner.hub.shelf import Shelf
 from learner.hub.storage import PartyShare, Storage
-from learner.library import Library
-from learner.trust import Trusted
 from tests.learner.test_hub import Dial, Party, Start
 from tests.learner.world import PARTIES, FakeCoordinator, Sealed, World, pieces, requests
 from tests.support.several_blocks import ask_for_two, second_block

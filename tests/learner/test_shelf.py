@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from dprelease.errors import InvalidInput, NotFound
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.folder import ReleaseFolder
 from dprelease.sequence import BlockKey
-from learner.hub import shelf as shelf_module
-from learner.hub.shelf import LARGEST_PAGE, Shelf
+from learner.client.listing import INDEX
+from learner.hub import published as shelf_module
+from learner.hub.published import LARGEST_PAGE, Shelf
 from learner.hub.storage import Storage
-from learner.listing import INDEX
 from tests.learner.world import PATIENCE_SECONDS, Sealed, World, publish_to
 
 

@@ -12,14 +12,14 @@ from click.testing import CliRunner, Result
 
 from dprelease.sequence import BlockKey
 from dprelease.wire.status import TABLE
-from learner.catalogue import PublicHub
-from learner.cli import main
+from learner.cli.main import main
+from learner.client.hub_client import PublicHub
+from learner.client.library import Library
+from learner.client.listing import INDEX
+from learner.client.pinned_roots import Trusted
+from learner.client.sources import hub_first, mirrors_first
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
-from learner.library import Library
-from learner.listing import INDEX
-from learner.sources import hub_first, mirrors_first
-from learner.trust import Trusted
 from tests.learner.tampering import BLOCKS
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.web import Web, serving
@@ -101,7 +101,7 @@ def test_bytes_come_from_the_mirror_and_lists_from_the_hub(
 
 
 def flipped(mirrored: Path, world: World, sealed: Sealed) -> None:
-    from dprelease.release_folder import ReleaseFolder
+    from dprelease.release.folder import ReleaseFolder
 
     BLOCKS["a flipped bit"](ReleaseFolder(mirrored / sealed.digest), world)
 

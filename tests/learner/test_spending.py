@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.accounting import guarantee
-from dprelease.calibration import budget
 from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
-from dprelease.manifest import Manifest
-from dprelease.price import mu2_text, price_text
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.price import mu2_text, price_text
+from dprelease.release.accounting import guarantee
+from dprelease.release.manifest import Manifest
 from dprelease.spec_base import Target
-from learner.cli import main
-from learner.download import Patience
+from learner.cli.main import main
+from learner.client.download import Patience
+from learner.client.listing import Listed
+from learner.client.pinned_roots import Trusted
+from learner.client.spending import Account, accounts, signed_manifests, summary
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
-from learner.listing import Listed
-from learner.spending import Account, accounts, signed_manifests, summary
-from learner.trust import Trusted
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 
 DELTA = 1e-6

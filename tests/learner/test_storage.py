@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.durable import TEMPORARY
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable
-from dprelease.manifest import BlockEntry
+from dprelease.files.durable import TEMPORARY
+from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
 from learner.hub import storage as storage_module
 from learner.hub.storage import Storage

@@ -8,10 +8,10 @@ import pytest
 
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.release_folder import ReleaseFolder
-from learner.home import default_home
-from learner.library import Library, check_prefix, open_verified
-from learner.trust import TrustStore, check_fingerprint, read_root
+from dprelease.release.folder import ReleaseFolder
+from learner.client.home import default_home
+from learner.client.library import Library, check_prefix, open_verified
+from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, mint
 

@@ -16,27 +16,27 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from dprelease.approval import SignedApproval, approve
 from dprelease.block import BlockHeader, SealedBlock
 from dprelease.canonical import sha256
-from dprelease.certificates import Identity, read_identity
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import Conflict, NotFound, PeerUnavailable
-from dprelease.manifest import BlockEntry, sealed_block
-from dprelease.release_folder import ReleaseFolder
+from dprelease.identity.certificates import Identity, read_identity
+from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
+from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import BlockEntry, sealed_block
+from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
-from dprelease.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
-from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.news import News
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2, release_pb2
+from learner.hub.approved import Record, checked_record
 from learner.hub.publish import Signer, prepare
-from learner.hub.record import Record, checked_record
+from learner.hub.settings import HubSettings
 from learner.hub.storage import Storage
-from learner.settings import HubSettings
 from tests.support.noise import SeededNoise
 from tests.support.specs import TWO_PARTIES, build_spec, private_blocks
 

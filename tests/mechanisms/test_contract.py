@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.accounting import check_spec, guarantee
 from dprelease.block import Block, expected_header, read_block
-from dprelease.bounding import BoundedRows
 from dprelease.catalogue import Catalogue
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, SpecRefused
+from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms import registry
 from dprelease.mechanisms.base import Draft
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, read_options
-from dprelease.moments.apart import ApartMoments
 from dprelease.mpc.in_memory import multiply
 from dprelease.privatization import privatize
-from dprelease.release import Release
-from dprelease.signing import new_private_key
-from dprelease.spec import ReleaseSpec
+from dprelease.release.accounting import check_spec, guarantee
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
 from tests.mechanisms.toy import SUMS
 from tests.support.joint import exact_gram

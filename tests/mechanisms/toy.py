@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from dprelease.bounding import BoundedRows, Codes
-from dprelease.calibration import GRID_VARIANCE, budget, root_up
 from dprelease.canonical import Rational, Value
-from dprelease.columns import Column, Name, integer_sensitivity, is_public, released_names
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.columns import Column, Name, integer_sensitivity, is_public, released_names
 from dprelease.errors import SpecRefused
+from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Cost, Draft, Integers, Mechanism, Numbers, Words
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
-from dprelease.settings import Settings
+from dprelease.privacy.calibration import GRID_VARIANCE, budget, root_up
+from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
-    from dprelease.assumptions import Setting
-    from dprelease.expected_error import Forecast, Proposed
+    from dprelease.planning.assumptions import Setting
+    from dprelease.planning.expected_error import Forecast, Proposed
 
 BLOCKS = 2
 
@@ -137,7 +137,7 @@ class Sums(Mechanism[SumsTerms]):
         )
 
     def proposed(self, setting: Setting) -> Proposed:
-        from dprelease.expected_error import Proposed
+        from dprelease.planning.expected_error import Proposed
 
         total, variance, prices = budget(setting.target), {}, {}
         for party, columns in setting.parties.items():
@@ -148,7 +148,7 @@ class Sums(Mechanism[SumsTerms]):
         return Proposed(variance, columns_of, prices, f"{BLOCKS} sums", "of a sum")
 
     def forecast(self, setting: Setting, signal: float) -> Forecast:
-        from dprelease.expected_error import expected
+        from dprelease.planning.expected_error import expected
 
         assumed = setting.assumed(signal)
         constant = self.proposed(setting).columns[setting.outcome] / BLOCKS / setting.rows**2

@@ -11,9 +11,9 @@ from typing import Any
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable, VersionMismatch
-from dprelease.moments.products import schedule_of
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mpc.messages import Message, MessageHeader
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.news import News

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dprelease.approval import SignedApproval
 from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError, PeerUnavailable, VersionMismatch
+from dprelease.release.approval import SignedApproval
+from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
-from dprelease.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.listener import Listener, listen

@@ -14,7 +14,7 @@ from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from party_node.joint.folder import Outgoing
+from party_node.state.session import Outgoing
 
 PIECE = 600
 """Bytes that are fetched at once."""
@@ -118,7 +118,7 @@ class Post:
 
 
 class MemoryRelay:
-    """One party's calls to the relay; the interface of `party_node.joint.relay.Relay`.
+    """One party's calls to the relay; the interface of `party_node.outgoing.relay.Relay`.
 
     Args:
         post: the relay's memory.

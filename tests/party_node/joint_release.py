@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from dprelease.block import read_block
-from dprelease.moments.terms import layout_of
-from dprelease.spec import ReleaseSpec
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from tests.party_node.world import ROWS, Hospital, World
 from tests.support.joint import entries, exact_gram

@@ -16,23 +16,23 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.block import Block
-from dprelease.bounding import BoundedRows
-from dprelease.columns import Column
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.moments.layout import code
-from dprelease.moments.products import schedule_of
-from dprelease.moments.released import add_up, limits
-from dprelease.moments.terms import layout_of
+from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.released import add_up, limits
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, read_randomness
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.storage import State
-from dprelease.noise import NoiseSource
-from dprelease.spec import ReleaseSpec
-from party_node.joint.computation import Computation, Finished
-from party_node.joint.folder import SessionFolder
-from party_node.joint.used_seeds import UsedSeeds
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.spec import ReleaseSpec
+from party_node.computation.steps import Computation, Finished
+from party_node.state.session import SessionFolder
+from party_node.state.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.support.joint import privatize_moments
 from tests.support.noise import ZeroNoise

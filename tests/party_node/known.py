@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.catalogue import Catalogue
-from dprelease.spec import ReleaseSpec
-from party_node.decision import Assessment, assess
-from party_node.entries import Balance
+from dprelease.release.spec import ReleaseSpec
+from party_node.decision.decision import Assessment, assess
 from party_node.settings import Limits, Policy
+from party_node.state.entries import Balance
 from tests.support.specs import NOW, TWO_PARTIES, build_spec
 
 KEYS = {"north": "aa" * 32, "south": "bb" * 32}

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from dprelease.alignment import pseudonym
 from party_node.settings import PartySettings
-from party_node.source import Table, read_table
+from party_node.source.alignment import pseudonym
+from party_node.source.table import Table, read_table
 
 KEY = hashlib.sha256(b"the hospitals' own").digest()
 GRID_BITS = 10

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.price import epsilon_at, mu2_text, price_text
-from party_node.account import history
-from party_node.ledger import Ledger
+from dprelease.privacy.price import epsilon_at, mu2_text, price_text
+from party_node.state.ledger import Ledger
+from party_node.state.statement import history
 from tests.party_node.world import CAP, World
 
 FIRST, SECOND = "a" * 64, "b" * 64

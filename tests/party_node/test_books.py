@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.charges import SignedStatement, charge
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.invite import Invite
+from dprelease.identity.invite import Invite
+from dprelease.release.accounting import guarantee
+from dprelease.release.charges import SignedStatement, charge
 from dprelease.spec_base import instant
-from party_node.books import Books, check, mismatches, reconcile
-from party_node.joining import enrol, open_roster
-from party_node.journal import Status
+from party_node.outgoing.joining import enrol, open_roster
+from party_node.state.books import Books, check, mismatches, reconcile
+from party_node.state.journal import Status
 from tests.party_node.joint_release import approved as approved_moments
 from tests.party_node.joint_release import deliver
 from tests.party_node.test_restart import approved

@@ -10,10 +10,10 @@ from datetime import timedelta
 
 import pytest
 
-from dprelease.durable import write_durably
 from dprelease.errors import DataRefused
+from dprelease.files.durable import write_durably
 from dprelease.wire.status import exit_code
-from party_node.checkup import Finding, check
+from party_node.cli.checkup import Finding, check
 from tests.party_node.world import World
 
 

@@ -21,8 +21,8 @@ from dprelease.errors import (
 )
 from dprelease.version import __version__
 from dprelease.wire.status import exit_code
-from party_node.cli import main
-from party_node.ledger import Ledger
+from party_node.cli.main import main
+from party_node.state.ledger import Ledger
 from tests.party_node.world import CAP, World
 
 

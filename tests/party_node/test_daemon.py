@@ -24,7 +24,7 @@ from dprelease.errors import (
 from dprelease.spec_base import Target
 from dprelease.wire.v1 import release_pb2
 from party_node import daemon as daemon_module
-from party_node.ledger import Ledger
+from party_node.state.ledger import Ledger
 from tests.party_node.world import Hospital, World
 
 PATIENCE = 30.0

@@ -9,13 +9,13 @@ from fractions import Fraction
 
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.calibration import budget
-from dprelease.columns import squared_sensitivity
+from dprelease.data.columns import squared_sensitivity
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.calibration import budget
+from dprelease.release.accounting import guarantee
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
 from tests.party_node.known import KEYS, KNOWN, SPEC
 from tests.support.specs import NOW, TWO_PARTIES, build_spec, numeric, with_terms

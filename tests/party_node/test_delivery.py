@@ -13,9 +13,9 @@ from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavail
 from dprelease.wire import chunks
 from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.transport import connect
-from party_node import outbound
-from party_node.journal import Status
-from party_node.outbound import upload
+from party_node.outgoing import calls as outbound
+from party_node.outgoing.calls import upload
+from party_node.state.journal import Status
 from tests.party_node.world import World
 
 DRAWS_OF_ONE_BLOCK = 2

@@ -12,9 +12,9 @@ import pytest
 
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import relay_pb2
-from party_node import ears
-from party_node.ears import Ears
-from party_node.line import HubLine
+from party_node.outgoing import news as ears
+from party_node.outgoing.line import HubLine
+from party_node.outgoing.news import Ears
 from tests.party_node.joint_release import joint_spec, released_exactly
 from tests.party_node.test_daemon import running, until
 from tests.party_node.world import Hospital, World

@@ -13,8 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography import x509
 
-from dprelease.certificates import read_identity
-from dprelease.charges import Charge
 from dprelease.errors import (
     Conflict,
     DpReleaseError,
@@ -24,15 +22,17 @@ from dprelease.errors import (
     PeerUnavailable,
     Unauthenticated,
 )
-from dprelease.invite import Invite
-from dprelease.signing import new_private_key
+from dprelease.identity.certificates import read_identity
+from dprelease.identity.invite import Invite
+from dprelease.identity.signing import new_private_key
+from dprelease.release.charges import Charge
 from dprelease.spec_base import instant
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.status import exit_code
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
-from party_node.cli import main
+from party_node.cli.main import main
 from party_node.identity import Identity
-from party_node.ledger import Ledger
+from party_node.state.ledger import Ledger
 from tests.wire.pki import HOST, Authority
 
 PARTY_TOML = """

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.columns import CategoricalColumn
+from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import Conflict, DataRefused
 from dprelease.wire.status import exit_code
-from party_node.findings import Findings, read_findings, write_findings
+from party_node.source.findings import Findings, read_findings, write_findings
 from tests.party_node.world import ROWS, World
 from tests.support.specs import numeric
 

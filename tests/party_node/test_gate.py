@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from dprelease.alignment import pseudonym
-from dprelease.approval import SignedApproval
 from dprelease.catalogue import Catalogue
-from dprelease.spec import ReleaseSpec
+from dprelease.release.approval import SignedApproval
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2
+from party_node.source.alignment import pseudonym
 from tests.party_node.world import ALIGNMENT_KEY, World, rows_of
 from tests.wire.pki import Authority
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.alignment import KEY_BYTES
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from party_node.identity import Identity, alignment_key_from_text, alignment_key_text, key_check
+from party_node.source.alignment import KEY_BYTES
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 FINGERPRINT = "0123456789abcdef" * 4

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 
 from dprelease.block import Block
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.identity.signing import new_private_key
+from dprelease.mechanisms.moments.released import add_up, limits
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.moments.words import RANGE_ATTACK
-from dprelease.moments.released import add_up, limits
-from dprelease.moments.terms import layout_of
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc import matrix_product as products_module
 from dprelease.mpc.matrix_product import masked, second_share, words
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Schedule
-from dprelease.signing import new_private_key
-from dprelease.trust import trust
-from party_node.sealing import Vault
+from dprelease.release.trust import trust
+from party_node.state.vault import Vault
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavailable
-from dprelease.moments.terms import layout_of
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import ring
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import MOST_ROUNDS, columns_expected

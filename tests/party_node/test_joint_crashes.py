@@ -21,8 +21,8 @@ from dprelease.mpc.correlated_randomness import seed_digest
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import MessageHeader
 from dprelease.mpc.schedule import Schedule
-from party_node.joint import folder as folder_module
-from party_node.transactions import transaction
+from party_node.state import session as folder_module
+from party_node.state.transactions import transaction
 from tests.party_node.joint_world import MADE, JointWorld, PowerCut, Site, joint_spec
 from tests.support.joint import entries, exact_gram
 

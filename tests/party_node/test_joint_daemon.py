@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from dprelease.accounting import guarantee
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.moments.words import RANGE_ATTACK
-from dprelease.moments.terms import layout_of
 from dprelease.mpc.messages import MessageHeader
-from dprelease.spec import ReleaseSpec
-from dprelease.trust import trust
+from dprelease.release.accounting import guarantee
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.trust import trust
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import (
     DRAWS_OF_ONE_BLOCK,

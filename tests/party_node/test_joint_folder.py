@@ -9,8 +9,8 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, name_of
-from party_node.joint import folder as folder_module
-from party_node.joint.folder import SessionFolder
+from party_node.state import session as folder_module
+from party_node.state.session import SessionFolder
 
 
 class PowerCut(BaseException):

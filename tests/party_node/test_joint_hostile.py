@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from dprelease.identity.signing import new_private_key
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import NOTHING, MessageHeader, message_name, sign_message
-from dprelease.signing import new_private_key
 from tests.party_node.joint_world import JointWorld, joint_spec
 
 NO_PLACE = "that the schedule of this release does not have"

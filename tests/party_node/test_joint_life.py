@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.errors import Conflict
 from dprelease.mpc.messages import sign_message
-from party_node.transactions import transaction
+from party_node.state.transactions import transaction
 from tests.party_node.joint_release import (
     DRAWS_OF_ONE_BLOCK,
     approved,
@@ -129,20 +129,20 @@ def test_a_relay_that_forgot_gets_our_messages_again_after_our_block(
 
 
 JOINT_CUTS = [
-    ("party_node.joint.folder.SessionFolder.begin", "after", 1),
-    ("party_node.joint.folder.SessionFolder.freeze", "before", 2),
-    ("party_node.joint.relay.Relay.send", "after", 1),
-    ("party_node.joint.used_seeds.UsedSeeds.use", "after", 1),
-    ("party_node.ledger.Ledger.charge", "after", 1),
-    ("party_node.ledger.Ledger.send", "after", 1),
+    ("party_node.state.session.SessionFolder.begin", "after", 1),
+    ("party_node.state.session.SessionFolder.freeze", "before", 2),
+    ("party_node.outgoing.relay.Relay.send", "after", 1),
+    ("party_node.state.used_seeds.UsedSeeds.use", "after", 1),
+    ("party_node.state.ledger.Ledger.charge", "after", 1),
+    ("party_node.state.ledger.Ledger.send", "after", 1),
     ("dprelease.mpc.exchange.Exchange.mask", "before", 1),
     ("dprelease.mpc.exchange.Exchange.mask", "after", 1),
-    ("party_node.joint.relay.Relay.send", "before", 3),
-    ("party_node.joint.relay.Relay.send", "after", 3),
+    ("party_node.outgoing.relay.Relay.send", "before", 3),
+    ("party_node.outgoing.relay.Relay.send", "after", 3),
     ("dprelease.mpc.exchange.Exchange.share", "after", 1),
-    ("party_node.joint.work.privatize", "before", 1),
-    ("party_node.sealing.Vault.seal", "after", 1),
-    ("party_node.journal.Journal.move", "before", 1),
+    ("party_node.computation.sessions.privatize", "before", 1),
+    ("party_node.state.vault.Vault.seal", "after", 1),
+    ("party_node.state.journal.Journal.move", "before", 1),
     ("party_node.daemon.upload", "after", 1),
 ]
 
@@ -197,7 +197,7 @@ def test_budget_that_was_given_back_makes_no_noise_if_the_coordinator_turns(
     release = approved(world, *names)
     world.coordinator.move(release, "CANCELLED")
     with pytest.MonkeyPatch.context() as patch:
-        cut(patch, "party_node.ledger.Ledger.free", "after")
+        cut(patch, "party_node.state.ledger.Ledger.free", "after")
         with pytest.raises(PowerCut):
             world.north.cycle()
     world.coordinator.move(release, "APPROVED")

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.moments.layout import code
-from dprelease.moments.products import schedule_of
+from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mpc import encryption
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import deal

@@ -14,8 +14,8 @@ from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
-from party_node.joint.folder import Outgoing
-from party_node.joint.relay import Relay
+from party_node.outgoing.relay import Relay
+from party_node.state.session import Outgoing
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World
 

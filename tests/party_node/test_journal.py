@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import Conflict, InvalidInput, NotFound
-from party_node.journal import FINAL, Journal, Status
+from party_node.state.journal import FINAL, Journal, Status
 from tests.support.specs import build_spec
 
 SPEC = build_spec()

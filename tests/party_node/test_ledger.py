@@ -14,9 +14,9 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.gaussian import mu_of
-from party_node.entries import Balance, Entry
-from party_node.ledger import Ledger
+from dprelease.privacy.gaussian import mu_of
+from party_node.state.entries import Balance, Entry
+from party_node.state.ledger import Ledger
 
 CAP = Fraction(1, 10)
 A, B, C = "a" * 64, "b" * 64, "c" * 64

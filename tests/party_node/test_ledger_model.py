@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dprelease.errors import BudgetExceeded, Conflict, DpReleaseError, NotFound
-from party_node.ledger import Ledger
+from party_node.state.ledger import Ledger
 
 ROSTERS = st.sampled_from(["one", "two"])
 RELEASES = st.sampled_from(["a" * 64, "b" * 64, "c" * 64])

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dprelease.spec import ReleaseSpec
-from party_node.desk import Desk
+from dprelease.release.spec import ReleaseSpec
+from party_node.hospital import Desk
 from tests.party_node.world import World
 
 C = ctypes.CDLL(None)

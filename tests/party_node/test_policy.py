@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
-from party_node.entries import Balance
 from party_node.settings import Limits, Policy
+from party_node.state.entries import Balance
 from tests.party_node.known import KEYS, KNOWN, SPEC, Known
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
 

@@ -13,12 +13,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import main as coordinator
+from coordinator.cli.main import main as coordinator
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
-from dprelease.price import epsilon_text, price_text
-from dprelease.settings import read_settings
-from learner.cli import main as learner
+from coordinator.store.store import Store
+from dprelease.files.settings import read_settings
+from dprelease.privacy.price import epsilon_text, price_text
+from learner.cli.main import main as learner
 from tests.party_node.world import ROWS, World
 
 STUDY = """

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dprelease.block import read_block
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import SpecRefused
-from dprelease.spec import ReleaseSpec
-from party_node.cli_public import public
+from dprelease.release.spec import ReleaseSpec
+from party_node.cli.public import public
 from party_node.settings import Limits, Policy
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import deliver, joint_spec, released_exactly

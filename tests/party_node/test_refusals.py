@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from dprelease.errors import Conflict, DataRefused, PeerUnavailable
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target
 from dprelease.wire.v1 import coordination_pb2
-from party_node.desk import Desk
-from party_node.journal import Status
+from party_node.hospital import Desk
+from party_node.state.journal import Status
 from tests.party_node.world import Hospital, World
 from tests.support.specs import numeric, with_terms
 

@@ -11,13 +11,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dprelease.certificates import read_identity
-from dprelease.durable import write_durably
 from dprelease.errors import IntegrityError, PeerUnavailable, Unauthenticated
-from dprelease.signing import key_fingerprint
+from dprelease.files.durable import write_durably
+from dprelease.identity.certificates import read_identity
+from dprelease.identity.signing import key_fingerprint
 from dprelease.wire.transport import Credentials, connect
-from party_node.journal import Status
-from party_node.outbound import Coordinator, knock
+from party_node.outgoing.calls import Coordinator, knock
+from party_node.state.journal import Status
 from tests.party_node.world import Hospital, World
 
 LATER = timedelta(days=90)

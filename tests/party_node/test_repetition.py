@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dprelease.columns import Column
-from dprelease.spec import ReleaseSpec
-from party_node.journal import Record, Status
-from party_node.repetition import repetitions
+from dprelease.data.columns import Column
+from dprelease.release.spec import ReleaseSpec
+from party_node.decision.duplicates import repetitions
+from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS
 from tests.support.specs import TWO_PARTIES, build_spec
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dprelease.approval import SignedApproval
 from dprelease.canonical import sha256
-from party_node.books import mismatches
+from dprelease.release.approval import SignedApproval
+from party_node.state.books import mismatches
 from tests.party_node.world import World
 
 DRAWS_OF_ONE_BLOCK = 2  # the mixing rows and the anchor
@@ -37,43 +37,43 @@ def cut(monkeypatch: pytest.MonkeyPatch, path: str, when: str, call: int = 1) ->
 
 Cut = tuple[str, str, int]
 DECIDING: list[Cut] = [
-    ("party_node.journal.Journal.offer", "after", 1),
-    ("party_node.journal.Journal.move", "before", 1),
-    ("party_node.journal.Journal.move", "after", 1),
-    ("party_node.journal.Journal.commit", "before", 1),
-    ("party_node.journal.Journal.commit", "after", 1),
-    ("party_node.ledger.Ledger.reserve", "before", 1),
-    ("party_node.ledger.Ledger.reserve", "after", 1),
-    ("party_node.desk.approve", "after", 1),
-    ("party_node.journal.Journal.sign", "before", 1),
-    ("party_node.journal.Journal.sign", "after", 1),
-    ("party_node.outbound.Coordinator.approve", "before", 1),
-    ("party_node.outbound.Coordinator.approve", "after", 1),
+    ("party_node.state.journal.Journal.offer", "after", 1),
+    ("party_node.state.journal.Journal.move", "before", 1),
+    ("party_node.state.journal.Journal.move", "after", 1),
+    ("party_node.state.journal.Journal.commit", "before", 1),
+    ("party_node.state.journal.Journal.commit", "after", 1),
+    ("party_node.state.ledger.Ledger.reserve", "before", 1),
+    ("party_node.state.ledger.Ledger.reserve", "after", 1),
+    ("party_node.hospital.approve", "after", 1),
+    ("party_node.state.journal.Journal.sign", "before", 1),
+    ("party_node.state.journal.Journal.sign", "after", 1),
+    ("party_node.outgoing.calls.Coordinator.approve", "before", 1),
+    ("party_node.outgoing.calls.Coordinator.approve", "after", 1),
 ]
 MAKING: list[Cut] = [
     ("party_node.daemon.check_all_approved", "before", 1),
     ("party_node.daemon.check_all_approved", "after", 1),
     ("party_node.daemon.privatize", "before", 1),
     ("party_node.daemon.privatize", "after", 1),
-    ("party_node.sealing.write_durably", "before", 1),
-    ("party_node.sealing.write_durably", "after", 1),  # the block is there, its seal is not
+    ("party_node.state.vault.write_durably", "before", 1),
+    ("party_node.state.vault.write_durably", "after", 1),  # the block is there, its seal is not
 ]
 SEALED: list[Cut] = [
-    ("party_node.sealing.write_durably", "after", 2),
-    ("party_node.sealing.Vault.seal", "after", 1),
-    ("party_node.ledger.Ledger.make", "before", 1),
-    ("party_node.ledger.Ledger.make", "after", 1),
-    ("party_node.ledger.Ledger.charge", "before", 1),
-    ("party_node.ledger.Ledger.charge", "after", 1),
-    ("party_node.journal.Journal.move", "before", 1),
-    ("party_node.journal.Journal.move", "after", 1),
+    ("party_node.state.vault.write_durably", "after", 2),
+    ("party_node.state.vault.Vault.seal", "after", 1),
+    ("party_node.state.ledger.Ledger.make", "before", 1),
+    ("party_node.state.ledger.Ledger.make", "after", 1),
+    ("party_node.state.ledger.Ledger.charge", "before", 1),
+    ("party_node.state.ledger.Ledger.charge", "after", 1),
+    ("party_node.state.journal.Journal.move", "before", 1),
+    ("party_node.state.journal.Journal.move", "after", 1),
     ("party_node.daemon.knock", "after", 1),
-    ("party_node.ledger.Ledger.send", "before", 1),
-    ("party_node.ledger.Ledger.send", "after", 1),
+    ("party_node.state.ledger.Ledger.send", "before", 1),
+    ("party_node.state.ledger.Ledger.send", "after", 1),
     ("party_node.daemon.upload", "before", 1),
     ("party_node.daemon.upload", "after", 1),
-    ("party_node.journal.Journal.move", "before", 2),
-    ("party_node.journal.Journal.move", "after", 2),
+    ("party_node.state.journal.Journal.move", "before", 2),
+    ("party_node.state.journal.Journal.move", "after", 2),
 ]
 
 
@@ -174,11 +174,11 @@ def test_a_release_that_is_over_after_a_cut_gives_back_what_did_not_leave(
     assert world.north.status(release) == "ended"
 
 
-@pytest.mark.parametrize("path", ["party_node.ledger.Ledger.free", "party_node.sealing.Vault.discard"])
+@pytest.mark.parametrize("path", ["party_node.state.ledger.Ledger.free", "party_node.state.vault.Vault.discard"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
     release = approved(world)
-    cut_short(world, "party_node.ledger.Ledger.charge", "after")
+    cut_short(world, "party_node.state.ledger.Ledger.charge", "after")
     world.coordinator.move(release, "CANCELLED")
     cut_short(world, path, when)
     world.north.cycle()
@@ -189,9 +189,9 @@ def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
 
 def test_a_cut_between_freeing_and_ending_lets_no_block_out_if_the_coordinator_turns(world: World) -> None:
     release = approved(world)
-    cut_short(world, "party_node.ledger.Ledger.charge", "after")
+    cut_short(world, "party_node.state.ledger.Ledger.charge", "after")
     world.coordinator.move(release, "CANCELLED")
-    cut_short(world, "party_node.ledger.Ledger.free", "after")
+    cut_short(world, "party_node.state.ledger.Ledger.free", "after")
     world.coordinator.move(release, "APPROVED")
     world.north.cycle(2)
     assert world.hub.sealed == []

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.columns import CategoricalColumn, NumericColumn
+from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import InvalidInput
-from dprelease.settings import read_settings
-from party_node.desk import Desk
+from dprelease.files.settings import read_settings
+from party_node.hospital import Desk
 from party_node.settings import Limits, PartySettings
 
 WHOLE = """

@@ -12,11 +12,11 @@ import pytest
 from dprelease.block import Block, expected_header
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.signing import PrivateKey, new_private_key
+from dprelease.identity.signing import PrivateKey, new_private_key
 from party_node import daemon as daemon_module
-from party_node.books import mismatches
 from party_node.daemon import Daemon
-from party_node.sealing import Vault
+from party_node.state.books import mismatches
+from party_node.state.vault import Vault
 from tests.party_node.test_restart import approved, cut_short
 from tests.party_node.world import World
 from tests.support.several_blocks import ask_for_two, second_block
@@ -103,8 +103,8 @@ def test_two_blocks_are_charged_once_and_delivered(world: World) -> None:
 @pytest.mark.parametrize(
     ("path", "when", "call"),
     [
-        ("party_node.sealing.write_durably", "after", 1),  # the first block is there
-        ("party_node.sealing.write_durably", "before", 3),  # both are, their seal is not
+        ("party_node.state.vault.write_durably", "after", 1),  # the first block is there
+        ("party_node.state.vault.write_durably", "before", 3),  # both are, their seal is not
     ],
 )
 def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen(
@@ -122,10 +122,10 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
 @pytest.mark.parametrize(
     ("path", "when", "call"),
     [
-        ("party_node.sealing.write_durably", "after", 3),
-        ("party_node.ledger.Ledger.make", "after", 1),
-        ("party_node.ledger.Ledger.charge", "after", 1),
-        ("party_node.ledger.Ledger.send", "after", 1),
+        ("party_node.state.vault.write_durably", "after", 3),
+        ("party_node.state.ledger.Ledger.make", "after", 1),
+        ("party_node.state.ledger.Ledger.charge", "after", 1),
+        ("party_node.state.ledger.Ledger.send", "after", 1),
         ("party_node.daemon.upload", "after", 1),  # the hub holds block 0
         ("party_node.daemon.upload", "before", 2),
         ("party_node.daemon.upload", "after", 2),

@@ -8,12 +8,12 @@ from io import StringIO
 
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.price import epsilon_figure
-from party_node.journal import Record, Status
-from party_node.show import _published, card, screen
+from dprelease.privacy.price import epsilon_figure
+from dprelease.release.accounting import guarantee
+from party_node.cli.show import _published, card, screen
+from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS, KNOWN
 from tests.party_node.world import CAP, ROWS, World
 from tests.support.specs import TWO_PARTIES, build_spec, numeric

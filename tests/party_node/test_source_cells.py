@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from party_node.findings import Findings
+from party_node.source.findings import Findings
 from tests.party_node.tables import FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read
 
 IN_ORDER = Findings()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from party_node.source import Table, read_table
+from party_node.source.table import Table, read_table
 from tests.party_node.tables import GRID_BITS, KEY, LEVEL, UNIT, codes_by_subject, csv, parquet, read, settings
 
 ROWS = 300

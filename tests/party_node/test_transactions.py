@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from party_node.joint.used_seeds import UsedSeeds
-from party_node.journal import Journal
-from party_node.ledger import Ledger
-from party_node.transactions import transaction
+from party_node.state.journal import Journal
+from party_node.state.ledger import Ledger
+from party_node.state.transactions import transaction
+from party_node.state.used_seeds import UsedSeeds
 
 
 @pytest.fixture(autouse=True)

@@ -14,22 +14,22 @@ from pathlib import Path
 import numpy as np
 from click.testing import CliRunner, Result
 
-from dprelease.approval import SignedApproval, approve
 from dprelease.canonical import sha256
-from dprelease.durable import write_durably
-from dprelease.noise import NoiseSource
-from dprelease.settings import read_settings
-from dprelease.signing import private_key_pem, write_private
-from dprelease.spec import ReleaseSpec
+from dprelease.files.durable import write_durably
+from dprelease.files.settings import read_settings
+from dprelease.identity.signing import private_key_pem, write_private
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
-from party_node.cli import main
+from party_node.cli.main import main
 from party_node.daemon import Daemon
-from party_node.desk import Desk
+from party_node.hospital import Desk
 from party_node.identity import Enrolment
-from party_node.journal import Record
-from party_node.outbound import Coordinator
+from party_node.outgoing.calls import Coordinator
 from party_node.settings import PartySettings
+from party_node.state.journal import Record
 from tests.party_node.fake_relay import FakeRelay
 from tests.party_node.fakes import FakeCoordinator, FakeHub, Server
 from tests.support.noise import RecordingNoise

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from dprelease.accounting import check_spec
-from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.columns import Column
-from dprelease.moments.association import entry_scales
-from dprelease.moments.layout import code
-from dprelease.moments.terms import joint_moments, layout_of
-from dprelease.noise import NoiseSource, SecureNoise
-from dprelease.spec import ReleaseSpec
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.data.columns import Column
+from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.outcome_calibration import entry_scales
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.privacy.noise import NoiseSource, SecureNoise
+from dprelease.release.accounting import check_spec
+from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS
 from tests.support.joint import privatize_moments

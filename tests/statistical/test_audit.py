@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprelease.accounting import check_spec
-from dprelease.bounding import BoundedRows, RawColumn, bound
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
-from dprelease.noise import Noise, NoiseSource, SecureNoise
-from dprelease.public_stream import PublicStream
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
+from dprelease.privacy.public_stream import PublicStream
+from dprelease.release.accounting import check_spec
+from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, Sighting, audit, audit_known
 from tests.statistical.constants import AUDIT_RUNS, DETECTABLE, P_THRESHOLD, SECURE_RUNS
 from tests.support.blocks import privatize

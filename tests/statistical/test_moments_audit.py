@@ -15,14 +15,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dprelease.accounting import check_spec
-from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.moments.released import add_up, limits
-from dprelease.moments.scales import share_scales
-from dprelease.moments.sensitivity import Sensitivity, sensitivity
-from dprelease.moments.terms import joint_moments, layout_of
-from dprelease.noise import NoiseSource, SecureNoise
-from dprelease.spec import ReleaseSpec
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.mechanisms.moments.calibration import share_scales
+from dprelease.mechanisms.moments.released import add_up, limits
+from dprelease.mechanisms.moments.sensitivity import Sensitivity, sensitivity
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.privacy.noise import NoiseSource, SecureNoise
+from dprelease.release.accounting import check_spec
+from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS, DETECTABLE, JOINT_RUNS
 from tests.support.joint import compute, entries, exact_gram, multiply, seal

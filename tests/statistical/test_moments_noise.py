@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from dprelease.calibration import GRID_VARIANCE, budget
-from dprelease.moments.products import schedule_of
-from dprelease.moments.released import NoisyMoments, add_up, limits
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import joint_moments, layout_of
-from dprelease.noise import Noise, NoiseSource, SecureNoise
+from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.privacy.calibration import GRID_VARIANCE, budget
+from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from tests.statistical.constants import DETECTABLE, MOMENTS_RUNS, P_THRESHOLD
 from tests.statistical.laws import Draws, p_of_independence, p_of_scale, p_of_too_little, p_of_uniformity
 from tests.support.joint import entries, exact_gram, multiply, seal

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dprelease.errors import InvalidInput
-from dprelease.noise import SecureNoise
+from dprelease.privacy.noise import SecureNoise
 from tests.statistical.constants import DETECTABLE, P_THRESHOLD, SAMPLE
 from tests.statistical.laws import Draws, p_of_scale
 

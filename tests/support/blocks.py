@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dprelease import privatization
 from dprelease.block import Block
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.spec import ReleaseSpec
 
 
 def privatize(

@@ -4,7 +4,7 @@
 
 A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 
-* ``kill-before@party_node.ledger:Ledger.charge``: SIGKILL to ourselves before the call,
+* ``kill-before@party_node.state.ledger:Ledger.charge``: SIGKILL to ourselves before the call,
 * ``kill-after@...``: after it returned for the N-th time (a call that fails does not count),
 * ``full@...``: from the N-th call on, it fails as on a full disk,
 * ``garble@...``: the bytes that it returns are other bytes of the same length,

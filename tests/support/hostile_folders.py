@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from dprelease.release_folder import LARGEST_MANIFEST, MANIFEST, SIGNATURE
+from dprelease.release.folder import LARGEST_MANIFEST, MANIFEST, SIGNATURE
 
 FILES = (MANIFEST, SIGNATURE, "blocks/south.0.block")
 

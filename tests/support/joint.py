@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.block import Block
-from dprelease.bounding import BoundedRows
-from dprelease.moments.layout import code
-from dprelease.moments.products import schedule_of
-from dprelease.moments.terms import layout_of
+from dprelease.data.bounding import BoundedRows
+from dprelease.identity.signing import new_private_key
+from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import in_memory
 from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
-from dprelease.signing import new_private_key
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
 
 

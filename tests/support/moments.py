@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from dprelease.calibration import budget
-from dprelease.columns import Column
-from dprelease.moments.layout import Layout
-from dprelease.moments.parameters import least_noise
-from dprelease.moments.terms import JointMoments
+from dprelease.data.columns import Column
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.parameters import least_noise
+from dprelease.mechanisms.moments.terms import JointMoments
+from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 
 

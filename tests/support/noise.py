@@ -1,4 +1,4 @@
-"""Noise sources for tests. They satisfy `dprelease.noise.NoiseSource`; none of them is secret."""
+"""Noise sources for tests. They satisfy `dprelease.privacy.noise.NoiseSource`; none of them is secret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dprelease.noise import Noise, NoiseSource
+from dprelease.privacy.noise import Noise, NoiseSource
 
 SMALLEST_ROUNDED = 50.0
 """Scale above which a rounded normal stands for the discrete Gaussian: its variance is larger by 1/12, so by < 4e-5 of it."""

@@ -16,7 +16,7 @@ from typing import Any
 import opendp.prelude as dp
 
 from dprelease.mpc.encryption import Context, new_content_key, new_session_key, private_bytes, public_bytes, seal
-from dprelease.noise import SecureNoise
+from dprelease.privacy.noise import SecureNoise
 
 NEW_NUMBERS = 0x20000000  # CLONE_NEWPID
 CLONE3 = 435

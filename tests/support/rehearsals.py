@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dprelease.fake import fake_spec, marked
-from dprelease.noise import NoiseSource
-from dprelease.rehearsal import Rehearsed, Signer, Signers, Stopwatch, rehearse
-from dprelease.release_folder import ReleaseFolder
-from dprelease.spec import ReleaseSpec
+from coordinator.dry_run.simulate import Rehearsed, Signer, Signers, Stopwatch, rehearse
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.fake import fake_spec, marked
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.spec import ReleaseSpec
 from tests.support.specs import NOW, Member, new_consortium
 
 

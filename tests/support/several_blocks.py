@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dprelease.block import Block, expected_header
+from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockShape
-from dprelease.spec import ReleaseSpec
 
 
 def ask_for_two(monkeypatch: pytest.MonkeyPatch) -> None:

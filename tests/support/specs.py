@@ -14,18 +14,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from dprelease.approval import SignedApproval, approve
 from dprelease.block import Block, BlockHeader
-from dprelease.bounding import BoundedRows, RawColumn, bound
 from dprelease.canonical import sha256
-from dprelease.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
-from dprelease.manifest import BlockEntry, Manifest, assemble, sealed_block, sign_manifest
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
+from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
-from dprelease.noise import NoiseSource
-from dprelease.release import Release
-from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.manifest import BlockEntry, Manifest, assemble, sealed_block, sign_manifest
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, Terms, instant
 from tests.support.blocks import privatize
 from tests.support.joint import compute

@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from dprelease.charges import Charge, state
-from dprelease.signing import PrivateKey, PublicKey, key_fingerprint, new_private_key, private_key_pem
+from dprelease.identity.signing import PrivateKey, PublicKey, key_fingerprint, new_private_key, private_key_pem
+from dprelease.release.charges import Charge, state
 from dprelease.wire.transport import Credentials
 
 HOST = "localhost"

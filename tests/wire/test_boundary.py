@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from dprelease.certificates import Identity, Role
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -17,6 +16,7 @@ from dprelease.errors import (
     Unauthenticated,
     VersionMismatch,
 )
+from dprelease.identity.certificates import Identity, Role
 from dprelease.wire.boundary import (
     ACCEPTED_VERSIONS,
     PROTOCOL_VERSION,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
-from dprelease.invite import Invite
+from dprelease.identity.invite import Invite
 
 INVITE = Invite(
     consortium="trial",

@@ -9,15 +9,15 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli_plan import plan as office_plan
-from dprelease.assumptions import Setting, evenly
-from dprelease.comparison import SIGNALS, compare
+from coordinator.cli.plan import plan as office_plan
+from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.errors import InvalidInput
-from dprelease.expected_error import EVEN_SPREAD
 from dprelease.mechanisms import registry
+from dprelease.planning.assumptions import Setting, evenly
+from dprelease.planning.comparison import SIGNALS, compare
+from dprelease.planning.expected_error import EVEN_SPREAD
 from dprelease.spec_base import Target
-from dprelease.wire.plan_options import compared, with_guesses
-from learner.cli_plan import plan as learner_plan
+from learner.cli.plan import plan as learner_plan
 
 SETTING = Setting(
     2000,

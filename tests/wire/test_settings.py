@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from dprelease.errors import InvalidInput
-from dprelease.settings import LocalPath, Settings, read_settings
+from dprelease.files.settings import LocalPath, Settings, read_settings
 
 
 class Inner(Settings):

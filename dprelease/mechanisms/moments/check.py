@@ -10,11 +10,12 @@ from fractions import Fraction
 
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.base import COARSEST, Cost
-from dprelease.moments import association, scales
-from dprelease.moments.layout import Kind, by_kind
-from dprelease.moments.parameters import moves_of, spent
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import JointMoments, layout_of
+from dprelease.mechanisms.moments import calibration as scales
+from dprelease.mechanisms.moments import outcome_calibration as association
+from dprelease.mechanisms.moments.entries import Kind, by_kind
+from dprelease.mechanisms.moments.parameters import moves_of, spent
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.spec_base import SpecBase
 
 MOST_ENTRIES = 1 << 24

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dprelease.assumptions import Setting
-from dprelease.calibration import budget
-from dprelease.expected_error import Forecast, Proposed, bounded, expected, moments_error
-from dprelease.moments import association, scales
-from dprelease.moments.layout import Kind, Layout
-from dprelease.moments.parameters import least_noise, spent
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import split_charge
+from dprelease.mechanisms.moments import calibration as scales
+from dprelease.mechanisms.moments import outcome_calibration as association
+from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.parameters import least_noise, spent
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import split_charge
+from dprelease.planning.assumptions import Setting
+from dprelease.planning.expected_error import Forecast, Proposed, bounded, expected, moments_error
+from dprelease.privacy.calibration import budget
 
 TRUST = "hospitals have to trust one another's software for it"
 
@@ -50,7 +51,7 @@ def proposed(setting: Setting) -> Proposed:
 
 
 def forecast(setting: Setting, signal: float) -> Forecast:
-    """What to expect of a fit; arguments as of `dprelease.forecast.forecast`."""
+    """What to expect of a fit; arguments as of `dprelease.planning.forecast.forecast`."""
     assumed, release = setting.assumed(signal), proposed(setting)
     noise, own = (
         setting.spread_out([release.columns[name] for name in setting.features]),

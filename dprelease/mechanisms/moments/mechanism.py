@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dprelease.bounding import BoundedRows, Codes
+from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.mechanisms.base import (
     Columns,
     Cost,
@@ -16,23 +16,23 @@ from dprelease.mechanisms.base import (
     Words,
 )
 from dprelease.mechanisms.moments import check, words
+from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import noisy_share
 from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, parts_of, propose_moments
 from dprelease.mechanisms.moments.public_side import check_public_features
-from dprelease.moments.apart import ApartMoments
-from dprelease.moments.association import check_public_norm
-from dprelease.moments.layout import code
-from dprelease.moments.products import schedule_of
-from dprelease.moments.released import NoisyMoments, add_up, limits, public_gram
-from dprelease.moments.terms import JointMoments, layout_of
+from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
+from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.assumptions import Setting
-    from dprelease.expected_error import Forecast, Proposed
+    from dprelease.planning.assumptions import Setting
+    from dprelease.planning.expected_error import Forecast, Proposed
 
 
 class Moments(Mechanism[JointMoments]):

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
-from dprelease.moments.products import EVERYBODY, OwnMoments, places, schedule_of
-from dprelease.moments.terms import joint_moments, layout_of
+from dprelease.mechanisms.moments.own_products import EVERYBODY, OwnMoments, places, schedule_of
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
+from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 
@@ -26,7 +26,7 @@ def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) 
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), the sum of all parties' shares is
     mu-GDP on the grid with mu^2 = `accounting.guarantee(spec).joint_mu2`, also for up to t curious parties that subtract their own
-    shares; derived in `dprelease.moments.scales`. A share alone is uniform to whoever lacks one of its masks. It must be
+    shares; derived in `dprelease.mechanisms.moments.calibration`. A share alone is uniform to whoever lacks one of its masks. It must be
     made once for a release, ever: two shares over different inputs differ by exact data.
 
     Args:

@@ -14,18 +14,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dprelease.calibration import budget
-from dprelease.columns import Name, private
+from dprelease.data.columns import Name, private
 from dprelease.errors import InvalidInput
+from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Columns, Draft, Numbers
+from dprelease.mechanisms.moments.calibration import released_sd
+from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.outcome_calibration import Moves
+from dprelease.mechanisms.moments.parameters import Dealer, least_noise
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
-from dprelease.moments.association import Moves
-from dprelease.moments.layout import Kind, Layout
-from dprelease.moments.parameters import Dealer, least_noise
-from dprelease.moments.scales import released_sd
-from dprelease.moments.sensitivity import sensitivity
-from dprelease.moments.terms import JointMoments, split_charge
-from dprelease.settings import Settings
+from dprelease.privacy.calibration import budget
 
 EVEN_SPREAD = Fraction(1, 3)
 """Variance of a column whose cells spread evenly over [-1, 1]."""

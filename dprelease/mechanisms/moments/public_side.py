@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused, IntegrityError
-from dprelease.moments.association import check_public_norm
-from dprelease.moments.layout import Layout, code
-from dprelease.moments.terms import JointMoments, norm_owner
+from dprelease.mechanisms.moments.entries import Layout, code
+from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
+from dprelease.mechanisms.moments.terms import JointMoments, norm_owner
 from dprelease.spec_base import SpecBase
 
 _NAMED = 10

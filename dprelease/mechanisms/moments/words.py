@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.columns import released_names
+from dprelease.data.columns import released_names
 from dprelease.mechanisms.base import Cost, Words
-from dprelease.moments.layout import Kind
-from dprelease.moments.scales import released_sd
-from dprelease.moments.terms import Association, JointMoments, layout_of, norm_owner
+from dprelease.mechanisms.moments.calibration import released_sd
+from dprelease.mechanisms.moments.entries import Kind
+from dprelease.mechanisms.moments.terms import Association, JointMoments, layout_of, norm_owner
 from dprelease.spec_base import SpecBase
 
 ALONE = ("The moments were computed and noised inside the one hospital; nobody else saw a row.",)

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from dprelease.calibration import GRID_VARIANCE, budget, root_up
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
+from dprelease.privacy.calibration import GRID_VARIANCE, budget, root_up
 from dprelease.spec_base import Target
 
 

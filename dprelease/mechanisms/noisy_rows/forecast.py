@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.assumptions import Setting
-from dprelease.columns import integer_sensitivity, weights_of
-from dprelease.expected_error import Forecast, Proposed, bounded, expected, rows_error
+from dprelease.data.columns import integer_sensitivity, weights_of
 from dprelease.mechanisms.noisy_rows import calibration
-from dprelease.mechanisms.noisy_rows.planning import plan_mixing
+from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.planning.assumptions import Setting
+from dprelease.planning.expected_error import Forecast, Proposed, bounded, expected, rows_error
 
 
 def proposed(setting: Setting, *, mixed: bool) -> Proposed:
@@ -49,7 +49,7 @@ def proposed(setting: Setting, *, mixed: bool) -> Proposed:
 
 
 def forecast(setting: Setting, signal: float, *, mixed: bool) -> Forecast:
-    """What to expect of a fit; arguments as of `proposed` and `dprelease.forecast.forecast`."""
+    """What to expect of a fit; arguments as of `proposed` and `dprelease.planning.forecast.forecast`."""
     assumed, release = setting.assumed(signal), proposed(setting, mixed=mixed)
     exact = {column.name for column in setting.columns if column.public}
     variance = {name: 0.0 if name in exact else value for name, value in release.columns.items()}

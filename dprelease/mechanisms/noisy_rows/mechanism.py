@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dprelease.bounding import BoundedRows, Codes
-from dprelease.columns import released_names
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.columns import released_names
 from dprelease.mechanisms.base import Columns, Cost, Draft, Integers, Mechanism, Numbers, Words
 from dprelease.mechanisms.noisy_rows import check, words
 from dprelease.mechanisms.noisy_rows.privatize import noisy_rows
@@ -14,12 +14,12 @@ from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, p
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms, RowsTerms
 from dprelease.mpc.session import Products
-from dprelease.noise import NoiseSource
+from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.assumptions import Setting
-    from dprelease.expected_error import Forecast, Proposed
+    from dprelease.planning.assumptions import Setting
+    from dprelease.planning.expected_error import Forecast, Proposed
 
 AnyRows = TypeVar("AnyRows", bound=NoisyRowsTerms)
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
-from dprelease.public_stream import BLOCK_BYTES, PublicStream
+from dprelease.privacy.public_stream import BLOCK_BYTES, PublicStream
 
 GROUP = 8
 _WORKING_SIGNS = 1 << 22  # signs expanded at once: 32 MiB of float64

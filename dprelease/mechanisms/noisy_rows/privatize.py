@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.bounding import BoundedRows
-from dprelease.columns import private_weights
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import private_weights
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
-from dprelease.noise import NoiseSource
-from dprelease.public_stream import PublicStream
+from dprelease.privacy.noise import NoiseSource
+from dprelease.privacy.public_stream import PublicStream
 from dprelease.spec_base import SpecBase
 
 

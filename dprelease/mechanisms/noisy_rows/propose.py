@@ -6,14 +6,14 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from dprelease.columns import Name, check_weights, integer_sensitivity, weights_of
+from dprelease.data.columns import Name, check_weights, integer_sensitivity, weights_of
 from dprelease.errors import InvalidInput
+from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Draft, Numbers
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
-from dprelease.mechanisms.noisy_rows.planning import plan_mixing
+from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, NoisyRowsTerms, PartyNoise, RowsTerms
 from dprelease.mechanisms.rational import read_weight
-from dprelease.settings import Settings
 from dprelease.spec_base import Weight
 
 SEED_BYTES = 32

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dprelease.canonical import Digest, Rational, Value
-from dprelease.columns import Name, integer_sensitivity
+from dprelease.data.columns import Name, integer_sensitivity
 from dprelease.spec_base import SpecBase, Terms
 
 

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from dprelease.calibration import budget
-from dprelease.columns import Column
-from dprelease.moments.apart import ApartMoments
-from dprelease.moments.association import entry_scales
-from dprelease.moments.layout import Layout
-from dprelease.moments.parameters import least_noise
+from dprelease.data.columns import Column
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.outcome_calibration import entry_scales
+from dprelease.mechanisms.moments.parameters import least_noise
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 from tests.support.specs import numeric
 

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.bounding import BoundedRows
-from dprelease.columns import Column, squared_sensitivity
-from dprelease.estimators import _posterior
-from dprelease.gaussian import epsilon_of
-from dprelease.noise import NoiseSource
-from dprelease.release import Release
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column, squared_sensitivity
+from dprelease.estimators.moments import posterior as _posterior
+from dprelease.privacy.gaussian import epsilon_of
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.accounting import guarantee
+from dprelease.release.release import Release
 from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.moments_utility import gram
-from dprelease.columns import Column
-from dprelease.moments.layout import Layout
-from dprelease.moments.released import NoisyMoments
+from dprelease.data.columns import Column
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.support.specs import numeric
 
 ROWS = 2000

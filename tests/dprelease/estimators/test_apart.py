@@ -7,12 +7,12 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators._apart import on_apart, projected
-from dprelease.estimators._noisy_matrix import inverted
-from dprelease.estimators._shared_block import shared_block
 from dprelease.estimators.methods import primo_ridge
-from dprelease.noise import NoiseSource
-from dprelease.release import Release
+from dprelease.estimators.moments.outcomes import on_apart, projected
+from dprelease.estimators.moments.plug_in import inverted
+from dprelease.estimators.moments.spectral_ridge import shared_block
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.release import Release
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.public import least_squares, r_squared, table
 from tests.support.joint import compute

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators._learned import Learned
-from dprelease.estimators._moment_inference import learned_from_moments
+from dprelease.estimators.intervals.identifiability import Learned
+from dprelease.estimators.moments.inference import learned_from_moments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.support.specs import categorical
 

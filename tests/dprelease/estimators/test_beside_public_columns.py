@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.bounding import BoundedRows, bound
+from dprelease.data.bounding import BoundedRows, bound
 from dprelease.estimators import fit
-from dprelease.release import Release
+from dprelease.release.accounting import guarantee
+from dprelease.release.release import Release
 from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, numeric, one_block_each

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators import _calibrated, fit
-from dprelease.estimators._calibrated import EXPLAINED, averaged, calibrated
-from dprelease.estimators._found import Found
-from dprelease.estimators._range_means import range_means
-from dprelease.estimators._rows import Rows
-from dprelease.estimators._spectrum import Spectrum
+from dprelease.estimators import fit
+from dprelease.estimators.bounded_mean import range_means
+from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import optimism
-from dprelease.release import Release
+from dprelease.estimators.rows import calibrated as _calibrated
+from dprelease.estimators.rows.calibrated import EXPLAINED, averaged, calibrated
+from dprelease.estimators.rows.spectrum import Spectrum
+from dprelease.estimators.scaled_fit import Found
+from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import exact_codes, released
 from tests.support.noise import SeededNoise
 

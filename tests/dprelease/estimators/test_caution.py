@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprelease.estimators._caution import ALPHAS, furthest, warnings
+from dprelease.estimators.moments.risk import ALPHAS, furthest, warnings
 
 
 def test_a_model_goes_as_far_as_nearly_all_of_the_best_cautious_gain_allows():

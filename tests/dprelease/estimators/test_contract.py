@@ -13,7 +13,7 @@ from dprelease.canonical import canonical_bytes
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.methods import RIDGE
 from dprelease.estimators.quality import BETTER, INDISTINCT
-from dprelease.release import Release
+from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import (
     CASES,
     DOSE_WEIGHTS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators._density import Density
-from dprelease.moments.released import NoisyMoments
+from dprelease.estimators.moments.density import Density
+from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators._design import design
-from dprelease.release import Release
+from dprelease.estimators.design import design
+from dprelease.release.release import Release
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators import _evidence
-from dprelease.estimators._evidence import EXPLAINED, Evidence, within
-from dprelease.estimators.projection import PublicSide
+from dprelease.estimators.moments import empirical_bayes as _evidence
+from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence, within
+from dprelease.estimators.moments.projection import PublicSide
 
 SINGULAR = np.array([30.0, 10.0, 3.0, 0.5])
 SPREAD = np.array([[0.02, 0.1, 0.3], [0.03, 0.1, 0.5]])

@@ -10,12 +10,12 @@ from scipy import stats
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators._fieller import Estimates
-from dprelease.estimators._learned import LIMIT
-from dprelease.estimators._row_inference import learned_from_rows
-from dprelease.estimators._rows import Rows
-from dprelease.estimators.inference import Inference
-from dprelease.release import Release
+from dprelease.estimators.intervals.fieller import Estimates
+from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.inference import Inference
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.rows.inference import learned_from_rows
+from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, exact_codes, released
 from tests.support.noise import SeededNoise
 
@@ -109,7 +109,7 @@ def test_what_would_have_to_be_left_out_is_named_and_is_enough():
 def test_it_is_worked_out_once_and_only_when_asked_for(clear: Release, monkeypatch: pytest.MonkeyPatch):
     calls = []
     monkeypatch.setattr(
-        "dprelease.estimators.inference.learned_from_rows",
+        "dprelease.estimators.intervals.inference.learned_from_rows",
         lambda *given, **named: calls.append(1) or learned_from_rows(*given, **named),
     )
     result = fit(clear, ["score"], FEATURES)

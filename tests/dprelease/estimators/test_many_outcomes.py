@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-import dprelease.estimators._linear as linear
+import dprelease.estimators.solve as linear
 from dprelease.estimators import METHODS, fit, methods
-from dprelease.estimators._rows import NormalEquations, Rows
-from dprelease.release import Release
+from dprelease.estimators.normal_equations import NormalEquations, Rows
+from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import UNIT, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import numeric

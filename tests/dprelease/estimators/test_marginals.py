@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators import _marginals
-from dprelease.estimators._density import EDGE, SPREAD
-from dprelease.estimators._marginals import Marginals
-from dprelease.moments.released import NoisyMoments
+from dprelease.estimators.moments import marginals as _marginals
+from dprelease.estimators.moments.density import EDGE, SPREAD
+from dprelease.estimators.moments.marginals import Marginals
+from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 

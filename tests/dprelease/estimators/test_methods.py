@@ -10,8 +10,8 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators._rows import NormalEquations, Rows
 from dprelease.estimators.methods import METHODS, RIDGE
+from dprelease.estimators.normal_equations import NormalEquations, Rows
 from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import numeric

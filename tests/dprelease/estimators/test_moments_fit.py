@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Shrinkage, fit
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.release import Release
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.release.accounting import guarantee
+from dprelease.release.release import Release
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators._linear import Solution
-from dprelease.estimators._noisy_matrix import _quality, inverted
+from dprelease.estimators.moments.plug_in import _quality, inverted
 from dprelease.estimators.quality import MARGIN
-from dprelease.moments.released import NoisyMoments
+from dprelease.estimators.solve import Solution
+from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.dprelease.estimators.public import table

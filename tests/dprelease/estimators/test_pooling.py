@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dprelease.columns import Column
-from dprelease.estimators import _marginals, _public_side, _shared_block
-from dprelease.estimators._apart import on_apart
-from dprelease.estimators._density import EDGE, SPREAD
-from dprelease.estimators._evidence import EXPLAINED, Evidence
-from dprelease.estimators._marginals import Marginals, _others, _posterior
-from dprelease.estimators._pooling import COUNT, UNLIKE, of_others, pooled, shares
-from dprelease.estimators._shared_block import EXPLAINED as LEAST
-from dprelease.estimators._shared_block import PARTS, _Ridges
+from dprelease.data.columns import Column
+from dprelease.estimators.moments import marginals as _marginals
+from dprelease.estimators.moments import public_columns as _public_side
+from dprelease.estimators.moments import spectral_ridge as _shared_block
+from dprelease.estimators.moments.density import EDGE, SPREAD
+from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence
+from dprelease.estimators.moments.marginals import Marginals, _others, _posterior
+from dprelease.estimators.moments.outcomes import on_apart
+from dprelease.estimators.moments.pooling import COUNT, UNLIKE, of_others, pooled, shares
+from dprelease.estimators.moments.spectral_ridge import EXPLAINED as LEAST
+from dprelease.estimators.moments.spectral_ridge import PARTS, _Ridges
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.public import r_squared, table
 from tests.support.specs import categorical, numeric

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators import _posterior
-from dprelease.estimators._density import EDGE, SPREAD, Density
-from dprelease.estimators._posterior import posterior
-from dprelease.estimators._public_normals import PublicNormals
-from dprelease.moments.released import NoisyMoments
+from dprelease.estimators.moments import posterior as _posterior
+from dprelease.estimators.moments.density import EDGE, SPREAD, Density
+from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.moments.public_normals import PublicNormals
+from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-import dprelease.estimators.projection as projection
+import dprelease.estimators.moments.projection as projection
 from dprelease.errors import InvalidInput
-from dprelease.estimators.projection import PublicSide
+from dprelease.estimators.moments.projection import PublicSide
 
 SHAPES = [(40, 5), (5, 40), (12, 12), (300, 1), (1, 7)]
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks.moments_utility import gram
-from dprelease.estimators._marginals import Marginals
-from dprelease.estimators._posterior import posterior
-from dprelease.estimators._public_side import associated, beside_public
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.estimators.projection import PublicSide
-from dprelease.moments.layout import Layout
+from dprelease.estimators.moments.marginals import Marginals
+from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.public_columns import associated, beside_public
+from dprelease.mechanisms.moments.entries import Layout
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
 
 

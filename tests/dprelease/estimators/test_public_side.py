@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.accounting import guarantee
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators._evidence import Evidence
-from dprelease.estimators._marginals import Marginals
-from dprelease.estimators._noisy_matrix import inverted
-from dprelease.estimators._public_side import _Whitened, associated, beside_public
-from dprelease.estimators.projection import PublicSide
+from dprelease.estimators.moments.empirical_bayes import Evidence
+from dprelease.estimators.moments.marginals import Marginals
+from dprelease.estimators.moments.plug_in import inverted
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.public_columns import _Whitened, associated, beside_public
+from dprelease.release.accounting import guarantee
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dprelease.estimators import fit
-from dprelease.estimators._rows import Rows
 from dprelease.estimators.methods import METHODS
+from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import (
     BETTER,
     INDISTINCT,

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dprelease.estimators._range_means import range_means, truncated_mean
-from dprelease.estimators._rows import Rows
+from dprelease.estimators.bounded_mean import range_means, truncated_mean
+from dprelease.estimators.normal_equations import Rows
 
 
 def by_quadrature(mean: float, sd: float, lower: float) -> float:

@@ -10,10 +10,10 @@ import pytest
 from dprelease.block import Block, expected_header
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.estimators import fit
-from dprelease.manifest import sign_manifest
-from dprelease.moments.terms import layout_of
-from dprelease.release import Release
-from dprelease.verification import verify_release
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.release.manifest import sign_manifest
+from dprelease.release.release import Release
+from dprelease.release.verification import verify_release
 from tests.dprelease.estimators.conftest import (
     every_case,
     every_case_but_dgm,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dprelease.estimators import FitResult, fit
+from dprelease.estimators.moments.resolution import rounded
 from dprelease.estimators.regression_table import MOST_TABLES
-from dprelease.estimators.resolution import rounded
-from dprelease.release import Release
+from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, UNIT, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import numeric

@@ -11,7 +11,7 @@ import pytest
 import dprelease.estimators as public
 from dprelease.errors import InvalidInput
 from dprelease.estimators import BGM, DGM, METHODS, OLS, PRIMO, RMGM, Calibrated, Shrinkage, fit
-from dprelease.release import Release
+from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import (
     MECHANISMS,
     every_case,

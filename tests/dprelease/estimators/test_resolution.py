@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dprelease.estimators import FitResult, fit
+from dprelease.estimators.moments.resolution import hidden, hidden_error, hidden_share, is_hidden, rounded
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.regression_table import MOST_TABLES
-from dprelease.estimators.resolution import hidden, hidden_error, hidden_share, is_hidden, rounded
-from dprelease.release import Release
+from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dprelease.estimators._learned import LIMIT
-from dprelease.estimators._row_inference import _Directions, learned_from_rows
-from dprelease.estimators._rows import Rows
+from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.rows.inference import _Directions, learned_from_rows
 
 
 def rows_of(generator: np.random.Generator, count: int = 400, sd: float = 0.5, *, mixed: bool = False) -> Rows:

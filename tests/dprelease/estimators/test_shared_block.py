@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks import moments_utility as utility
 from dprelease.errors import InvalidInput
-from dprelease.estimators import _shared_block
-from dprelease.estimators._caution import ALPHAS
-from dprelease.estimators._marginals import Marginals
-from dprelease.estimators._shared_block import EXPLAINED, shared_block
-from dprelease.moments.released import NoisyMoments
+from dprelease.estimators.moments import spectral_ridge as _shared_block
+from dprelease.estimators.moments.marginals import Marginals
+from dprelease.estimators.moments.risk import ALPHAS
+from dprelease.estimators.moments.spectral_ridge import EXPLAINED, shared_block
+from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 

@@ -8,11 +8,11 @@ import pytest
 from benchmarks import moments_utility as utility
 from benchmarks._long_tails import TABLES
 from dprelease.errors import InvalidInput
-from dprelease.estimators import _shrinkage
-from dprelease.estimators._posterior import posterior
-from dprelease.estimators._shared_block import shared_block
-from dprelease.estimators._shrinkage import shrunken
-from dprelease.moments.layout import Layout
+from dprelease.estimators.moments import posterior_fit as _shrinkage
+from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.moments.spectral_ridge import shared_block
+from dprelease.mechanisms.moments.entries import Layout
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Calibrated
-from dprelease.release import Release
+from dprelease.release.release import Release
 
 ROWS = {"age": [40.0, 71.0, 55.0], "glucose": [5.0, 9.5, 7.0]}
 ARRAY = np.column_stack(list(ROWS.values()))

@@ -8,16 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.accounting import check_spec, guarantee
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
-from dprelease.gaussian import mu_of
-from dprelease.moments.apart import ApartMoments
-from dprelease.moments.layout import Kind, Layout
-from dprelease.moments.terms import layout_of
-from dprelease.noise import NoiseSource
-from dprelease.release import Release
-from dprelease.spec import ReleaseSpec
+from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.privacy.gaussian import mu_of
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.accounting import check_spec, guarantee
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram, privatize_moments
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows, with_terms

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease import reuse_cov
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.moments.association import LARGEST_SPLIT, Moves, best_split, share_scales, spent
-from dprelease.moments.layout import Kind, Layout
+from dprelease.mechanisms.moments import joint_calibration as reuse_cov
+from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.outcome_calibration import LARGEST_SPLIT, Moves, best_split, share_scales, spent
 from tests.support.specs import categorical, numeric
 
 Rows = npt.NDArray[np.float64]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.bounding import BoundedRows, bound
-from dprelease.columns import Column, NumericColumn, released_names
-from dprelease.moments.layout import Layout, Variable, code, is_binary, variables
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.columns import Column, NumericColumn, released_names
+from dprelease.mechanisms.moments.entries import Layout, Variable, code, is_binary, variables
 from tests.support.specs import categorical, numeric, random_raw
 
 Integers = npt.NDArray[np.int64]

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.calibration import budget
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import mu_of
-from dprelease.moments.layout import Layout
-from dprelease.moments.parameters import least_noise
-from dprelease.moments.scales import share_scales
-from dprelease.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.calibration import share_scales
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.parameters import least_noise
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
 from tests.dprelease.moments.test_apart import spec_of
 from tests.support.specs import build_spec, numeric

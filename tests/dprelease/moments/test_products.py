@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprelease.bounding import BoundedRows
-from dprelease.columns import Column, released_names
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column, released_names
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
-from dprelease.moments.layout import code
-from dprelease.moments.products import OwnMoments, schedule_of
-from dprelease.moments.released import add_up, limits
-from dprelease.moments.terms import layout_of
+from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.own_products import OwnMoments, schedule_of
+from dprelease.mechanisms.moments.released import add_up, limits
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import ring
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram, privatize_moments
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, random_rows

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.bounding import RawColumn, bound
+from dprelease.data.bounding import RawColumn, bound
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.layout import Layout, by_kind, code
-from dprelease.moments.released import NoisyMoments, add_up, limits
+from dprelease.mechanisms.moments.entries import Layout, by_kind, code
+from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
 from tests.support.specs import categorical, numeric, random_raw
 
 Integers = npt.NDArray[np.int64]

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.calibration import GRID_VARIANCE
-from dprelease.columns import Column
-from dprelease.gaussian import delta_of
-from dprelease.moments.layout import Layout
-from dprelease.moments.scales import FINEST, log_ratio, released_sd, share_scales, spent
-from dprelease.moments.sensitivity import Sensitivity, sensitivity
+from dprelease.data.columns import Column
+from dprelease.mechanisms.moments.calibration import FINEST, log_ratio, released_sd, share_scales, spent
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.sensitivity import Sensitivity, sensitivity
+from dprelease.privacy.calibration import GRID_VARIANCE
+from dprelease.privacy.gaussian import delta_of
 from tests.support.specs import categorical, numeric
 
 Floats = npt.NDArray[np.float64]

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.bounding import BoundedRows, RawColumn, bound
-from dprelease.columns import Column, NumericColumn
+from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import InvalidInput
-from dprelease.moments.layout import Layout, code, is_binary
-from dprelease.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.entries import Layout, code, is_binary
+from dprelease.mechanisms.moments.sensitivity import sensitivity
 from tests.support.specs import categorical, numeric, random_raw
 
 Rows = npt.NDArray[np.float64]

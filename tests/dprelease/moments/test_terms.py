@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.canonical import canonical_bytes
-from dprelease.moments.layout import Kind
-from dprelease.spec import ReleaseSpec
+from dprelease.mechanisms.moments.entries import Kind
+from dprelease.release.spec import ReleaseSpec
 from tests.dprelease.moments.test_apart import spec_of, stated
 from tests.support.specs import build_spec, numeric
 

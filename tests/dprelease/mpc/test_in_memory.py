@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dprelease.errors import IntegrityError
+from dprelease.identity.signing import new_private_key
 from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.schedule import Schedule
-from dprelease.signing import new_private_key
 
 NAMES = ("a", "b", "c", "d")
 KEYS = {name: new_private_key() for name in NAMES}

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.moments.products import schedule_of
+from dprelease.identity.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mpc.messages import (
     MOST_ROUNDS,
     NOTHING,
@@ -23,8 +24,7 @@ from dprelease.mpc.messages import (
     transcript_digest,
 )
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, SEED_BYTES
-from dprelease.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from tests.dprelease.mpc.test_schedule import hospitals
 from tests.support.specs import build_spec
 

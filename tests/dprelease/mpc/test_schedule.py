@@ -6,10 +6,10 @@ from itertools import combinations
 
 import pytest
 
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.moments.products import schedule_of
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from tests.support.specs import build_spec, categorical, numeric
 

@@ -12,6 +12,7 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
+from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import seal_deals
@@ -20,7 +21,6 @@ from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Outside, Products, Session
 from dprelease.mpc.storage import MemoryStorage
-from dprelease.signing import PrivateKey, new_private_key
 
 NAMES = ("a", "b", "c")
 KEYS = {name: new_private_key() for name in NAMES}

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, Unauthenticated, VersionMismatch
-from dprelease.invite import Invite
-from dprelease.signing import new_private_key
+from dprelease.identity.invite import Invite
+from dprelease.identity.signing import new_private_key
 from dprelease.spec_base import instant
 from dprelease.wire.listener import listen
 from dprelease.wire.v1 import enrolment_pb2_grpc
-from party_node.cli import main
+from party_node.cli.main import main
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_untouched, honest_release
 from tests.party_node.test_enrolment import PARTY_TOML, Office

@@ -14,7 +14,7 @@ from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import BudgetExceeded, Conflict, InvalidInput, PolicyRefused, SpecRefused
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
 from dprelease.wire.v1 import coordination_pb2, release_pb2
 from tests.hostile.faults import Fault, Kind, each

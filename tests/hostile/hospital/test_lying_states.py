@@ -17,7 +17,7 @@ from dprelease.errors import (
     PolicyRefused,
     SpecRefused,
 )
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.status import LOCAL, row_for
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_delivered, check_untouched, honest_release, steps

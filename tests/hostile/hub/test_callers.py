@@ -10,8 +10,8 @@ import pytest
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound, PeerUnavailable, VersionMismatch
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc
+from learner.hub.published import LARGEST_PAGE
 from learner.hub.server import Hub
-from learner.hub.shelf import LARGEST_PAGE
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.test_hub import Dial, Party, Public
 from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Member, Sealed, World, mint, pieces, requests

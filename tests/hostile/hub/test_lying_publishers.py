@@ -10,13 +10,13 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from dprelease.approval import approve
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError, IntegrityError, PeerUnavailable, SpecRefused
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
-from dprelease.release_folder import ReleaseFolder
+from dprelease.release.approval import approve
+from dprelease.release.folder import ReleaseFolder
 from dprelease.wire.v1 import release_pb2
-from learner.cli import main
+from learner.cli.main import main
 from learner.hub.storage import Storage
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST

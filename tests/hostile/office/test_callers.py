@@ -6,9 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from coordinator.authority import Authority
-from dprelease.approval import approve
-from dprelease.certificates import signing_request
+from coordinator.authority.authority import Authority
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -19,7 +17,9 @@ from dprelease.errors import (
     Unauthenticated,
     VersionMismatch,
 )
-from dprelease.signing import key_fingerprint, new_private_key, private_key_pem
+from dprelease.identity.certificates import signing_request
+from dprelease.identity.signing import key_fingerprint, new_private_key, private_key_pem
+from dprelease.release.approval import approve
 from dprelease.wire.boundary import VERSION, VERSION_KEY, translated
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator.cli import main
+from coordinator.cli.main import main
 from coordinator.clock import utc_now
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import Store
+from coordinator.store.store import Store
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.settings import read_settings
+from dprelease.files.settings import read_settings
 from tests.coordinator.office import Office, catalogue, founded
 from tests.hostile.faults import Fault, Kind, each
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.server import WORKERS
+from coordinator.service.server import WORKERS
 from coordinator.settings import Limits as OfficeLimits
 from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
 from dprelease.wire.chunks import CHUNK_BYTES, chunk_bytes
 from dprelease.wire.limits import BURST_SECONDS
 from dprelease.wire.listener import MOST_CONNECTIONS
 from dprelease.wire.transport import CALL_SECONDS
-from learner.settings import Limits
+from learner.hub.settings import Limits
 
 _hub, _office = Limits(), OfficeLimits()
 _cut = SENT_GRACE_SECONDS + CHUNK_BYTES / (_hub.least_kib_per_second * 1024)

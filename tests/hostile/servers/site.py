@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coordinator.authority import Authority
-from coordinator.store import Store
+from coordinator.authority.authority import Authority
+from coordinator.store.store import Store
 from demo.consortium import Consortium
-from dprelease.signing import load_private_key, new_private_key, private_key_pem
+from dprelease.identity.signing import load_private_key, new_private_key, private_key_pem
 from dprelease.wire.v1 import public_pb2
 from learner.hub.storage import Storage
 from tests.coordinator.office import founded

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from coordinator.authority import SERVER_DAYS, Authority
-from coordinator.store import Store
-from dprelease.signing import load_private_key, private_key_pem
+from coordinator.authority.authority import SERVER_DAYS, Authority
+from coordinator.store.store import Store
+from dprelease.identity.signing import load_private_key, private_key_pem
 from tests.hostile.servers.attacks import row
 from tests.hostile.servers.site import DOORS, DOWNLOAD, Caller, Door, Site
 from tests.learner.world import World

@@ -46,10 +46,15 @@ def tried(role: str, words: list[str], files: list[str], folder: Path) -> tuple[
 def test_a_role_says_what_is_wrong_with_a_file_that_was_cut(site: Site, role: str, tmp_path: Path) -> None:
     office = Path(shutil.copytree(site.processes.office, tmp_path / "office"))
     folder, module, words, files = {
-        "hub": (office / "hub", "learner.cli", ["serve", "--config", "hub.toml"], ["root.pem", "hub.pem", "hub.key"]),
+        "hub": (
+            office / "hub",
+            "learner.cli.main",
+            ["serve", "--config", "hub.toml"],
+            ["root.pem", "hub.pem", "hub.key"],
+        ),
         "coordinator": (
             office,
-            "coordinator.cli",
+            "coordinator.cli.main",
             ["serve"],
             ["root.pem", "root.key", "coordinator.pem", "coordinator.key"],
         ),

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from dprelease.approval import commit, new_salt
-from dprelease.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused, IntegrityError
+from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.moments.terms import layout_of
 from dprelease.mpc import session
 from dprelease.mpc.encryption import ColumnCipher
 from dprelease.mpc.in_memory import Step, multiply
-from dprelease.noise import NoiseSource
-from dprelease.signing import PrivateKey, key_fingerprint, new_private_key
-from dprelease.spec import ReleaseSpec
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.approval import commit, new_salt
+from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
 from tests.support.joint import entries, exact_gram
 from tests.support.noise import RecordingNoise, ZeroNoise

@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.bounding import BoundedRows, bound
-from dprelease.columns import Column
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.moments.public_side import following
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.spec import ReleaseSpec
+from dprelease.release.spec import ReleaseSpec
 from tests.support.specs import build_spec, categorical, numeric
 
 N = 60

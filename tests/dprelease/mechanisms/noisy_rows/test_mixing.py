@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows import mixing as mixing_module
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
-from dprelease.public_stream import PublicStream
+from dprelease.privacy.public_stream import PublicStream
 from tests.support.specs import SEED
 
 # Published in docs/format.md: seed 00 01 .. 1f. Another implementation must give these signs.

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from dprelease.accounting import check_spec
-from dprelease.columns import Column
+from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.gaussian import mu_of
-from dprelease.mechanisms.noisy_rows.planning import MixingPlan, plan_mixing
+from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.accounting import check_spec
 from dprelease.spec_base import Target
 from tests.support.specs import build_spec, categorical, numeric
 

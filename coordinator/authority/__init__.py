@@ -1,0 +1,1 @@
+"""The certificate authority, and how a consortium is founded."""

@@ -1,0 +1,231 @@
+"""`coordinator release`: proposing releases and watching where they stand."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from coordinator.cli.dry_run_report import print_report, report_json
+from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
+from coordinator.cli.release_report import describe, print_release, standing
+from coordinator.clock import utc_now
+from coordinator.dry_run.dry_run import dry_run
+from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.lifecycle.status import State
+from coordinator.proposals import proposals
+from coordinator.proposals.checks import LABELS, PublicSide
+from coordinator.service.witness import left_after, left_text
+from coordinator.settings import CoordinatorSettings
+from coordinator.store.releases import Release
+from coordinator.store.store import Store
+from dprelease.errors import Conflict, InvalidInput
+from dprelease.files.one_line import one_line
+from dprelease.files.settings import read_settings
+from dprelease.spec_base import instant
+
+SHORT = 12
+
+
+@click.group()
+def release() -> None:
+    """Propose releases and see where they stand. A release may be named by the first digits of its digest.
+
+    \b
+    Example:
+      coordinator release list
+    """
+
+
+@release.command()
+@click.argument("request", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--allow-large-delta", is_flag=True, help="Accept delta >= 1/n.")
+@click.option("--public-side", type=click.Choice(sorted(LABELS)), help="What the columns that are public are.")
+@click.option("--dry-run", "dry", is_flag=True, help="Go the whole way on made-up, FAKE rows instead; propose nothing.")
+@click.option("--rows", type=click.IntRange(min=1), help="Dry run: most FAKE patients; 100000, or k, if left out.")
+@click.option("--target", "outcome", metavar="COLUMN", help="Dry run: fit it on the others; the last one if left out.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Dry run: folder for the FAKE release.")
+@with_json
+@with_settings
+def create(
+    settings: CoordinatorSettings,
+    request: Path,
+    allow_large_delta: bool,
+    public_side: PublicSide | None,
+    dry: bool,
+    rows: int | None,
+    outcome: str | None,
+    keep: Path | None,
+    as_json: bool,
+) -> None:
+    """Check the REQUEST (a TOML file), fix the release spec and offer it to the parties.
+
+    With --dry-run nobody is asked and nothing is charged: rows are made up from the declarations, and everything that a
+    real release goes through is done with them, up to a fit.
+
+    \b
+    Example:
+      coordinator release create study.toml
+    where study.toml says:
+      title = "Age and glucose"
+      epsilon = 1.0
+      delta = 1e-6
+      [parties]
+      north = ["age", "sex"]
+      south = "*"
+    """
+    wanted = read_settings(request, proposals.Request)
+    if public_side is not None:
+        wanted = wanted.model_copy(update={"public_side": public_side})
+    if not dry and (rows, outcome, keep) != (None, None, None):
+        raise InvalidInput("--rows, --target and --keep are for --dry-run")
+    with opened(settings) as store:
+        if dry:
+            found = dry_run(
+                store, wanted, utc_now(), allow_large_delta=allow_large_delta, outcome=outcome, rows=rows, keep=keep
+            )
+            _warn_of(found.similar)
+            print_json(report_json(found)) if as_json else print_report(found)
+            return
+        run_time = timedelta(hours=settings.run_hours)
+        made = proposals.create(store, wanted, run_time, utc_now(), allow_large_delta=allow_large_delta)
+        with store.reading() as tx:
+            left = left_after(tx, made.proposal.spec)
+    _warn_of(made.similar)
+    plan = made.proposal.explanation or None
+    if as_json:
+        after = {party: str(mu2) for party, mu2 in left.items()}
+        print_json(describe(made.release) | {"plan": plan, "left_after_mu2": after})
+        return
+    print_release(made.release)
+    if plan:
+        click.echo(f"plan: {plan}")
+    for party, mu2 in left.items():
+        click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2))
+
+
+def _warn_of(similar: Release | None) -> None:
+    if similar is not None:
+        state, digest = similar.record.state, similar.digest[:SHORT]
+        click.echo(
+            f"warning: {digest} ({state}) has the same columns and mechanism; the parties will pay twice", err=True
+        )
+
+
+@release.command("list")
+@click.option("--open", "only_open", is_flag=True, help="Only releases that are not over.")
+@with_json
+@with_settings
+def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool) -> None:
+    """List releases, oldest first, and whom each one waits for.
+
+    \b
+    Example:
+      coordinator release list --open --json
+    """
+    with opened(settings) as store, store.reading() as tx:
+        found = tx.releases.open() if only_open else tx.releases.all()
+    if as_json:
+        print_json([describe(one) for one in found])
+        return
+    rows = [(one.digest[:SHORT], one.record.state.value, one.title, one.record.explain()) for one in found]
+    print_table(("RELEASE", "STATE", "TITLE", "EXPLANATION"), rows)
+
+
+@release.command()
+@click.argument("prefix", metavar="ID")
+@with_json
+@with_settings
+def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
+    """Show one release: its guarantee, who has decided, what happened.
+
+    \b
+    Example:
+      coordinator release show 3fa9c1
+    """
+    with opened(settings) as store, store.reading() as tx:
+        found = tx.releases.find(prefix)
+        lines = tx.history.of_release(found.digest)
+    if as_json:
+        print_json(describe(found, lines))
+        return
+    print_release(found)
+    for line in lines:
+        click.echo(f"{instant(line.at)}  {line.what}")
+
+
+@release.command()
+@click.argument("prefix", metavar="ID")
+@click.option("--until-final", is_flag=True, help="Succeed only if the release gets published.")
+@click.option("--timeout", type=float, help="Seconds after which to stop watching.")
+@click.option("--poll-seconds", type=click.FloatRange(0.01), default=1.0, show_default=True, help="How often to look.")
+@with_json
+@with_settings
+def watch(
+    settings: CoordinatorSettings,
+    prefix: str,
+    until_final: bool,
+    timeout: float | None,
+    poll_seconds: float,
+    as_json: bool,
+) -> None:
+    """Print a line at every change, until the release is final, the time is up, or Ctrl-C.
+
+    With --until-final the exit code is 0 only if it was published.
+
+    \b
+    Example:
+      coordinator release watch 3fa9c1 --until-final --timeout 3600
+    """
+    with opened(settings) as store:
+        for seen in _changes(store, prefix, timeout, poll_seconds):
+            described = {"digest": seen.digest, **standing(seen)}
+            line = (
+                json.dumps(described)
+                if as_json
+                else f"{instant(utc_now())}  {seen.record.state}  {seen.record.explain()}"
+            )
+            click.echo(line)
+    if until_final and seen.record.state is not State.PUBLISHED:
+        raise Conflict(f"release {seen.digest[:SHORT]} is {seen.record.state}, not published: {seen.record.explain()}")
+
+
+@release.command()
+@click.argument("prefix", metavar="ID")
+@click.option("--reason", required=True, help="What the parties are told.")
+@with_json
+@with_settings
+def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: bool) -> None:
+    """Withdraw a release. Impossible once the hub may publish it.
+
+    \b
+    Example:
+      coordinator release cancel 3fa9c1 --reason "wrong columns"
+    """
+    with opened(settings) as store, store.writing() as tx:
+        found = tx.releases.advance(
+            tx.releases.find(prefix).digest, Cancelled(one_line(reason, settings.limits.longest_reason)), utc_now()
+        )
+    if as_json:
+        print_json(describe(found))
+        return
+    click.echo(f"{found.digest[:SHORT]} is {found.record.state}")
+
+
+def _changes(store: Store, prefix: str, timeout: float | None, poll_seconds: float) -> Iterator[Release]:
+    """The release now, and again whenever it changed; ends with a final state or the time."""
+    end = None if timeout is None else time.monotonic() + timeout
+    last: Release | None = None
+    while True:
+        with store.reading() as tx:
+            now = tx.releases.find(prefix) if last is None else tx.releases.get(last.digest)
+        if now != last:
+            yield now
+        last = now
+        if now.record.final or (end is not None and time.monotonic() >= end):
+            return
+        time.sleep(poll_seconds)

@@ -1,0 +1,80 @@
+"""A release at the office, for people and as plain data."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from coordinator.store.history import Happening
+from coordinator.store.releases import Release
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.privacy.price import price_text
+from dprelease.release.accounting import guarantee
+from dprelease.release.trust import trust
+from dprelease.spec_base import instant
+
+
+def standing(found: Release) -> dict[str, Any]:
+    """Where a release stands, as plain data."""
+    record = found.record
+    return {
+        "state": record.state.value,
+        "explanation": record.explain(),
+        "waits_for": list(record.waits_for),
+        "since": instant(record.since),
+        "deadline": None if record.deadline is None else instant(record.deadline),
+        "approved": [party for party in record.parties if party in record.approved],
+        "declined": [party for party in record.parties if party in record.declined],
+        "received": [party for party in record.parties if party in record.received],
+        "manifest": record.manifest,
+    }
+
+
+def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict[str, Any]:
+    """A release as plain data, with its history if given; every mu^2 is an exact rational, ``"p/q"``."""
+    spec = found.read_spec()
+    given = guarantee(spec)
+    described: dict[str, Any] = {
+        "digest": found.digest,
+        "title": found.title,
+        **standing(found),
+        "created": instant(found.created),
+        "rows": spec.rows,
+        "label": spec.guarantee,
+        "public_columns": [column.name for column in spec.public],
+        "weights": spec.weights,
+        "mechanism": spec.mechanism,
+        **mechanism_of(spec).words(spec).figures,
+        "outcomes": list(spec.outcomes),
+        "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
+        "delta": given.delta,
+        "joint_epsilon": given.joint_epsilon,
+        "epsilon": {part.party: part.epsilon for part in given.parties},
+        "charged_mu2": {part.party: str(part.mu2) for part in given.parties},
+        "guarantee": list(given.words()),
+        "trust": list(trust(spec)),
+    }
+    if lines is not None:
+        described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
+    return described
+
+
+def print_release(found: Release) -> None:
+    """A release for people."""
+    described, spec = describe(found), found.read_spec()
+    click.echo(f"release {found.digest}")
+    click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
+    for party, columns in described["parties"].items():
+        click.echo(f"{party}: {', '.join(columns)}")
+    for party, mu2 in described["charged_mu2"].items():
+        click.echo(f"{party} is charged {price_text(Fraction(mu2), described['delta'])}")
+    for sentence in (*described["guarantee"], *described["trust"]):
+        click.echo(sentence)
+    shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
+    own = mechanism_of(spec).words(spec).shape
+    shape += f", {own}" if own else ""
+    if described["weights"]:
+        shape += ", weights " + ", ".join(f"{name} = {weight}" for name, weight in described["weights"].items())
+    click.echo(shape)

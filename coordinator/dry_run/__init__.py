@@ -1,0 +1,1 @@
+"""A release on made-up rows."""

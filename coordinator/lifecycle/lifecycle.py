@@ -1,0 +1,217 @@
+"""The life of a release, without I/O: a record, an event and the time in, the next record out.
+
+::
+
+    PROPOSED ──all approved──> APPROVED ──first block──> RUNNING ──the hub published──> PUBLISHED
+        ├─ a party declined ──> REJECTED     │              │
+        ├─ not decided in time > EXPIRED     ├──────────────┴─ no block in time, withdrawn, revoked ──> FAILED
+        └────────────── cancelled by the office, from any state until the hub may publish ──> CANCELLED
+
+The states on the right are final. Every other one has a deadline and says for whom it waits, since when. Repeating an
+event that has happened changes nothing, so every report to the coordinator may be retried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from coordinator.lifecycle.status import Record, State
+from dprelease.errors import Conflict
+from dprelease.spec_base import instant
+
+PUBLICATION_TIME = timedelta(days=30)
+"""How long the hub may take to report a publication that it was allowed: it may already be public, so give up late."""
+
+
+@dataclass(frozen=True)
+class Approved:
+    """The party handed in its signed approval."""
+
+    party: str
+
+
+@dataclass(frozen=True)
+class Declined:
+    """The party will not take part. The reason is for the office; the other parties do not see it."""
+
+    party: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class IntakeReported:
+    """The hub holds and has verified all blocks of these parties."""
+
+    parties: frozenset[str]
+
+
+@dataclass(frozen=True)
+class PublicationAuthorized:
+    """The hub holds every block and may publish; from here on nobody can cancel."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """The release is visible to the public under this manifest's SHA-256."""
+
+    manifest: str
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """The office withdraws the release; every party sees the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class PartyRevoked:
+    """The office revoked a party's certificate."""
+
+    party: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = Approved | Declined | IntakeReported | PublicationAuthorized | Published | Cancelled | PartyRevoked | Tick
+
+
+def advance(record: Record, event: Event, now: datetime) -> Record:
+    """The record after an event. Equal to `record` when the event is a repetition or concerns it no more.
+
+    A deadline that has passed counts as passed whether or not a `Tick` came in between; only the report of a publication,
+    which is a fact already, is still heard then.
+
+    Raises:
+        Conflict: the event does not fit the present state.
+    """
+    if _repeats(record, event):
+        return record
+    current = record if isinstance(event, Published) else _lapse(record, now)
+    if isinstance(event, Tick) or (isinstance(event, PartyRevoked) and current.final):
+        return current
+    if current.final:
+        raise Conflict(f"the release is {current.state}: {current.explain()}")
+    return _apply(current, event, now)
+
+
+def words(event: Event) -> str:
+    """What happened, for the history that the office reads."""
+    match event:
+        case Approved(party):
+            return f"{party} approved"
+        case Declined(party, reason):
+            return f"{party} declined" + (f": {reason}" if reason else "")
+        case IntakeReported(parties):
+            return f"the hub holds the blocks of {', '.join(sorted(parties))}"
+        case PublicationAuthorized():
+            return "the hub may publish"
+        case Published(manifest):
+            return f"published, manifest {manifest}"
+        case Cancelled(reason):
+            return f"cancelled: {reason}"
+        case PartyRevoked(party):
+            return f"{party} was revoked"
+        case Tick():
+            return "the deadline passed"
+
+
+def _repeats(record: Record, event: Event) -> bool:
+    match event:
+        case Approved(party):
+            return party in record.approved
+        case Declined(party):
+            return party in record.declined
+        case IntakeReported(parties):
+            return record.state is not State.PROPOSED and parties <= record.received
+        case PublicationAuthorized():
+            return record.state is State.PUBLISHED or (record.publishing is not None and not record.final)
+        case Published(manifest):
+            return record.manifest == manifest
+        case Cancelled():
+            return record.state is State.CANCELLED
+        case PartyRevoked(party):
+            return record.final or party not in record.parties
+        case Tick():
+            return record.final
+
+
+def _apply(record: Record, event: Event, now: datetime) -> Record:
+    match event:
+        case Approved(party):
+            return _approved(record, party, now)
+        case Declined(party):
+            return _declined(record, party, now)
+        case IntakeReported(parties):
+            _need_all_approvals(record)
+            strangers = parties - set(record.parties)
+            if strangers:
+                raise Conflict(f"not a party of this release: {', '.join(sorted(strangers))}")
+            return replace(record, state=State.RUNNING, received=record.received | parties)
+        case PublicationAuthorized():
+            _need_all_approvals(record)
+            complete = replace(record, state=State.RUNNING, received=frozenset(record.parties))
+            return replace(complete, since=now, publishing=now, deadline=now + PUBLICATION_TIME)
+        case Published(manifest):
+            if record.publishing is None:
+                raise Conflict("the hub was not allowed to publish this release")
+            return replace(_end(record, State.PUBLISHED, "", now), manifest=manifest)
+        case Cancelled(reason):
+            if record.publishing is not None:
+                raise Conflict("the hub was allowed to publish this release; it can no longer be cancelled")
+            return _end(record, State.CANCELLED, f"cancelled: {reason}", now)
+        case PartyRevoked(party):
+            if record.publishing is not None:
+                return record
+            state = State.CANCELLED if record.state is State.PROPOSED else State.FAILED
+            return _end(record, state, f"{party} was revoked", now)
+        case Tick():
+            return record
+
+
+def _approved(record: Record, party: str, now: datetime) -> Record:
+    if party not in record.parties:
+        raise Conflict(f"{party} is not a party of this release")
+    approved = record.approved | {party}
+    if len(approved) < len(record.parties):
+        return replace(record, approved=approved)
+    return replace(record, state=State.APPROVED, approved=approved, since=now, deadline=now + record.run_time)
+
+
+def _declined(record: Record, party: str, now: datetime) -> Record:
+    if party not in record.parties:
+        raise Conflict(f"{party} is not a party of this release")
+    declined = replace(record, declined=record.declined | {party})
+    if record.state is State.PROPOSED:
+        return _end(declined, State.REJECTED, f"{party} declined", now)
+    if party in record.received:
+        raise Conflict(f"the hub holds the block of {party}; it can no longer decline")
+    return _end(declined, State.FAILED, f"{party} withdrew after approving", now)
+
+
+def _lapse(record: Record, now: datetime) -> Record:
+    if record.deadline is None or now < record.deadline:
+        return record
+    missing = ", ".join(record.waits_for)
+    if record.state is State.PROPOSED:
+        return _end(record, State.EXPIRED, f"no decision in time by {missing}", now)
+    if record.publishing is not None:
+        when = instant(record.publishing)
+        reason = f"the hub was allowed to publish at {when} and did not report back; look there whether it did"
+        return _end(record, State.FAILED, reason, now)
+    if set(record.parties) <= record.received:
+        return _end(record, State.FAILED, "the hub held every block and did not ask to publish in time", now)
+    return _end(record, State.FAILED, f"no block in time from {missing}", now)
+
+
+def _end(record: Record, state: State, reason: str, now: datetime) -> Record:
+    return replace(record, state=state, since=now, deadline=None, reason=reason)
+
+
+def _need_all_approvals(record: Record) -> None:
+    if record.state is State.PROPOSED:
+        raise Conflict(f"the release still {record.explain()}")

@@ -1,0 +1,217 @@
+"""What can be refused before any hospital is asked: each check names who or what is in the way, in counts and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Literal
+
+from coordinator.store.members import Members, Party
+from dprelease import spec_base
+from dprelease.catalogue import Catalogue
+from dprelease.data.columns import Column, private, public, released_names
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import Mechanism
+from dprelease.privacy.price import mu2_text
+from dprelease.spec_base import Label, instant
+
+EVERY_COLUMN = "*"
+
+PublicSide = Literal["features", "outcomes", "mixed"]
+
+LABELS: Mapping[PublicSide, Label] = MappingProxyType(
+    {"features": "label-DP", "outcomes": "feature-DP", "mixed": "mixed"}
+)
+"""What the public columns are, to what the guarantee is then called."""
+
+_NAMED = 10
+
+
+def enrolled(members: Members, name: str, now: datetime) -> Party:
+    """The party of this name, if it can take part now.
+
+    Raises:
+        InvalidInput: it is unknown, not enrolled yet or revoked, or its certificate has expired.
+    """
+    party = members.find(name)
+    if party is None:
+        if any(invitation.party == name for invitation in members.invitations(now)):
+            raise InvalidInput(f"{name} was invited but has not enrolled yet")
+        known = ", ".join(other.name for other in members.all()) or "nobody"
+        raise InvalidInput(f"no party called {name!r} takes part; enrolled: {known}")
+    if party.revoked is not None:
+        raise InvalidInput(f"{name} was revoked; invite it again to let it take part")
+    if party.expires <= now:
+        raise InvalidInput(f"the certificate of {name} expired at {instant(party.expires)}; invite it again")
+    return party
+
+
+def reported(members: Members, names: tuple[str, ...]) -> dict[str, Catalogue]:
+    """The catalogues of these parties.
+
+    Raises:
+        InvalidInput: some party has reported none yet.
+    """
+    known = members.catalogues()
+    silent = [name for name in names if name not in known]
+    if silent:
+        raise InvalidInput(f"no catalogue yet from {', '.join(silent)}; a party reports it when its daemon first calls")
+    return {name: known[name] for name in names}
+
+
+def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
+    """Any of the catalogues, once roster, rows, rows_per_subject and alignment are the same in all.
+
+    Raises:
+        InvalidInput: they differ; who differs is said, digests are not shown.
+    """
+    for attribute, what in (
+        ("roster", "rosters"),
+        ("rows", "numbers of rows"),
+        ("rows_per_subject", "rows_per_subject"),
+    ):
+        found = {name: getattr(catalogue, attribute) for name, catalogue in catalogues.items()}
+        if len(set(found.values())) > 1:
+            listed = ", ".join(f"{name} {value}" for name, value in found.items())
+            raise InvalidInput(f"the parties' {what} differ: {listed}")
+    groups: dict[str, list[str]] = {}
+    for name, catalogue in catalogues.items():
+        groups.setdefault(catalogue.alignment, []).append(name)
+    if len(groups) > 1:
+        sides = " | ".join(", ".join(names) for names in groups.values())
+        raise InvalidInput(
+            f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only "
+            "within each group); let them compare identifiers and the alignment key"
+        )
+    return next(iter(catalogues.values()))
+
+
+def choose(wanted: str | tuple[str, ...], catalogue: Catalogue) -> tuple[Column, ...]:
+    """The wanted columns' declarations, in the order asked for.
+
+    Raises:
+        InvalidInput: a column is not offered, or is named twice, or none is named.
+    """
+    if wanted in (EVERY_COLUMN, (EVERY_COLUMN,)):
+        return catalogue.columns
+    if not wanted or EVERY_COLUMN in wanted or len(set(wanted)) != len(wanted):
+        raise InvalidInput(f"{catalogue.party}: list each column once, or write {EVERY_COLUMN!r} alone for all of them")
+    found = {name: catalogue.column(name) for name in wanted}
+    missing = [name for name, column in found.items() if column is None]
+    if missing:
+        offered = ", ".join(column.name for column in catalogue.columns)
+        raise InvalidInput(f"{catalogue.party} does not offer {', '.join(missing)}; it offers {offered}")
+    return tuple(column for column in found.values() if column is not None)
+
+
+def check_clashes(columns: Mapping[str, tuple[Column, ...]]) -> None:
+    """Refuse two parties that would release a column of the same name.
+
+    Raises:
+        InvalidInput: with the name and both parties.
+    """
+    owner: dict[str, str] = {}
+    for party, declared in columns.items():
+        for name in released_names(declared):
+            if name in owner:
+                raise InvalidInput(f"both {owner[name]} and {party} would release {name!r}; choose one of them")
+            owner[name] = party
+
+
+def label_of(
+    columns: Mapping[str, tuple[Column, ...]],
+    mechanism: Mechanism[Any],
+    side: PublicSide | None,
+    outcomes: tuple[str, ...] = (),
+) -> Label:
+    """What the guarantee is called (privacy.md 3.4).
+
+    Args:
+        columns: party to declared columns.
+        mechanism: of the release.
+        side: what the office says that the public columns are; needless where outcomes are named.
+        outcomes: columns that are outcomes only, as the request says.
+
+    Raises:
+        InvalidInput: public columns and what is said of them do not fit, or there is nothing to protect.
+    """
+    if outcomes and side is not None:
+        _check_side(columns, side, outcomes)
+    everything = tuple(column for declared in columns.values() for column in declared)
+    names = ", ".join(column.name for column in public(everything))
+    if not names:
+        if side is not None:
+            raise InvalidInput("none of these columns is public; leave out --public-side")
+        return "DP"
+    if not private(everything):
+        raise InvalidInput(
+            "all of these columns are public: there is nothing to protect, so publish them without noise"
+        )
+    if mechanism.row_per_patient:
+        raise InvalidInput(f"{names}: public columns would link every noisy row to a patient; use mechanism 'mixed'")
+    if outcomes:
+        return spec_base.label_of(everything, outcomes)
+    if side is None:
+        raise InvalidInput(f"{names}: these are public; say what they are: --public-side features, outcomes or mixed")
+    return LABELS[side]
+
+
+def _check_side(columns: Mapping[str, tuple[Column, ...]], side: PublicSide, outcomes: tuple[str, ...]) -> None:
+    """Refuse what the office says of public columns if a column of that side is private, or a public one of the other."""
+    everything = [(column, party) for party, declared in columns.items() for column in declared]
+    named = frozenset(outcomes)
+    sides = {"features": {False}, "outcomes": {True}, "mixed": {False, True}}[side]
+    private_ones = [
+        f"{column.name} of {party}"
+        for column, party in everything
+        if side != "mixed" and not column.public and (column.name in named) in sides
+    ]
+    if private_ones:
+        raise InvalidInput(
+            f"--public-side {side} says that the {side} are public, but {_listed(private_ones)} is private: let its owner "
+            f"declare it (party-node public declare), or leave out --public-side, and everything private is protected"
+        )
+    found = {column.name in named for column, _ in everything if column.public}
+    if found and found != sides:
+        what = "some of both" if len(found) == 2 else "outcomes" if True in found else "features"
+        raise InvalidInput(
+            f"--public-side {side}: with these outcomes the public columns are {what}; leave out --public-side"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few names."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def check_delta(delta: float, rows: int) -> None:
+    """Refuse delta >= 1/n: it allows publishing some patient's row outright (privacy.md C 6).
+
+    Raises:
+        InvalidInput: with the bound.
+    """
+    if Fraction(delta) * rows >= 1:
+        raise InvalidInput(
+            f"delta = {delta:g} is not below 1/n = {1 / rows:.3g}: such a delta allows publishing some patient's row "
+            "outright; lower it, or say --allow-large-delta"
+        )
+
+
+def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], advice: str) -> None:
+    """Refuse what some party could not pay even if it had never spent anything.
+
+    Args:
+        caps: party to the most that it may ever spend, mu^2.
+        shares: party to what it is charged, mu^2.
+        advice: how to mend it.
+
+    Raises:
+        InvalidInput: with each such party's share and cap, mu^2.
+    """
+    over = [name for name, cap in caps.items() if shares[name] > cap]
+    if over:
+        listed = "; ".join(f"{name}: {mu2_text(shares[name])} > {mu2_text(caps[name])}" for name in over)
+        raise InvalidInput(f"the share mu^2 exceeds the whole cap ({listed}); {advice}")

@@ -1,0 +1,25 @@
+"""Whether a proposal repeats another release: its parties would pay twice for the same content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.lifecycle.status import State
+from coordinator.store.releases import Release
+from dprelease.release.spec import ReleaseSpec
+
+
+def similar_to(spec: ReleaseSpec, releases: Iterable[Release]) -> Release | None:
+    """An open or published release of the same columns by the same mechanism: the parties would pay twice."""
+    return next((release for release in releases if _pays_again(release, spec)), None)
+
+
+def _pays_again(release: Release, spec: ReleaseSpec) -> bool:
+    if release.record.final and release.record.state is not State.PUBLISHED:
+        return False
+    return _content(release.read_spec()) == _content(spec)
+
+
+def _content(spec: ReleaseSpec) -> tuple[str, frozenset[str], dict[str, frozenset[str]]]:
+    outcomes = frozenset(spec.outcomes)
+    return spec.mechanism, outcomes, {part.party: frozenset(part.released) for part in spec.parties}

@@ -1,0 +1,1 @@
+"""What the office serves: coordination, enrolment, renewal, dealing."""

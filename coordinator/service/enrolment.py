@@ -1,0 +1,152 @@
+"""How a hospital joins: invites, and the one call that trades an invite for a certificate."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from coordinator.authority.authority import Authority, read_signing_request
+from coordinator.service.witness import statement
+from coordinator.settings import CoordinatorSettings
+from coordinator.store.members import Invitation
+from coordinator.store.store import Consortium, Store, Transaction
+from dprelease.canonical import read_data
+from dprelease.errors import Conflict, InvalidInput
+from dprelease.identity.invite import Invite
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.gaussian import check_target
+from dprelease.spec_base import Target, instant
+from dprelease.wire.v1.enrolment_pb2 import EnrolRequest, EnrolResponse
+
+SECRET_BYTES = 32
+
+
+def share_of(consortium: Consortium, part: Fraction) -> Fraction:
+    """A rational part of the consortium's mu^2, as a cap.
+
+    Raises:
+        InvalidInput: not in (0, 1].
+    """
+    if not 0 < part <= 1:
+        raise InvalidInput(f"a share lies above 0 and at most at 1, e.g. 1/3; not {part}")
+    return consortium.mu2 * part
+
+
+def cap_of_epsilon(consortium: Consortium, epsilon: float) -> Fraction:
+    """The cap under which a party's own columns keep to epsilon, at the consortium's delta.
+
+    Raises:
+        InvalidInput: epsilon is not positive and finite.
+    """
+    check_target(epsilon, consortium.delta)
+    return budget(Target(scope="per-party", epsilon=epsilon, delta=consortium.delta))
+
+
+def invite(
+    store: Store,
+    settings: CoordinatorSettings,
+    root_pem: bytes,
+    party: str,
+    cap: Fraction | None,
+    now: datetime,
+    lasting: timedelta,
+) -> Invite:
+    """A fresh invite; unused ones for the same party end.
+
+    The caps of all parties sum to at most the consortium's mu^2, so a joint cap over time holds without anybody seeing
+    another's ledger (second_reading.md 7). A party that joined once keeps its cap: what it spent cannot be undone.
+
+    Args:
+        store: the consortium's.
+        settings: addresses for the token.
+        root_pem: root certificate for the token.
+        party: whom to invite.
+        cap: cap on mu^2 of a new party; None keeps the one that is set aside for it already.
+        now: the present.
+        lasting: until the invite lapses.
+
+    Raises:
+        InvalidInput: no cap for a new party, or a malformed name.
+        Conflict: the sum of caps would exceed the consortium's, or the party has another cap already.
+    """
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    expires = now + lasting
+    with store.writing() as tx:
+        kept = _cap_for(store, tx, party, cap, now)
+        token = {
+            "consortium": store.consortium.name,
+            "party": party,
+            "address": settings.enrolment_address,
+            "root": root_pem.decode(),
+            "secret": secret,
+            "cap_mu2": str(kept),
+            "expires": instant(expires),
+        }
+        made = read_data(Invite, token, f"the invite of {party!r}")
+        tx.members.invite(Invitation(party, kept, expires), secret, now)
+        tx.history.note(f"{party} was invited until {instant(expires)}", now, party=party)
+    return made
+
+
+def caps(tx: Transaction, now: datetime) -> dict[str, Fraction]:
+    """Party to the cap that is set aside for it.
+
+    Counted are enrolled parties, open invites, and revoked parties that may have made a block: patients' data that were
+    released stay released, so such a cap is never free again.
+    """
+    held = {
+        party.name: party.cap_mu2
+        for party in tx.members.all()
+        if party.revoked is None or tx.releases.may_have_spent(party.name)
+    }
+    return {invitation.party: invitation.cap_mu2 for invitation in tx.members.invitations(now)} | held
+
+
+def enrol(
+    request: EnrolRequest, store: Store, authority: Authority, settings: CoordinatorSettings, now: datetime
+) -> EnrolResponse:
+    """Trade an invite and a signing request for a certificate. The name is the invite's.
+
+    With it comes what the office has seen charged to the party before, so that a ledger that was lost does not begin anew.
+
+    Raises:
+        Unauthenticated: the invite is unknown, used, replaced or lapsed.
+        InvalidInput: the signing request is not one, or its key is not on P-256; the invite stays good.
+        Conflict: another party has this key; the invite stays good.
+    """
+    with store.writing() as tx:
+        invitation = tx.members.redeem(request.secret, now)
+        key = read_signing_request(request.signing_request)
+        certificate = authority.issue(invitation.party, "party", key, now, settings.certificate_days).decode()
+        tx.members.enrol(certificate, invitation.cap_mu2, now)
+        tx.history.note(f"{invitation.party} enrolled", now, party=invitation.party)
+        charges = statement(store, tx, authority, invitation.party, now)
+    return EnrolResponse(
+        certificate=certificate,
+        root=authority.root_pem.decode(),
+        consortium=store.consortium.name,
+        coordinator=settings.public_address,
+        hub=settings.hub_address,
+        charges=charges.to_bytes(),
+    )
+
+
+def _cap_for(store: Store, tx: Transaction, party: str, cap: Fraction | None, now: datetime) -> Fraction:
+    held = caps(tx, now)
+    known = tx.members.find(party)
+    fixed = party in held and known is not None
+    if cap is None and party not in held:
+        raise InvalidInput(f"{party} is new: give its part of the consortium's budget, e.g. --share 1/3")
+    if cap is None or (fixed and cap == held[party]):
+        return held[party]
+    if fixed:
+        raise Conflict(f"the cap of {party} was fixed when it joined; invite it again without a share")
+    total = store.consortium.mu2
+    left = total - sum((other for name, other in held.items() if name != party), Fraction(0))
+    if cap > left:
+        raise Conflict(
+            f"the caps would exceed the consortium's budget: {float(left / total):.4g} of it is left, "
+            f"{float(cap / total):.4g} was asked for"
+        )
+    return cap

@@ -1,0 +1,148 @@
+"""The composition root: opens the store, starts both listeners and the clockwork that ends what is overdue."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.authority.authority import Authority
+from coordinator.clock import Clock, utc_now
+from coordinator.service.announcer import Announcer
+from coordinator.service.dealer import Dealer
+from coordinator.service.renewal import OwnCertificate
+from coordinator.service.service import CoordinationService, EnrolmentService
+from coordinator.settings import CoordinatorSettings
+from coordinator.store.store import Store
+from dprelease.errors import InvalidInput
+from dprelease.wire.limits import Limiter, Rate, Streams
+from dprelease.wire.listener import Listener, listen
+from dprelease.wire.v1 import coordination_pb2, enrolment_pb2
+from dprelease.wire.v1.coordination_pb2_grpc import add_CoordinationServiceServicer_to_server
+from dprelease.wire.v1.enrolment_pb2_grpc import add_EnrolmentServiceServicer_to_server
+
+GRACE_SECONDS = 10.0
+"""How long calls in progress may take when the server stops."""
+
+WORKERS = 16
+"""Threads of each listener, held while the database is waited for."""
+
+log = logging.getLogger(__name__)
+
+
+class Server:
+    """A running coordinator. Everything it knows is in the store, so it may be killed and started again at any time.
+
+    Args:
+        settings: from coordinator.toml.
+        clock: tells the time.
+
+    Raises:
+        InvalidInput: a file, an address or the database cannot be used.
+        PeerUnavailable: the database does not answer.
+    """
+
+    def __init__(self, settings: CoordinatorSettings, clock: Clock = utc_now) -> None:
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._authority = Authority.load(settings.root, settings.authority_key)
+        self._store = open_store(settings)
+        self._announcer = Announcer(self._store)
+        self._dealer = Dealer(self._store, clock, self._announcer.look)
+        self._listeners: list[Listener] = []
+        self._ticker = threading.Thread(target=self._tick, args=(settings.tick_seconds,), name="tick", daemon=True)
+        try:
+            self._own = OwnCertificate(settings, self._authority)
+            self._look()
+            self._start(settings)
+        except Exception:
+            self.stop()
+            raise
+
+    @property
+    def port(self) -> int:
+        """Port of the listener for parties and the hub."""
+        return self._listeners[0].port
+
+    @property
+    def enrolment_port(self) -> int:
+        """Port of the listener for enrolment."""
+        return self._listeners[1].port
+
+    def stop(self) -> None:
+        """Finish calls in progress and close everything."""
+        self._stopping.set()
+        self._announcer.stop()  # first: nobody who is only waiting for news keeps a listener from ending
+        Listener.stop_all(self._listeners, GRACE_SECONDS)
+        if self._ticker.is_alive():
+            self._ticker.join()
+        self._dealer.stop()
+        self._store.close()
+
+    def _start(self, settings: CoordinatorSettings) -> None:
+        coordination = CoordinationService(
+            self._store, self._authority, settings, self._clock, self._dealer, self._announcer
+        )
+        enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
+
+        def start(address: str, register: Callable[[Any], None], name: str, rate: Rate, *, mutual: bool) -> None:
+            self._listeners.append(
+                listen(
+                    address,
+                    self._own.credentials(),
+                    [register],
+                    mutual=mutual,
+                    names=[name],
+                    probe=self._store.answers,
+                    reflect=settings.reflection,
+                    workers=WORKERS,
+                    limiter=Limiter(rate, Streams(0, 0)),
+                )
+            )
+
+        start(
+            settings.listen,
+            lambda server: add_CoordinationServiceServicer_to_server(coordination, server),
+            coordination_pb2.DESCRIPTOR.services_by_name["CoordinationService"].full_name,
+            Rate.of(settings.limits.calls_per_second),
+            mutual=True,
+        )
+        start(
+            settings.listen_enrolment,
+            lambda server: add_EnrolmentServiceServicer_to_server(enrolment, server),
+            enrolment_pb2.DESCRIPTOR.services_by_name["EnrolmentService"].full_name,
+            Rate(settings.limits.enrolments_per_minute / 60, settings.limits.enrolments_per_minute),
+            mutual=False,
+        )
+        self._ticker.start()
+        self._announcer.start()
+
+    def _tick(self, seconds: float) -> None:
+        while not self._stopping.wait(seconds):
+            try:
+                self._look()
+            except Exception:
+                log.exception("deadlines could not be looked at; trying again in %g seconds", seconds)
+
+    def _look(self) -> None:
+        now = self._clock()
+        self._store.tick(now)
+        self._announcer.look()
+        if self._own.renew(now):
+            for listener in self._listeners:
+                listener.present(self._own.credentials())
+
+
+def open_store(settings: CoordinatorSettings) -> Store:
+    """The store that the settings name.
+
+    Raises:
+        InvalidInput: there is none, or it belongs to another consortium.
+        PeerUnavailable: the database does not answer.
+    """
+    store = Store.open(settings.database)
+    if store.consortium.name != settings.consortium:
+        store.close()
+        raise InvalidInput(f"this database belongs to {store.consortium.name}, the settings say {settings.consortium}")
+    return store

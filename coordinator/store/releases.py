@@ -1,0 +1,218 @@
+"""Releases and where they stand. Works inside a transaction of the store; every change goes through `lifecycle.advance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
+
+from coordinator.lifecycle.lifecycle import Event, advance, words
+from coordinator.lifecycle.status import OPEN, Record, State
+from coordinator.store.dealt import Deals
+from coordinator.store.history import History
+from coordinator.store.tables import participants, releases
+from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.release.spec import ReleaseSpec
+
+SHORTEST_PREFIX = 4
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release as the coordinator keeps it.
+
+    Attributes:
+        digest: SHA-256 of the spec; the release's identity.
+        title: of the spec.
+        spec: its canonical bytes.
+        created: when it was proposed.
+        record: where it stands.
+        approvals: canonical bytes of the signed approvals so far, in the spec's order.
+    """
+
+    digest: str
+    title: str
+    spec: bytes
+    created: datetime
+    record: Record
+    approvals: tuple[bytes, ...]
+
+    def read_spec(self) -> ReleaseSpec:
+        """The spec as a value."""
+        return ReleaseSpec.from_bytes(self.spec)
+
+
+class Releases:
+    """Releases, in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._history = History(connection)
+
+    def add(self, spec: ReleaseSpec, record: Record, now: datetime) -> Release:
+        """Keep a fresh proposal.
+
+        Raises:
+            Conflict: the very same spec was proposed before. Only a mixing seed tells specs of one second apart.
+        """
+        digest = spec.digest()
+        if self._load(releases.c.digest == digest):
+            raise Conflict(f"release {digest[:12]} is exactly this one; to propose it again, do so a second later")
+        identity = {"digest": digest, "title": spec.title, "spec": spec.to_bytes(), "created": now}
+        self._connection.execute(releases.insert().values({**identity, **_columns(record)}))
+        self._connection.execute(
+            participants.insert(),
+            [{"release": digest, "party": party, "position": place} for place, party in enumerate(record.parties)],
+        )
+        self._history.note("proposed", now, release=digest)
+        return self.get(digest)
+
+    def get(self, digest: str) -> Release:
+        """The release with this digest.
+
+        Raises:
+            NotFound: there is none.
+        """
+        found = self._load(releases.c.digest == digest)
+        if not found:
+            raise NotFound(f"no release {digest[:12]} is known here")
+        return found[0]
+
+    def find(self, prefix: str) -> Release:
+        """The one release whose digest begins so.
+
+        Args:
+            prefix: at least 4 hexadecimal digits.
+
+        Raises:
+            InvalidInput: not hexadecimal, too short, or several releases begin so.
+            NotFound: none does.
+        """
+        start = prefix.strip().lower()
+        if len(start) < SHORTEST_PREFIX or not set(start) <= set("0123456789abcdef"):
+            raise InvalidInput(f"{prefix!r} is not a release: give at least {SHORTEST_PREFIX} digits of its digest")
+        found = self._load(releases.c.digest.startswith(start, autoescape=True))
+        if not found:
+            raise NotFound(f"no release begins with {start}; see: coordinator release list")
+        if len(found) > 1:
+            raise InvalidInput(f"{len(found)} releases begin with {start}; give more digits")
+        return found[0]
+
+    def all(self) -> tuple[Release, ...]:
+        """Every release, oldest first."""
+        return self._load(true())
+
+    def open(self) -> tuple[Release, ...]:
+        """Releases that are not over, oldest first."""
+        return self._load(releases.c.state.in_(OPEN))
+
+    def of_party(self, party: str, ended_after: datetime) -> tuple[Release, ...]:
+        """Releases in which a party takes part that are open or ended after a time, oldest first."""
+        lately = or_(releases.c.state.in_(OPEN), releases.c.since > ended_after)
+        return self._load(lately & releases.c.digest.in_(_digests_of(party)))
+
+    def parties(self, digest: str) -> tuple[str, ...]:
+        """Parties of a release, in the spec's order; none if there is no such release."""
+        chosen = select(participants.c.party).where(participants.c.release == digest)
+        return tuple(self._connection.execute(chosen.order_by(participants.c.position)).scalars())
+
+    def may_have_spent(self, party: str) -> bool:
+        """Whether a party can have made a block: some release of its was approved by everybody."""
+        return self._connection.execute(_complete(party).limit(1)).first() is not None
+
+    def approved_by_all(self, party: str) -> tuple[Release, ...]:
+        """A party's releases for which it can have made a block, whatever became of them, oldest first."""
+        return self._load(releases.c.digest.in_(_complete(party)))
+
+    def advance(self, digest: str, event: Event, now: datetime, approval: bytes | None = None) -> Release:
+        """Let an event happen to a release. A final state is final in the database itself.
+
+        Args:
+            digest: which release.
+            event: what happened.
+            now: when.
+            approval: canonical bytes of the signed approval, with `Approved`.
+
+        Raises:
+            NotFound: there is no such release.
+            Conflict: the event does not fit its state; nothing changes.
+        """
+        old = self.get(digest).record
+        new = advance(old, event, now)
+        if new == old:
+            return self.get(digest)
+        unchanged = (releases.c.digest == digest, releases.c.state == old.state, releases.c.state.in_(OPEN))
+        if self._connection.execute(releases.update().where(*unchanged).values(_columns(new))).rowcount != 1:
+            raise Conflict(f"release {digest[:12]} changed in the meantime")
+        self._mark(digest, new.approved - old.approved, {"approved": now, "approval": approval})
+        self._mark(digest, new.declined - old.declined, {"declined": now})
+        self._mark(digest, new.received - old.received, {"received": now})
+        if new.final:
+            Deals(self._connection).forget(digest)
+        self._history.note(words(event), now, release=digest)
+        return self.get(digest)
+
+    def _mark(self, digest: str, names: frozenset[str], values: dict[str, Any]) -> None:
+        if names:
+            chosen = (participants.c.release == digest, participants.c.party.in_(names))
+            self._connection.execute(participants.update().where(*chosen).values(values))
+
+    def _load(self, condition: ColumnElement[bool]) -> tuple[Release, ...]:
+        found = self._connection.execute(select(releases).where(condition).order_by(*_OLDEST_FIRST)).all()
+        chosen = select(participants).where(participants.c.release.in_([row.digest for row in found]))
+        rows = self._connection.execute(chosen.order_by(participants.c.release, participants.c.position)).all()
+        members = {digest: tuple(group) for digest, group in groupby(rows, key=lambda row: row.release)}
+        return tuple(_release(row, members[row.digest]) for row in found)
+
+
+_OLDEST_FIRST = (releases.c.created, releases.c.digest)
+
+
+def _digests_of(party: str) -> Any:
+    return select(participants.c.release).where(participants.c.party == party)
+
+
+def _complete(party: str) -> Any:
+    return (
+        select(participants.c.release)
+        .where(participants.c.release.in_(_digests_of(party)))
+        .group_by(participants.c.release)
+        .having(func.count(participants.c.approved) == func.count())
+    )
+
+
+def _columns(record: Record) -> dict[str, Any]:
+    return {
+        "state": record.state.value,
+        "since": record.since,
+        "deadline": record.deadline,
+        "joint": record.joint,
+        "run_seconds": int(record.run_time.total_seconds()),
+        "publishing": record.publishing,
+        "manifest": record.manifest,
+        "reason": record.reason,
+    }
+
+
+def _release(row: Row[Any], members: Iterable[Row[Any]]) -> Release:
+    parties = tuple(members)
+    record = Record(
+        parties=tuple(member.party for member in parties),
+        state=State(row.state),
+        since=row.since,
+        deadline=row.deadline,
+        run_time=timedelta(seconds=row.run_seconds),
+        approved=frozenset(member.party for member in parties if member.approved),
+        declined=frozenset(member.party for member in parties if member.declined),
+        received=frozenset(member.party for member in parties if member.received),
+        publishing=row.publishing,
+        manifest=row.manifest,
+        reason=row.reason,
+        joint=row.joint,
+    )
+    approvals = tuple(member.approval for member in parties if member.approval is not None)
+    return Release(row.digest, row.title, row.spec, row.created, record, approvals)

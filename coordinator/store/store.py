@@ -1,0 +1,190 @@
+"""The coordinator's durable state: a consortium, its members and its releases, behind two kinds of transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Self
+
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from coordinator.lifecycle.lifecycle import PartyRevoked, Tick
+from coordinator.store.database import Database
+from coordinator.store.dealt import Deals
+from coordinator.store.history import History
+from coordinator.store.hub_certificate import HubSeat
+from coordinator.store.members import Members
+from coordinator.store.releases import Releases
+from coordinator.store.tables import SCHEMA, meta
+from dprelease.errors import DpReleaseError, InvalidInput
+from dprelease.privacy.calibration import budget
+from dprelease.spec_base import Target
+
+
+@dataclass(frozen=True)
+class Consortium:
+    """What was fixed when the consortium was founded.
+
+    Attributes:
+        name: its name.
+        epsilon: of the joint guarantee that all releases together keep to.
+        delta: of the same.
+        mu2: total mu^2; the parties' caps sum to at most this.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    mu2: Fraction
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """What can be read, or changed together."""
+
+    members: Members
+    releases: Releases
+    deals: Deals
+    history: History
+    hub: HubSeat
+
+
+class Store:
+    """Open with `Store.open`; make a new one with `Store.create`."""
+
+    def __init__(self, database: Database, consortium: Consortium) -> None:
+        self._database = database
+        self.consortium = consortium
+
+    @classmethod
+    def create(cls, url: str, name: str, epsilon: float, delta: float) -> Self:
+        """A new, empty store for a new consortium.
+
+        Args:
+            url: of the database.
+            name: the consortium's.
+            epsilon: of its joint guarantee.
+            delta: of the same.
+
+        Raises:
+            InvalidInput: there is a consortium in this database already.
+            PeerUnavailable: the database does not answer.
+        """
+        total = budget(Target(scope="joint", epsilon=epsilon, delta=delta))
+        database = Database(url)
+        try:
+            if database.has_tables():
+                raise InvalidInput(f"there is a consortium in {database.url} already; it is left as it is")
+            database.make_tables()
+            values = {
+                "schema": SCHEMA,
+                "consortium": name,
+                "epsilon": repr(epsilon),
+                "delta": repr(delta),
+                "mu2": str(total),
+            }
+            with database.writing() as connection:
+                connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in values.items()])
+        except DpReleaseError:
+            database.close()
+            raise
+        return cls(database, Consortium(name, epsilon, delta, total))
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """An existing store.
+
+        Raises:
+            InvalidInput: there is none, or another version of this software made it.
+            PeerUnavailable: the database does not answer.
+        """
+        database = Database(url)
+        try:
+            if not database.has_tables():
+                raise InvalidInput(f"there is no consortium in {database.url}; run: coordinator init")
+            with database.reading() as connection:
+                found = _meta(connection)
+            if found.get("schema") != SCHEMA:
+                raise InvalidInput(f"{database.url} was made by another version of this software")
+        except DpReleaseError:
+            database.close()
+            raise
+        consortium = Consortium(
+            found["consortium"], float(found["epsilon"]), float(found["delta"]), Fraction(found["mu2"])
+        )
+        return cls(database, consortium)
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """See one state of the store.
+
+        Raises:
+            PeerUnavailable: the database does not answer.
+        """
+        with self._database.reading() as connection:
+            yield _transaction(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Change the store: everything in the block or nothing, on disk when it ends.
+
+        Raises:
+            PeerUnavailable: the database does not answer.
+        """
+        with self._database.writing() as connection:
+            yield _transaction(connection)
+
+    def answers(self) -> bool:
+        """Whether the database can be read and written now."""
+        try:
+            with self._database.writing() as connection:
+                connection.execute(meta.update().where(meta.c.key == "schema").values(value=SCHEMA))
+        except (DpReleaseError, SQLAlchemyError):
+            return False
+        return True
+
+    def tick(self, now: datetime) -> None:
+        """End every release whose deadline has passed. Run at every start and every few seconds after."""
+        with self.reading() as tx:
+            due = [release.digest for release in tx.releases.open() if (release.record.deadline or now) <= now]
+        for digest in due:
+            with self.writing() as tx:
+                tx.releases.advance(digest, Tick(), now)
+
+    def revoke(self, name: str, now: datetime) -> tuple[str, ...]:
+        """Revoke a party and end its open releases that are not about to be public, all at once.
+
+        Args:
+            name: the party.
+            now: when.
+
+        Returns:
+            Digests of the releases that ended.
+
+        Raises:
+            NotFound: no such party.
+        """
+        with self.writing() as tx:
+            tx.members.revoke(name, now)
+            tx.history.note(f"{name} was revoked", now, party=name)
+            mine = [release.digest for release in tx.releases.open() if name in release.record.parties]
+            ended = [tx.releases.advance(digest, PartyRevoked(name), now) for digest in mine]
+        return tuple(release.digest for release in ended if release.record.final)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._database.close()
+
+
+def _transaction(connection: Connection) -> Transaction:
+    return Transaction(
+        Members(connection), Releases(connection), Deals(connection), History(connection), HubSeat(connection)
+    )
+
+
+def _meta(connection: Connection) -> dict[str, str]:
+    return {row.key: row.value for row in connection.execute(select(meta))}

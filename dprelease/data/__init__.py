@@ -1,0 +1,1 @@
+"""Declared columns and bounded rows."""

@@ -1,0 +1,143 @@
+"""From raw cells to bounded integers: fill, clip, scale to [-1, 1], round onto the public grid.
+
+`BoundedRows` is the last form that still describes single patients. It can only be made here, its entries lie within
+the declared codes by construction, and the sensitivity travels with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.columns import (
+    OTHER,
+    CategoricalColumn,
+    Column,
+    NumericColumn,
+    integer_sensitivity,
+    is_public,
+    released_names,
+)
+from dprelease.errors import DataRefused, InvalidInput
+
+Codes = npt.NDArray[np.int32]
+RawColumn = npt.NDArray[np.float64] | Sequence[str | None]
+"""Raw cells of one column: float64 with NaN for missing (numeric), or text with None for missing (categorical)."""
+
+MAX_GRID_BITS = 24
+
+
+@dataclass(frozen=True)
+class BoundedRows:
+    """Rows of one party on the public grid, in canonical order.
+
+    Attributes:
+        codes: (n, d_j) int32; numeric columns in [-G, G], one-hot columns in {0, G}, where G = 2**grid_bits.
+        columns: the declarations the codes were made from.
+        grid_bits: b; one grid step is 2**-b of a column's half-width.
+    """
+
+    codes: Codes
+    columns: tuple[Column, ...]
+    grid_bits: int
+
+    def __post_init__(self) -> None:
+        expected = len(released_names(self.columns))
+        if self.codes.dtype != np.int32 or self.codes.ndim != 2 or self.codes.shape[1] != expected:
+            raise InvalidInput(f"codes must be an int32 array of {expected} columns")
+        if not within(self.codes, self.columns, self.grid_bits):
+            raise InvalidInput("codes lie beyond the grid that the columns' bounds call for")
+
+    @property
+    def squared_sensitivity(self) -> int:
+        """D2_j: Delta_j^2 in grid units, an exact integer."""
+        return integer_sensitivity(self.columns, 1, self.grid_bits)
+
+    @property
+    def private(self) -> Codes:
+        """(n, a) codes of the private columns."""
+        return self.codes[:, ~is_public(self.columns)]
+
+    @property
+    def public(self) -> Codes:
+        """(n, a) codes of the public columns."""
+        return self.codes[:, is_public(self.columns)]
+
+    def digest(self) -> str:
+        """SHA-256 of the ordered codes; recorded at approval, compared before any noise is drawn."""
+        header = f"dprelease/codes/v1|{self.grid_bits}|{self.codes.shape}".encode()
+        return hashlib.sha256(header + np.ascontiguousarray(self.codes, dtype="<i4").tobytes()).hexdigest()
+
+
+def within(codes: Codes, columns: tuple[Column, ...], grid_bits: int) -> bool:
+    """Whether every code is one that its column's declaration allows: what the sensitivity rests on.
+
+    Args:
+        codes: (n, d) codes of these columns.
+        columns: declarations.
+        grid_bits: b.
+    """
+    position, unit = 0, 1 << grid_bits
+    for column in columns:
+        group = codes[:, position : position + len(column.released)]
+        position += len(column.released)
+        if isinstance(column, NumericColumn):
+            fits = bool(np.all((group >= -unit) & (group <= unit)))
+        else:
+            fits = bool(np.all((group == 0) | (group == unit)) and np.all(np.count_nonzero(group, axis=1) == 1))
+        if not fits:
+            return False
+    return True
+
+
+def bound(raw: Mapping[str, RawColumn], columns: tuple[Column, ...], grid_bits: int) -> Codes:
+    """Bound a batch of raw rows onto the grid.
+
+    Missing, unreadable and non-finite numeric cells become the column's public fill; a value outside its bounds
+    becomes the nearest bound; an unknown level becomes ``other``. A cell never affects any other cell (privacy.md B 14).
+
+    Args:
+        raw: column name to raw cells, all of the same length n.
+        columns: declarations, in the order of the released columns.
+        grid_bits: b, 1 to 24.
+
+    Returns:
+        (n, d_j) int32 codes.
+
+    Raises:
+        InvalidInput: `grid_bits` is out of range.
+        DataRefused: a declared column is absent, or lengths differ.
+    """
+    if not 1 <= grid_bits <= MAX_GRID_BITS:
+        raise InvalidInput(f"grid_bits must be between 1 and {MAX_GRID_BITS}, not {grid_bits}")
+    blocks = []
+    for column in columns:
+        if column.name not in raw:
+            raise DataRefused(f"the source has no column {column.name!r}; rename it or mend the declaration")
+        if isinstance(column, NumericColumn):
+            blocks.append(_numeric_codes(np.asarray(raw[column.name], dtype=np.float64), column, grid_bits))
+        else:
+            blocks.append(_one_hot_codes(raw[column.name], column, grid_bits))
+    if len({len(block) for block in blocks}) > 1:
+        raise DataRefused("the columns of a batch have different lengths")
+    return np.hstack(blocks) if blocks else np.zeros((0, 0), np.int32)
+
+
+def _numeric_codes(cells: npt.NDArray[np.float64], column: NumericColumn, grid_bits: int) -> Codes:
+    unit = 1 << grid_bits
+    readable = np.where(np.isfinite(cells), cells, column.fill)
+    scaled = (np.clip(readable, column.lower, column.upper) - column.midpoint) / column.half_width
+    # The second clip is the one that the guarantee rests on: whatever rounding did, the code is in [-G, G].
+    return np.clip(np.rint(scaled * unit), -unit, unit).astype(np.int32).reshape(-1, 1)
+
+
+def _one_hot_codes(cells: RawColumn, column: CategoricalColumn, grid_bits: int) -> Codes:
+    position = {level: index for index, level in enumerate((*column.levels, OTHER))}
+    index = [position[column.fill] if cell is None else position.get(str(cell), position[OTHER]) for cell in cells]
+    codes = np.zeros((len(index), len(position)), np.int32)
+    codes[np.arange(len(index)), index] = 1 << grid_bits
+    return codes

@@ -1,0 +1,122 @@
+"""Which released columns take part in a fit, and the units they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dprelease.data.columns import CategoricalColumn
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.release import Floats, Release
+
+
+@dataclass(frozen=True)
+class Design:
+    """Released columns of a fit with their units: value = midpoint + half_width * scaled.
+
+    Attributes:
+        targets: l released names.
+        features: d released names.
+        target_index: positions of the targets among the released columns; for moments, in the Gram matrix.
+        feature_index: positions of the features.
+        target_midpoint: (l,) original units.
+        target_half_width: (l,) original units; negative for the ``other`` of a binary coded +-1.
+        feature_midpoint: (d,) original units.
+        feature_half_width: (d,) original units.
+        lower: (l,) lower end of each target's scaled range: -1, or 0 for a level of a category coded 0 or 1.
+        feature_lower: (d,) the same of each feature.
+    """
+
+    targets: tuple[str, ...]
+    features: tuple[str, ...]
+    target_index: list[int]
+    feature_index: list[int]
+    target_midpoint: Floats
+    target_half_width: Floats
+    feature_midpoint: Floats
+    feature_half_width: Floats
+    lower: Floats
+    feature_lower: Floats
+
+    def original(self, scaled: Floats) -> Floats:
+        """Values of the targets, (l,), from scaled to original units."""
+        return self.target_midpoint + self.target_half_width * scaled
+
+    def range(self) -> tuple[Floats, Floats]:
+        """(lower, upper) ends of the targets' public ranges, original units, each (l,)."""
+        ends = self.original(self.lower), self.original(np.ones_like(self.lower))
+        return np.minimum(*ends), np.maximum(*ends)
+
+    def original_model(self, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
+        """(coef (l, d), intercept (l,)) in original units from scaled weights (d, l) and offsets (l,)."""
+        coef = weights.T * self.target_half_width[:, None] / self.feature_half_width
+        return coef, self.original(offsets) - coef @ self.feature_midpoint
+
+
+def design(release: Release, targets: Sequence[str], features: Sequence[str] | None) -> Design:
+    """Resolve the names that a person asked for.
+
+    Args:
+        release: the release.
+        targets: names of columns or released columns; a categorical column stands for all its levels.
+        features: the same, a categorical column standing for its levels but the first; None for every column that has
+            no target in it.
+
+    Raises:
+        InvalidInput: an unknown name, no target, no feature, or a feature out of a target's own column.
+    """
+    for given in (targets, features):
+        if isinstance(given, str):
+            raise InvalidInput(f"give names as a list: [{given!r}] instead of {given!r}")
+    columns = [column for part in release.spec.parties for column in part.columns]
+    owner = {released: column for column in columns for released in column.released}
+    y = release.expand(tuple(targets), reference=False)
+    if not y:
+        raise InvalidInput(f"name at least one target out of {', '.join(release.spec.released)}")
+    own = {owner[name].name for name in y}
+    apart = set(release.spec.outcomes)
+    if features is None:
+        features = [column.name for column in columns if column.name not in own | apart]
+    x = release.expand(tuple(features), reference=True)
+    unusable = [name for name in x if owner[name].name in apart]
+    if unusable:
+        raise InvalidInput(
+            f"{', '.join(unusable)} cannot be a feature: it is an outcome of this release, and products of two outcomes are not "
+            f"released; features are {', '.join(column.name for column in columns if column.name not in apart)}"
+        )
+    clash = [name for name in x if owner[name].name in own]
+    if clash:
+        raise InvalidInput(f"a target's own column cannot be a feature: leave out {', '.join(clash)}")
+    if not x:
+        raise InvalidInput("no feature is left to fit on; name at least one column beside the targets'")
+    places = _places(release)
+    y_index, y_midpoint, y_half_width, lower = zip(*(places[name] for name in y), strict=True)
+    x_index, x_midpoint, x_half_width, x_lower = zip(*(places[name] for name in x), strict=True)
+    return Design(
+        targets=y,
+        features=x,
+        target_index=list(y_index),
+        feature_index=list(x_index),
+        target_midpoint=np.array(y_midpoint),
+        target_half_width=np.array(y_half_width),
+        feature_midpoint=np.array(x_midpoint),
+        feature_half_width=np.array(x_half_width),
+        lower=np.array(lower),
+        feature_lower=np.array(x_lower),
+    )
+
+
+def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
+    """Released name to (position, midpoint, half_width, lower end in scaled units)."""
+    released = release.spec.released
+    moments = release.view
+    if not isinstance(moments, NoisyRows):
+        kinds = ["constant", *(variable.kind for variable in moments.layout.variables)]
+        found = {name: moments.lookup(name) for name in released}
+        return {name: (*place, 0.0 if kinds[place[0]] == "level" else -1.0) for name, place in found.items()}
+    lower = [0.0 if isinstance(release.column(name), CategoricalColumn) else -1.0 for name in released]
+    midpoint, half_width = release.original_units()
+    return dict(zip(released, zip(range(len(released)), midpoint, half_width, lower, strict=True), strict=True))

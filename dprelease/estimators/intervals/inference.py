@@ -1,0 +1,229 @@
+"""Standard errors and intervals of coefficients: what a release says about the population that its patients come from.
+
+What is estimated is the population's least squares, clipped to the public bounds as the released values are. Errors have three
+sources, all of them known: patients are a sample, they are mixed with random signs, and privacy noise is added. `_row_inference`
+and `_moment_inference` add them up for either kind of release. The estimate in the middle of an interval is free of the
+attenuation by noise, to second order. It is not the default model, which shrinks to predict well and is therefore biased,
+and has no interval of its own.
+
+Where the features' signal is below a threshold (`_learned`) nothing was learned about any coefficient, and nothing is claimed.
+Above it intervals hold what they should, near it a little more (`_learned` has the numbers). An interval is all that a test does
+not reject, with the variance that the estimate would have if that were the truth (`_fieller`): it is longer on the side of
+steeper slopes, and may have no end there. Residual variances are taken to be the same everywhere, as released
+numbers do not tell more: where they are not, the part of an error that is due to sampling is wrong, and intervals can be too short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtr, stdtrit
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators.design import Design
+from dprelease.estimators.intervals.fieller import Estimates
+from dprelease.estimators.intervals.identifiability import LIMIT, Learned
+from dprelease.estimators.moments.inference import learned_from_moments
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.rows.inference import learned_from_rows
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.release import Floats, Release
+
+LEVEL = 0.95
+"""Confidence that is printed and written unless another is asked for."""
+_NAMED = 10
+_NORMAL = 1e10
+"""Degrees of freedom at which Student's law is the normal one to the last digit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Population least squares of l targets on d features, original units; NaN where nothing was learned.
+
+    Attributes:
+        slopes: (l, d) consistent estimates of the coefficients, not shrunken, with errors of sampling, mixing and noise together.
+        intercepts: (l,) the same of the intercepts.
+        known: (l,) whether the features' signal is above the threshold.
+        degrees: degrees of freedom of the standard errors; infinite for moments.
+        doubt: how far noise moves the features' second moments in the worst direction, as a part of them.
+        hidden: features to leave out for the coefficients of the others to be known; empty where all are known.
+    """
+
+    slopes: Estimates
+    intercepts: Estimates
+    known: npt.NDArray[np.bool_]
+    degrees: float
+    doubt: float
+    hidden: tuple[str, ...]
+
+    @property
+    def estimate(self) -> Floats:
+        """(l, d) estimates of the coefficients."""
+        return self.slopes.value
+
+    @property
+    def standard_error(self) -> Floats:
+        """(l, d) of an estimate, were it the truth."""
+        return self.slopes.standard_error
+
+    @property
+    def intercept(self) -> Floats:
+        """(l,) estimates of the intercepts."""
+        return self.intercepts.value
+
+    @property
+    def intercept_se(self) -> Floats:
+        """(l,) of an intercept, were it the truth."""
+        return self.intercepts.standard_error
+
+    @property
+    def z(self) -> Floats:
+        """(l, d) estimates in the standard errors that they would have without an effect."""
+        return self.slopes.ratio
+
+    @property
+    def intercept_z(self) -> Floats:
+        """(l,) intercepts in the standard errors that they would have at 0."""
+        return self.intercepts.ratio
+
+    @property
+    def p_value(self) -> Floats:
+        """(l, d) two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
+        return self._two_sided(self.z)
+
+    @property
+    def intercept_p_value(self) -> Floats:
+        """(l,) two-sided."""
+        return self._two_sided(self.intercept_z)
+
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """(lower, upper) ends of confidence intervals of the coefficients, each (l, d); infinite where there is no bound.
+
+        Args:
+            level: confidence, in (0, 1).
+
+        Raises:
+            InvalidInput: the level does not lie between 0 and 1.
+        """
+        return self.slopes.interval(self._quantile(level))
+
+    def intercept_interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """(lower, upper) ends for the intercepts, each (l,).
+
+        Raises:
+            InvalidInput: the level does not lie between 0 and 1.
+        """
+        return self.intercepts.interval(self._quantile(level))
+
+    @property
+    def bounded(self) -> npt.NDArray[np.bool_]:
+        """(l, d) whether the intervals at `LEVEL` have two ends; they have none where nothing was learned."""
+        lower, upper = self.interval()
+        found: npt.NDArray[np.bool_] = ~(np.isinf(lower) | np.isinf(upper))
+        return found
+
+    @property
+    def statement(self) -> str:
+        """Empty where something was learned, else what was not, in plain words, and what would help."""
+        if self.known.all():
+            return ""
+        if len(self.hidden) == self.estimate.shape[1]:
+            return (
+                "Nothing was learned about any coefficient: privacy noise hides how the features vary. "
+                "More patients, a larger epsilon or narrower public bounds would help."
+            )
+        named = ", ".join(self.hidden[:_NAMED]) + (
+            f" and {len(self.hidden) - _NAMED} more" if self.hidden[_NAMED:] else ""
+        )
+        return (
+            "Nothing was learned about single coefficients: privacy noise hides how some features vary beside the others. "
+            f"Without {named} the coefficients of the remaining features can be estimated: those of another regression, in which "
+            "what is left out is no longer held fixed."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; a number that is not finite is None."""
+        lower, upper = self.interval()
+        intercept_lower, intercept_upper = self.intercept_interval()
+        return {
+            "known": [bool(each) for each in self.known],
+            "statement": self.statement,
+            "level": LEVEL,
+            "degrees_of_freedom": plain(self.degrees),
+            "doubt": plain(self.doubt),
+            "doubt_limit": LIMIT,
+            "hidden": list(self.hidden),
+            "coef": {
+                "estimate": plain(self.estimate),
+                "standard_error": plain(self.standard_error),
+                "p_value": plain(self.p_value),
+                "lower": plain(lower),
+                "upper": plain(upper),
+            },
+            "intercept": {
+                "estimate": plain(self.intercept),
+                "standard_error": plain(self.intercept_se),
+                "p_value": plain(self.intercept_p_value),
+                "lower": plain(intercept_lower),
+                "upper": plain(intercept_upper),
+            },
+        }
+
+    def _two_sided(self, z: Floats) -> Floats:
+        found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(z))
+        return found
+
+    def _quantile(self, level: float) -> float:
+        if not 0 < level < 1:
+            raise InvalidInput(f"the level of an interval lies between 0 and 1, and {level:g} does not; 0.95 is usual")
+        return float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2))
+
+
+def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
+    """What a release says about some regressions, whatever method fits them.
+
+    Args:
+        release: a verified release.
+        names: targets and features.
+        intercept: whether there is one; without it models pass through the midpoints of the public ranges.
+    """
+    origin = -names.feature_midpoint / names.feature_half_width
+    x, y = names.feature_index, names.target_index
+    view = release.view
+    if isinstance(view, NoisyRows):
+        rows = Rows.of(view, x, y, mixed=view.mixed)
+        learned = learned_from_rows(rows, release.spec.rows, origin, intercept=intercept)
+    else:
+        learned = learned_from_moments(view, x, y, origin, intercept=intercept)
+    return in_units(learned, names)
+
+
+def in_units(learned: Learned, names: Design) -> Inference:
+    """From scaled to original units; below the threshold numbers are withheld, lest somebody uses them.
+
+    Args:
+        learned: scaled units.
+        names: targets, features and their units.
+    """
+    known = learned.doubt < LIMIT
+    blank = 1.0 if known else np.nan
+    unit = names.target_half_width[:, None] / names.feature_half_width
+    return Inference(
+        slopes=learned.weights.transposed.in_units(blank * unit),
+        intercepts=learned.offsets.in_units(blank * names.target_half_width, names.target_midpoint),
+        known=np.full(len(names.targets), known),
+        degrees=learned.degrees,
+        doubt=learned.doubt,
+        hidden=tuple(names.features[place] for place in learned.hidden),
+    )
+
+
+def plain(values: npt.ArrayLike) -> Any:
+    """Numbers as nested lists of floats, None for what is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    found = array.astype(object)
+    found[~np.isfinite(array)] = None
+    return found.tolist()

@@ -1,0 +1,269 @@
+"""What is known about the true moments once a noisy Gram matrix is seen: a density over every matrix that rows can have.
+
+Unknown is S = (1/n) sum of x x^T over the patients, x = (1, z). Released is S + N, N Gaussian (it is a sum of discrete
+Gaussians on a grid far finer than its scale) with known standard deviations. Every S that comes from rows has the form
+
+    S = [1 m^T; m  m m^T + C],   C = D R D,   d_c^2 = (m_c - l_c)(1 - m_c) g_c,   0 < g_c <= 1,
+
+with means m within the range [l, 1] of each variable, R a correlation matrix, and g the part of the largest variance that a
+variable of this mean can have in its range: g = 1 for an indicator, which takes only the ends of its range. A prior over
+(m, g, R), vague and the same for every table, makes S + N a Bayesian problem (utility.md 5 has it for one ridge):
+
+    (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    counts crowd near an end of wide bounds, so near ends is likely
+    g_c ~ Beta(SPREAD, 1)                       nearly flat in log g: a variable may fill any part of its range
+    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `_dependence`, and on it
+          T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: a variable that the others determine (T_ii near 0) is
+          never ruled out, as it would be were T T^T Wishart
+
+The means of what is drawn from the posterior are positive semidefinite and within all bounds by construction, they fall
+to "no correlation" where noise hides it, and the noise of one entry is reduced by all others: a variable that spreads over
+1 % of its range at an end of it has z^2 = 1 - 2|z - l| nearly, so its square and its products tell its mean.
+
+Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of
+(m - l)/(1 - l) and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t, and below it as
+f_ij = T_ij sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what the data hold
+still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls: f_ij is the
+former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter below it. For
+the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations alone chains
+fall to small spreads on their way from the start and need thousands of turns to leave them.)
+
+Of a one-hot group all levels but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
+entries are observations of that; were it rare, the others would nearly determine each other. The zeros within a group,
+and the entries between public columns, are observations with little noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from dprelease.estimators.moments.correlation_prior import bend, dependence
+from dprelease.estimators.moments.observations import commonest, precisions
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.release.release import Floats
+
+EDGE = 0.2
+SPREAD = 0.5
+TIGHTNESS = 6.0
+ROOM = 2.0
+
+FADED, MOST_FADED = 0.02, 40
+"""Entries fade until the least eigenvalue at the start is this, so many times at most."""
+_ROUNDING = 1e-9
+"""Part by which a mass on the diagonal is raised."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Intermediate arrays of J points, named as in the module's text.
+
+    Attributes:
+        inner: (J, q) (m - l)/(1 - l).
+        outer: (J, q) 1 - inner.
+        part: (J, q) g.
+        x: (J, q + 1) the constant and the means.
+        d: (J, q).
+        unit: (J, q, q) sqrt(d_i^2 + h_ij^2).
+        share: (J, q, q) part of d_i^2 in its square, below the diagonal.
+        free: (J, q, q) of T below the diagonal.
+        diagonal: (J, q) of T.
+        length: (J, q) of the rows of T.
+        u: (J, q, q) rows of T at length 1.
+        root: (J, q, q) D u, a root of C.
+    """
+
+    inner: Floats
+    outer: Floats
+    part: Floats
+    x: Floats
+    d: Floats
+    unit: Floats
+    share: Floats
+    free: Floats
+    diagonal: Floats
+    length: Floats
+    u: Floats
+    root: Floats
+
+
+class Density:
+    """The negative logarithm of the posterior, and its gradient, at J points at once.
+
+    A point is a (q, q + 2) array, one row for each variable: a, b, and its row of T with t on the diagonal; unused
+    coordinates stay 0.
+
+    Args:
+        moments: of which at least one entry is noisy.
+
+    Attributes:
+        used: (q, q + 2) which coordinates there are.
+    """
+
+    def __init__(self, moments: NoisyMoments) -> None:
+        kinds = np.array([variable.kind for variable in moments.layout.variables])
+        owner = np.array([variable.column for variable in moments.layout.variables])
+        level = kinds == "level"
+        self._observed = moments.gram / moments.rows
+        mean = self._observed[0, 1:]
+        variance = np.diag(self._observed)[1:] - mean**2
+        last = commonest(mean, level, owner)
+        order = np.argsort(-variance, kind="stable")
+        self._kept = kept = order[~last[order]] + 1
+        q = len(kept)
+        self._expand = np.zeros((len(kinds) + 1, q + 1))  # rows of x from rows of the coordinates' x
+        self._expand[0, 0] = 1.0
+        self._expand[kept, np.arange(1, q + 1)] = 1.0
+        for index in np.flatnonzero(last):
+            self._expand[index + 1, 0] = 1.0
+            self._expand[index + 1, 1:] = -(level & (owner == owner[index]))[kept - 1].astype(float)
+        self._weight = precisions(moments.noise_sd / moments.rows, level, last, owner, moments.layout.public)
+        self._halved = (self._weight + np.diag(np.diag(self._weight))) / 2
+        self._lower = np.where(level, 0.0, -1.0)[kept - 1]
+        self._width = 1.0 - self._lower
+        self._numeric = (kinds == "numeric")[kept - 1]
+        self._scale2 = TIGHTNESS * (q + 1)
+        self._below = np.tril(np.ones((q, q)), -1)
+        typical = np.maximum(variance[kept - 1], 1 / np.sqrt(self._weight.max()))
+        clear = typical * self._together()[1:, 1:] / self._scale2
+        self._hazy = np.divide(1.0, clear, out=np.ones_like(clear), where=clear > 0)
+        self.used = np.column_stack([np.ones(q, bool), self._numeric, np.tril(np.ones((q, q), bool))])
+
+    def matrices(self, theta: Floats) -> Floats:
+        """S of each point, (J, p+1, p+1)."""
+        return self._full(self._moments(self._parts(theta)))
+
+    def potential(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Minus the log-density, (J,), up to a constant, and its gradient, of theta's shape."""
+        parts = self._parts(theta)
+        place, b, free = theta[:, :, 0], theta[:, :, 1], parts.free
+        difference = self._full(self._moments(parts)) - self._observed
+        error = self._halved * difference
+        value = 0.5 * np.einsum("jab,jab->j", error, difference)
+        error = self._expand.T @ error @ self._expand
+        to_mean = 2 * (error @ parts.x[:, :, None])[:, 1:, 0] * self._width * parts.inner * parts.outer
+        to_root = 2 * error[:, 1:, 1:] @ parts.root
+        to_log_d = np.einsum("jab,jab->ja", to_root, parts.root)
+        related, by_free, by_u = dependence(free, parts.u)
+        to_u = parts.d[:, :, None] * to_root + by_u
+        along = np.einsum("jab,jab->ja", to_u, parts.u)
+        to_t = (to_u - parts.u * along[:, :, None]) / parts.length[:, :, None]
+        to_free = to_t * self._below + by_free
+        to_log_d += (parts.share * (1 - to_free * free)).sum(axis=2)
+        square = parts.diagonal**2 / self._scale2
+        gradient = np.empty_like(theta)
+        gradient[:, :, 0] = to_mean + (to_log_d / 2 - EDGE) * (parts.outer - parts.inner)
+        gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * (1 - parts.part) + parts.part)
+        gradient[:, :, 2:] = to_free / parts.unit
+        np.einsum("jaa->ja", gradient[:, :, 2:])[:] = np.einsum("jaa->ja", to_t) * parts.diagonal + ROOM * square - ROOM
+        value -= EDGE * (log_expit(place) + log_expit(-place)).sum(axis=1)
+        value -= (SPREAD * log_expit(b) + log_expit(-b)) @ self._numeric
+        value += ROOM * (0.5 * square - np.log(parts.diagonal)).sum(axis=1)
+        return value + related + (self._below * np.log(parts.unit)).sum(axis=(1, 2)), gradient
+
+    def metric(self, theta: Floats) -> Floats:
+        """How sharply the density bends along the coordinates of each variable, on average: (q, q + 2, q + 2).
+
+        Gauss and Newton's matrix of the data for one variable's row, all others held, plus the prior's curvature. An
+        entry is the product X_i X_k^T of rows X_i = (m_i, d_i u_i), so that matrix is J_i^T (sum_k w_ik X_k X_k^T) J_i.
+        """
+        parts = self._parts(theta)
+        weight = self._together()
+        weight = weight + 3 * np.diag(np.diag(weight))  # a square changes twice as fast as a product
+        rows = np.zeros((len(theta), len(self._kept) + 1, len(self._kept) + 1))
+        rows[:, 0, 0] = 1.0
+        rows[:, 1:, 0] = parts.x[:, 1:]
+        rows[:, 1:, 1:] = parts.root
+        bends = np.einsum("ik,jka,jkb->jiab", weight[1:], rows, rows, optimize=True)
+        size = len(self._kept)
+        jacobian = np.zeros((*rows.shape[:1], size, size + 1, size + 2))  # of X_i by the coordinates of row i
+        jacobian[:, :, 0, 0] = self._width * parts.inner * parts.outer
+        across = np.eye(size) - parts.u[:, :, :, None] * parts.u[:, :, None, :]
+        across /= parts.length[:, :, None, None]
+        by_log_d = parts.root - (across @ (parts.share * parts.free)[..., None])[..., 0] * parts.d[:, :, None]
+        jacobian[:, :, 1:, 0] = by_log_d * ((parts.outer - parts.inner) / 2)[:, :, None]
+        jacobian[:, :, 1:, 1] = by_log_d * ((1 - parts.part) / 2 * self._numeric)[:, :, None]
+        each = np.arange(size)
+        lengths = 1 / parts.unit
+        lengths[:, each, each] = parts.diagonal
+        jacobian[:, :, 1:, 2:] = across * (parts.d[:, :, None] * lengths)[:, :, None, :]
+        jacobian *= self.used[:, None, :]
+        blocks: Floats = np.einsum("jica,jicd,jidb->iab", jacobian, bends, jacobian, optimize=True) / len(theta)
+        inverse = (1 / parts.unit).mean(axis=0)
+        blocks[:, 2:, 2:] += bend(parts.free, parts.u) * (inverse[:, :, None] * inverse[:, None, :])
+        prior = np.zeros((size, size + 2))
+        prior[:, 0] = 2 * EDGE * (parts.inner * parts.outer).mean(axis=0)
+        prior[:, 1] = (1 + SPREAD) * (parts.part * (1 - parts.part)).mean(axis=0) + 0.02
+        prior[each, 2 + each] = 2 * ROOM * (parts.diagonal**2).mean(axis=0) / self._scale2
+        prior[~self.used] = 1.0
+        # The length of a row of T is free of data; beside very sharp data its curvature would drown in rounding.
+        np.einsum("iaa->ia", blocks)[:] *= 1 + _ROUNDING
+        np.einsum("iaa->ia", blocks)[:] += prior
+        return blocks
+
+    def _together(self) -> Floats:
+        """1/variance of all that is seen of each entry of the coordinates' x, (q+1, q+1)."""
+        expand = np.abs(self._expand)
+        found: Floats = expand.T @ self._weight @ expand
+        return found
+
+    def start(self, chains: int) -> Floats:
+        """A point whose moments are near the released ones, (J, q, q + 2).
+
+        Chains are short, and do not come down in time from where something clearly seen is hundreds of standard deviations off.
+        """
+        observed = self._observed[np.ix_(self._kept, self._kept)]
+        seen = self._together()
+        noise2 = np.divide(1.0, seen, out=np.zeros_like(seen), where=seen > 0)
+        released = self._observed[0, self._kept]
+        edge = np.clip(np.sqrt(noise2[0, 1:]), 1e-6 * self._width, 0.01 * self._width)
+        mean = np.clip(released, self._lower + edge, 1 - edge)
+        most = (mean - self._lower) * (1 - mean)
+        least = np.minimum(1 / np.sqrt(self._weight.max()), most / 2)
+        variance = np.where(self._numeric, np.clip(np.diag(observed) - released**2, least, 0.98 * most), most)
+        d = np.sqrt(variance)
+        between = np.clip((observed - np.outer(mean, mean)) / np.outer(d, d), -1, 1)
+        # Entries that are mostly noise would make no correlation matrix, and its repair would harm those that are clear.
+        own = np.outer(noise2[0, 1:], mean**2)
+        hidden = (noise2[1:, 1:] + own + own.T) / np.outer(variance, variance)
+        clear = between**2 / np.maximum(between**2 + hidden, 1e-12)
+        for _ in range(MOST_FADED):
+            np.fill_diagonal(between, 1.0)
+            values, vectors = np.linalg.eigh(between)
+            if values[0] > FADED:
+                break
+            between *= clear
+        noise = float(np.median(1 / np.outer(d, d))) / np.sqrt(self._weight.max())
+        correlation = (vectors * np.maximum(values, min(0.05, np.sqrt(len(d)) * noise))) @ vectors.T
+        scale = np.sqrt(np.diag(correlation))
+        root = np.linalg.cholesky(correlation / np.outer(scale, scale)) * np.sqrt(self._scale2)
+        part = np.where(self._numeric, variance / most, 0.5)
+        root = np.tril(root, -1) * np.sqrt(d[:, None] ** 2 + self._hazy) + np.diag(np.log(np.diag(root)))
+        point = np.column_stack([np.log((mean - self._lower) / (1 - mean)), np.log(part / (1 - part)), root])
+        return np.tile(point, (chains, 1, 1))
+
+    def _parts(self, theta: Floats) -> _Parts:
+        place, b = theta[:, :, 0], theta[:, :, 1]
+        inner, outer = expit(place), expit(-place)
+        log_g = log_expit(b) * self._numeric
+        d = self._width * np.exp((log_expit(place) + log_expit(-place) + log_g) / 2)
+        diagonal = np.exp(np.einsum("jaa->ja", theta[:, :, 2:]))
+        unit = np.sqrt(d[:, :, None] ** 2 + self._hazy)
+        share = self._below * (d[:, :, None] / unit) ** 2
+        free = theta[:, :, 2:] * self._below / unit
+        triangle = free.copy()
+        np.einsum("jaa->ja", triangle)[:] = diagonal
+        length = np.sqrt(np.einsum("jab,jab->ja", triangle, triangle))
+        u = triangle / length[:, :, None]
+        x = np.concatenate([np.ones((len(theta), 1)), self._lower + self._width * inner], axis=1)
+        return _Parts(inner, outer, np.exp(log_g), x, d, unit, share, free, diagonal, length, u, d[:, :, None] * u)
+
+    def _moments(self, parts: _Parts) -> Floats:
+        matrices: Floats = parts.x[:, :, None] * parts.x[:, None, :]
+        matrices[:, 1:, 1:] += parts.root @ parts.root.transpose(0, 2, 1)
+        return matrices
+
+    def _full(self, matrices: Floats) -> Floats:
+        full: Floats = self._expand @ matrices @ self._expand.T
+        return full

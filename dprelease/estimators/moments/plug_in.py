@@ -1,0 +1,179 @@
+"""Methods `ols` and `primo` on joint moments: the noisy matrix is inverted, as it is or with a ridge, and its errors worked out.
+
+With u = (-b0, -w, 1) over (1, x, y), the released matrix S + N gives (per patient)
+
+    mse = u^T (S + N) u,   of variance sum over noisy entries of (coefficient of the entry)^2 sd^2,                   (1)
+
+unbiased for a fit fixed in advance. The fit was not: to first order it is off by -H^-1 r with r the rows of N u that
+belong to (1, x) and H the matrix of those columns, with the ridge of ``primo`` on the slopes, so (1) is too low by
+
+    optimism = 2 tr(H^-1 Cov r),   Cov(r_i, r_j) = u_i u_j sd_ij^2 (i != j),   Var r_i = sum_k u_k^2 sd_ik^2.          (2)
+
+That 2 r^T H^-1 r spreads as well, with variance 8 tr((H^-1 Cov r)^2). Half of it stands in (1) already, because a fit's u
+carries the noise that it saw; of the other half, as Cov r is nearly diagonal,
+
+    4 tr((H^-1 D)^2),   D the diagonal of Cov r,                                                                       (3)
+
+is added to the variances of mse and gain. Nothing can be said when H is not positive definite. The constant predictor is the
+case without x; its (3), the square of the noise in a mean, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators.methods import primo_ridge
+from dprelease.estimators.normal_equations import NormalEquations
+from dprelease.estimators.quality import Quality
+from dprelease.estimators.result import Diagnostics
+from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.solve import Solution, solve
+from dprelease.mechanisms.moments.released import Moments
+from dprelease.release.release import Floats
+
+
+def inverted(
+    moments: Moments,
+    features: Sequence[int],
+    targets: Sequence[int],
+    lower: Floats,
+    *,
+    intercept: bool,
+    ridge: bool = False,
+) -> Found:
+    """Fit all targets on the same features by one factorisation of the released matrix.
+
+    Args:
+        moments: as released.
+        features: d indices in the matrix.
+        targets: l indices in the matrix.
+        lower: (l,) lower ends of the targets' scaled ranges; the upper end is 1.
+        intercept: whether to fit one.
+        ridge: whether to add one by PRIMO's rule.
+
+    Raises:
+        InvalidInput: the matrix of the features is singular.
+    """
+    x, y = list(features), list(targets)
+    equations, centre, outcome = NormalEquations.of_released(moments, x, y, intercept=intercept)
+    added = _ridge(moments, x, y) if ridge else 0.0
+    solution = solve(equations.xx, equations.xy, added)
+    if solution.singular:
+        raise InvalidInput(
+            f"the Gram matrix of {len(x)} features is singular; fit fewer features, and none that repeats others"
+        )
+    offsets = outcome - centre @ solution.weights
+    constant = np.clip(moments.between([0], y)[0] / moments.rows, lower, 1.0)
+    return Found(
+        weights=solution.weights,
+        offsets=offsets,
+        constant=constant,
+        constant_noise_sd=moments.noise_between([0], y)[0] / moments.rows,
+        quality=_quality(
+            moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, solution, added, intercept=intercept
+        ),
+        diagnostics=Diagnostics(
+            smallest_eigenvalue=solution.smallest_eigenvalue,
+            condition_number=solution.condition_number,
+            indefinite=solution.indefinite,
+            warnings=_warnings(solution),
+        ),
+    )
+
+
+def _ridge(moments: Moments, x: list[int], y: list[int]) -> float:
+    """The ridge per patient, for all targets: their mean noise stands for each."""
+    covariance, association = (float((moments.noise_between(x, of) ** 2).mean()) for of in (x, y))
+    return primo_ridge(len(x), covariance, association) / moments.rows
+
+
+def _quality(
+    moments: Moments,
+    x: list[int],
+    y: list[int],
+    model: Floats,
+    flat: Floats,
+    solution: Solution,
+    ridge: float,
+    *,
+    intercept: bool,
+) -> Quality:
+    """Formulas (1) to (3) for all targets.
+
+    Args:
+        moments: as released.
+        x: d indices.
+        y: l indices.
+        model: (d + 1, l) the parts of u on (1, x); u is 1 on the target.
+        flat: (l,) the only part of the constant predictor's.
+        solution: what was inverted.
+        ridge: that was added to the features' diagonal.
+        intercept: whether one was fitted.
+    """
+    z, rows = [0, *x], moments.rows
+    own, across, within = (part / rows for part in (moments.own(y), moments.between(z, y), moments.between(z, z)))
+    sds = moments.noise_own(y), moments.noise_between(z, y), moments.noise_between(z, z)
+    own_variance, seen, among = ((sd / rows) ** 2 for sd in sds)
+    mse = own + 2 * (model * across).sum(axis=0) + (model * (within @ model)).sum(axis=0)
+    flat_mse = own + 2 * flat * across[0] + flat**2
+    level = np.array([False, *(variable.kind == "level" for variable in moments.layout.variables)])
+    # Of the entries of targets with (1, x): twice the weight, and a level's with the constant once more for its square.
+    by_model, by_flat = 2 * model, np.zeros_like(model)
+    by_flat[0] = 2 * flat
+    by_model[0, level[y]] += 1
+    by_flat[0, level[y]] += 1
+    squares, inside = np.where(level[y], 0.0, own_variance), _inside(among, model, level[z])
+    model_variance = inside + (by_model**2 * seen).sum(axis=0) + squares
+    flat_variance = (by_flat**2 * seen).sum(axis=0) + squares
+    gain_variance = inside + ((by_flat - by_model) ** 2 * seen).sum(axis=0)
+    fitted = slice(0 if intercept else 1, None)
+    too_low, by_fitting = np.full(len(y), np.inf), np.zeros(len(y))
+    if not solution.indefinite:
+        penalty = np.diag([0.0, *[ridge] * len(x)])
+        inverse = np.linalg.inv((within + penalty)[fitted, fitted])
+        around = among[fitted, fitted]
+        apart = inverse * around * (1 - np.eye(len(around)))
+        squared = around @ model[fitted] ** 2 + seen[fitted]
+        used = model[fitted]
+        too_low = 2 * ((used * (apart @ used)).sum(axis=0) + np.diag(inverse) @ squared)
+        by_fitting = 4 * (squared * (inverse**2 @ squared)).sum(axis=0)
+    flat_too_low = 2 * seen[0]
+    return Quality(
+        mse=mse,
+        mse_se=np.sqrt(model_variance + by_fitting),
+        optimism=too_low,
+        constant_mse=flat_mse,
+        constant_mse_se=np.sqrt(flat_variance),
+        gain=flat_mse + flat_too_low - mse - too_low,
+        gain_se=np.sqrt(gain_variance + by_fitting),
+    )
+
+
+def _inside(variance: Floats, model: Floats, level: npt.NDArray[np.bool_]) -> Floats:
+    """(l,) variance that the entries among (1, x) give u^T N u.
+
+    Args:
+        variance: (d + 1, d + 1) of those entries.
+        model: (d + 1, l).
+        level: (d + 1,) whose own entry repeats its entry with the constant.
+    """
+    diagonal = np.where(level, 0.0, np.diag(variance))
+    apart = variance * (1 - np.eye(len(variance)))
+    squared = model**2
+    levels = np.where(level, variance[0], 0.0)
+    repeated = levels @ (4 * model[0] * model**3 + model**4)
+    found: Floats = 2 * (squared * (apart @ squared)).sum(axis=0) + diagonal @ squared**2 + repeated
+    return found
+
+
+def _warnings(solution: Solution) -> tuple[str, ...]:
+    if not solution.indefinite:
+        return ()
+    return (
+        f"The noisy Gram matrix is not positive definite (smallest eigenvalue {solution.smallest_eigenvalue:.3g}): the "
+        "noise is too large to invert it, and the coefficients mean nothing. Use method 'shrinkage'.",
+    )

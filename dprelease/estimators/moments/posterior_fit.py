@@ -1,0 +1,152 @@
+"""Method `shrinkage`: least squares on what is believed about the true moments, and no further than it is likely to help.
+
+Let S_1, ..., S_T be draws of the true moments (`_posterior`). The squared error of a linear model is linear in S, so no
+model does better on average over the draws than least squares on their mean, which is positive definite and whose
+off-diagonal entries have shrunk as far as noise hides them. Two things are not left to the average, because a learner
+minds a bad fit relative to how much the outcome varies, var_t, and minds the bad case more than the mean one:
+
+    constant predictor   c minimises mean_t (c - mean_t)^2 / var_t: where little is known of an outcome with a small spread,
+                         what would be a gross error for it decides;
+    slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by
+                         a low quantile over t of (error of c - error of the model) / var_t.
+
+`_caution` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
+
+Features of which noise hides how they vary beside the others (`_learned`) have the weight 0: a slope is too steep where the
+variance of its feature is taken too low, and nothing in the release would show it. They stay where most of what can be
+predicted would go with them. An outcome of which noise hides how it varies has no slopes. Where there are too many variables
+for draws, `_shared_block` takes their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.estimators.methods import least_squares
+from dprelease.estimators.moments.inference import hidden_places
+from dprelease.estimators.moments.posterior import WIDEST, posterior
+from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest, warnings
+from dprelease.estimators.moments.spectral_ridge import determined, shared_block
+from dprelease.estimators.normal_equations import NormalEquations
+from dprelease.estimators.quality import Quality
+from dprelease.estimators.result import Diagnostics
+from dprelease.estimators.scaled_fit import Found
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.release.release import Floats
+
+NEEDED = 2.0
+"""How much more must be gained with features that noise hides than without them."""
+_LEAST = 1e-3
+"""Least variance, in that of the mean draw, that a draw's relative loss is measured by."""
+
+
+def shrunken(moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
+    """Fit all targets on the same features; together they give what they give one by one.
+
+    Args:
+        moments: as released.
+        features: d indices in the matrix, distinct.
+        targets: l indices in the matrix.
+        intercept: whether to fit one.
+
+    Raises:
+        InvalidInput: features that determine each other, as all levels of a category and an intercept do.
+    """
+    if len(moments.names) > WIDEST and moments.noise_sd.any():
+        return shared_block(moments, features, targets, intercept=intercept)
+    draws, y = posterior(moments), list(targets)
+    everything = NormalEquations.of_moments(draws.mean(axis=0), list(features), y, intercept=intercept)[0]
+    if least_squares(everything).singular:
+        raise determined(len(features))
+    hidden = hidden_places(moments, features, intercept=intercept)
+    # A slope on what hardly varies is judged by that little, and noise may have all of it.
+    blind = np.array([bool(hidden_places(moments, [target], intercept=intercept)) for target in y])
+    whole = _fit(draws, list(features), y, blind, intercept=intercept)
+    if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
+        return whole
+    seen = [place for place in range(len(features)) if place not in hidden]
+    part = _fit(draws, [features[place] for place in seen], y, blind, intercept=intercept)
+    weights = np.zeros_like(whole.weights)
+    weights[seen] = part.weights
+    named = ", ".join(moments.names[features[place] - 1] for place in hidden)
+    return _needed(whole, replace(part, weights=weights), named)
+
+
+def _needed(whole: Found, part: Found, named: str) -> Found:
+    """For each target the model without what is hidden, unless with it a cautious guess of the gain is `NEEDED` times as large.
+
+    Args:
+        whole: with all features.
+        part: without the hidden ones.
+        named: their names.
+    """
+    most, least = (each.quality.gain - each.quality.gain_se for each in (whole, part))
+    needed = most > NEEDED * np.maximum(least, 0.0)
+    if needed.all():
+        return whole
+    told = f"For {int((~needed).sum())} of {len(needed)} targets left out of the model, as noise hides how they vary: {named}."
+    pairs = zip(vars(whole.quality).items(), vars(part.quality).values(), strict=True)
+    return replace(
+        part,
+        weights=np.where(needed, whole.weights, part.weights),
+        offsets=np.where(needed, whole.offsets, part.offsets),
+        quality=Quality(**{name: np.where(needed, each, other) for (name, each), other in pairs}),
+        diagnostics=replace(part.diagnostics, warnings=(*part.diagnostics.warnings, told)),
+    )
+
+
+def _fit(
+    draws: Floats, features: list[int], targets: list[int], blind: npt.NDArray[np.bool_], *, intercept: bool
+) -> Found:
+    """All targets at once, without slopes where `blind`; arrays are (T, l) or, with features and constant, (T, d + 1, l)."""
+    mean, z = draws.mean(axis=0), [0, *features]
+    equations, centre, _ = NormalEquations.of_moments(mean, features, targets, intercept=intercept)
+    solution = least_squares(equations)
+    if solution.singular:
+        raise determined(len(features))
+    own, across = draws[:, targets, targets], draws[:, z][:, :, targets]
+    within, means = draws[:, z][:, :, z], across[:, 0]
+    variance = np.maximum(own - means**2, 0.0)
+    variance = np.maximum(variance, np.maximum(_LEAST * variance.mean(axis=0), np.finfo(float).tiny))
+    constant = np.average(means, axis=0, weights=variance.min(axis=0) / variance)
+    flat = own - 2 * constant * means + constant**2
+    base, error = (constant, flat) if intercept else (np.zeros_like(constant), own)
+    change = np.vstack([-centre @ solution.weights, solution.weights])
+    bent = within @ change
+    linear = 2 * ((across * change).sum(axis=1) - base * bent[:, 0])
+    square = (bent * change).sum(axis=1)
+    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance))
+    error = error - alpha * linear + alpha**2 * square
+    return Found(
+        weights=alpha * change[1:],
+        offsets=base + alpha * change[0],
+        constant=constant,
+        constant_noise_sd=means.std(axis=0),
+        quality=Quality(
+            mse=error.mean(axis=0),
+            mse_se=error.std(axis=0),
+            optimism=np.zeros_like(alpha),
+            constant_mse=flat.mean(axis=0),
+            constant_mse_se=flat.std(axis=0),
+            gain=(flat - error).mean(axis=0),
+            gain_se=(flat - error).std(axis=0),
+        ),
+        diagnostics=Diagnostics(
+            smallest_eigenvalue=solution.smallest_eigenvalue,
+            condition_number=solution.condition_number,
+            indefinite=solution.indefinite,
+            warnings=warnings(alpha, ((means - constant) ** 2 / variance).mean(axis=0)),
+        ),
+    )
+
+
+def _alpha(linear: Floats, square: Floats) -> Floats:
+    """(l,) from the parts of the draws' gains, (T, l): alpha linear - alpha^2 square."""
+    if len(linear) == 1:  # the true moments are known
+        return np.ones(linear.shape[1])
+    steps = ALPHAS[:, None, None]
+    return furthest(np.quantile(steps * linear - steps**2 * square, CAUTIOUS, axis=1))

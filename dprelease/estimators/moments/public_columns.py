@@ -1,0 +1,172 @@
+"""Method `shrinkage` on moments beside which some columns are public: exact where they are, projected where they bound.
+
+Let P be public columns and z a private one, of which P^T z is seen with noise of variance sigma^2 in every entry. With the
+means m of P known exactly, the constant is regressed out, which leaves noise of covariance sigma^2 Omega, Omega = I + m m^T =
+L L^T. In whitened coordinates L^-1 P_c^T = V S U^T, and
+
+    g = V^T L^-1 (P^T z - m sum z) = S t + noise of variance sigma^2,   t = U^T z.                                       (1)
+
+What is made of t is believed by its `Evidence`, `within` what rows within their bounds can give (`_evidence`, `projection`): in no
+direction further than the projection onto |t| <= sqrt(n) half-width, whose multiplier is the least ridge.
+
+Features public (label privacy): P are the features and z an outcome. The weights are L^-T V S^-1 t, and the model that takes t'
+for t lowers the squared error on the private rows by 2 t.t' - |t'|^2, so t is all there is to guess. How far it goes from the
+constant predictor is decided as in `_caution`. One factorisation for all outcomes: O(d^3 + l d^2).
+
+Outcomes public, features private: the association of every private column with all public ones together is L V S t + m sum z,
+with much less noise once public columns are many; noise is spread evenly over all directions, what bounded rows can give is not.
+On these moments `_shrinkage` fits as on others. Where it draws all moments at once it needs no such help: holding to the public
+entries, every draw is positive semidefinite and within bounds, which is the same body and more. Nor is there any for a private
+outcome beside private features: its association would be shrunken here and once more by the fit.
+
+Source: PRIMO (2023), Algorithms 1 to 3; privacy.md 2.3; moments_estimator.md for why a plain inverse will not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from dprelease.estimators.moments.closed_form_fit import beside_constant
+from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence, within
+from dprelease.estimators.moments.marginals import Marginals
+from dprelease.estimators.moments.pooling import pooled
+from dprelease.estimators.moments.posterior import WIDEST
+from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
+from dprelease.estimators.moments.spectral_ridge import determined
+from dprelease.estimators.normal_equations import NormalEquations
+from dprelease.estimators.scaled_fit import Found
+from dprelease.mechanisms.moments.released import Moments, NoisyMoments
+from dprelease.release.release import Floats
+
+
+def beside_public(moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
+    """Fit all targets on the same features; which way depends on what is public, all of the targets or not all.
+
+    Args:
+        moments: as released, some columns of them public.
+        features: d indices in the matrix, distinct.
+        targets: l indices in the matrix.
+        intercept: whether to fit one.
+
+    Raises:
+        InvalidInput: features that determine each other, as all levels of a category and an intercept do.
+    """
+    if moments.layout.public[list(features)].all():
+        return on_public_features(moments, list(features), list(targets), intercept=intercept)
+    if len(moments.names) > WIDEST and moments.layout.public[list(targets)].all():
+        moments = associated(moments, intercept=intercept)
+    return shrunken(moments, features, targets, intercept=intercept)
+
+
+def on_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> Found:
+    """`beside_public` where all features are public; together targets give what they give one by one."""
+    layout, rows = moments.layout, moments.rows
+    wanted, places = np.unique([*targets, *np.flatnonzero(layout.outcome & ~layout.public)], return_inverse=True)
+    places = places[: len(targets)]
+    alone = Marginals.of(moments, wanted)
+    outcomes = alone.take(places)
+    whitened = _Whitened.of(moments, features, wanted.tolist(), intercept=intercept)
+    side, variances = whitened.side, np.array([alone.modest, alone.variance] if intercept else [alone.square])
+    if not side.full_rank:
+        raise determined(len(features))
+    evidence = Evidence.of(side.singular, whitened.seen, whitened.noise_sd, variances, rows)
+    law = pooled(evidence, len(EXPLAINED), layout.outcome[wanted] & ~layout.public[wanted])
+    likely, doubt = evidence.take(places).believed(law[:, places])
+    t = within(side, whitened.seen[:, places], likely, whitened.radius[places])
+    along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
+    steps = ALPHAS[:, None]
+    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
+    alpha = np.where(square > 0, furthest(quantile), 0.0)
+    weights = whitened.weights(alpha * t)
+    gain, gain_sd = (2 * alpha * along - alpha**2 * square) / rows, 2 * alpha * np.sqrt(unsure) / rows
+    curved = np.linalg.eigvalsh(whitened.moments)
+    found = alpha, gain, gain_sd, (curved[0], curved[-1])
+    return beside_constant(outcomes, weights, whitened.centre, *found, intercept=intercept)
+
+
+def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:
+    """The same with every private column's association with the public ones as it is believed, and its remaining noise.
+
+    Args:
+        moments: as released.
+        intercept: whether it is for a fit with one, which takes the means' noise into account by itself.
+    """
+    public = np.flatnonzero(moments.layout.public)[1:]
+    private = np.flatnonzero(~moments.layout.public)
+    if not len(private):
+        return moments
+    rows, alone = moments.rows, Marginals.of(moments, private)
+    whitened = _Whitened.of(moments, list(public), list(private), intercept=True)
+    variances = np.array([alone.modest, alone.variance])
+    singular, noise_sd = whitened.side.singular, moments.noise_sd[0, private]
+    likely, doubt = Evidence.of(singular, whitened.seen, noise_sd, variances, rows).believed()
+    back = whitened.root @ whitened.side.right * whitened.side.singular
+    association = back @ within(whitened.side, whitened.seen, likely, whitened.radius)
+    association += rows * np.outer(whitened.centre, alone.mean)
+    left = back**2 @ doubt
+    if not intercept:
+        left += rows**2 * np.outer(whitened.centre**2, alone.mean_sd**2)
+    gram, sd = moments.gram.copy(), moments.noise_sd.copy()
+    for matrix, block in ((gram, association), (sd, np.sqrt(left))):
+        matrix[np.ix_(public, private)] = block
+        matrix[np.ix_(private, public)] = block.T
+    return replace(moments, gram=gram, noise_sd=sd)
+
+
+@dataclass(frozen=True, eq=False)
+class _Whitened:
+    """Formula (1) for a public and l private columns.
+
+    Attributes:
+        moments: (a, a) of the public columns about `centre`, per patient.
+        centre: (a,) their means; 0 without an intercept.
+        root: (a, a) L.
+        side: S and V.
+        seen: (r, l) g.
+        noise_sd: (l,) of g.
+        radius: (l,) bounds of |t|.
+    """
+
+    moments: Floats
+    centre: Floats
+    root: Floats
+    side: PublicSide
+    seen: Floats
+    noise_sd: Floats
+    radius: Floats
+
+    @classmethod
+    def of(cls, moments: Moments, public: list[int], private: list[int], *, intercept: bool) -> _Whitened:
+        rows = moments.rows
+        equations, centre, _ = NormalEquations.of_released(moments, public, private, intercept=intercept)
+        root = np.linalg.cholesky(np.eye(len(public)) + np.outer(centre, centre))
+        inverse = np.linalg.inv(root)
+        uncentred = float(moments.own(public).max())
+        side = PublicSide.of_gram(rows * inverse @ equations.xx @ inverse.T, uncentred)
+        return cls(
+            moments=equations.xx,
+            centre=centre,
+            root=np.asarray(root, np.float64),
+            side=side,
+            seen=side.right.T @ (inverse @ (rows * equations.xy)),
+            noise_sd=moments.noise_between([0], private)[0],
+            radius=_radius(moments, private, intercept=intercept),
+        )
+
+    def weights(self, t: Floats) -> Floats:
+        """L^-T V S^-1 t, (a, l)."""
+        return np.asarray(np.linalg.solve(self.root.T, self.side.right @ (t / self.side.singular[:, None])), np.float64)
+
+
+def _radius(moments: Moments, private: list[int], *, intercept: bool) -> Floats:
+    """(l,) bounds of |t|: sqrt(n) half-widths."""
+    variables = moments.layout.variables
+    halves = [0.5 if intercept and variables[index - 1].kind == "level" else 1.0 for index in private]
+    bounds: Floats = np.sqrt(moments.rows) * np.array(halves)
+    return bounds

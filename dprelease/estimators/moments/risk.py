@@ -1,0 +1,51 @@
+"""How far a fit on moments may go from the constant predictor, and what is said of one that did not get far.
+
+A learner minds the bad case more than the mean one. With gain(alpha) the amount by which the model that goes alpha of the
+way is better than the constant predictor, of which only a distribution is known, the model goes as far as it can with at
+least `ENOUGH` of the best `CAUTIOUS` quantile of its gain, so that good fits are not pulled in for nothing. It is the
+constant predictor itself unless four cases in five are better off with slopes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dprelease.release.release import Floats
+
+CAUTIOUS = 0.2
+ALPHAS = np.linspace(0.0, 1.0, 41)
+ENOUGH = 0.95
+UNSURE = 0.25
+"""Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
+
+
+def furthest(gain: Floats) -> Floats:
+    """alpha, one for each outcome.
+
+    Args:
+        gain: (41, ...) the `CAUTIOUS` quantile of the gain at each of `ALPHAS`, 0 at alpha = 0.
+    """
+    steps = ALPHAS.reshape(-1, *[1] * (gain.ndim - 1))
+    found: Floats = np.where(gain >= ENOUGH * gain.max(axis=0), steps, 0.0).max(axis=0)
+    return found
+
+
+def warnings(alpha: Floats, excess: Floats) -> tuple[str, ...]:
+    """Sentences for whoever reads the fit.
+
+    Args:
+        alpha: (l,) how far each model went.
+        excess: (l,) expected squared error of the constant predictor beyond the outcome's variance, in that variance.
+    """
+    found, given_up, unsure = [], int((alpha == 0).sum()), int((excess > UNSURE).sum())
+    if given_up:
+        found.append(
+            f"For {given_up} of {len(alpha)} targets noise hides any relation to the features: "
+            "their model is the constant predictor."
+        )
+    if unsure:
+        found.append(
+            f"For {unsure} of {len(alpha)} targets the noise in the mean is not small beside the spread of the "
+            "values: even the constant predictor may be far off. Narrower public bounds would help."
+        )
+    return tuple(found)

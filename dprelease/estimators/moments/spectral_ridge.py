@@ -1,0 +1,234 @@
+"""Method `shrinkage` where draws would take too long: thousands of outcomes on one block of features, in closed form.
+
+A model that passes through the means, y = c + (x - m) w, is a vector (-m w, w) orthogonal to (1, m). In an orthonormal basis
+of these vectors, in which w is W u with W = (I + m m^T)^(-1/2), the second moments S of the features, g of features and
+outcome, and the noise in both are what they are of (1, x), projected: no error of a mean takes part, and the noise is of the
+same known variance in every entry, s^2 in S and r^2 in g. Seen are
+
+    S + N      which is brought back to S as far as a symmetric noise matrix of independent entries lets one. With
+               eigenvalues lambda_i of what is seen, S takes the same eigenvectors and
+
+                   xi_i = lambda_i - 2 s^2 sum_j (lambda_i - lambda_j) / ((lambda_i - lambda_j)^2 + (2 s)^2),   at least 0,
+
+               in many dimensions the best that can be done with these eigenvectors (Bun, Allez, Bouchaud and Potters 2016,
+               Rotational invariant estimator for general noisy matrices, for additive noise); 2 s is the width over which
+               the noisy eigenvalues are smoothed. Where noise hides every direction all xi are equal.
+    g + n      which tells u by a ridge that is averaged over its strengths, as in `_calibrated`: along the eigenvectors
+
+                   u ~ N(0, t I),   g_i + n_i - xi_i u_i ~ N(0, v),   v = r^2 + s^2 d t,   t = e / sum xi,
+
+               e the variance of the outcome that its features explain, log-uniform on [1e-3, 1] times what the outcome
+               surely has of it unless outcomes that are apart tell more of its law together (`_pooling`), and
+               s^2 d t what the errors left in S do.
+
+Means and variances of single variables are those of `_marginals`, and so is the constant c. How far a model goes from it is
+decided as in `_caution`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
+follows from those of g, given what is seen, and of N. Without an intercept m is 0, and gains are those on predicting 0.
+
+The ratio t / r^2 alone decides what a ridge leaves of each coordinate, so outcomes share a lattice of it, one factorisation of
+S, and products of matrices: O(d^3 + l d^2) for d features and l outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp, ndtri
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators.moments.closed_form_fit import beside_constant
+from dprelease.estimators.moments.marginals import Marginals
+from dprelease.estimators.moments.pooling import pooled
+from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
+from dprelease.estimators.scaled_fit import Found
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.released import Moments
+from dprelease.release.release import Floats
+
+EXPLAINED = 1e-3
+"""Least part of an outcome's variance that its features may explain; the most is all of it."""
+STEP = 0.05
+"""Of the lattice of log(t / r^2)."""
+PARTS = 12
+"""Even parts of the range of log e, the cases of `_pooling`."""
+
+_AT_ONCE = 1 << 21
+_TINY = 1e-12
+
+
+def shared_block(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
+    """Fit all targets on the same features; each is fitted as it is by itself.
+
+    Args:
+        moments: as released.
+        features: d indices in the matrix, distinct.
+        targets: l indices in the matrix.
+        intercept: whether to fit one.
+
+    Raises:
+        InvalidInput: features that determine each other, as all levels of a category and an intercept do.
+    """
+    if intercept:
+        _check_levels(moments.layout, features)
+    others, d = np.flatnonzero(moments.layout.outcome), len(features)
+    outcomes, chosen = np.unique([*targets, *others], return_inverse=True)
+    chosen = chosen[: len(targets)]
+    used, places = np.unique([*features, *outcomes], return_inverse=True)
+    marginals = Marginals.of(moments, used)
+    x, every = marginals.take(places[:d]), marginals.take(places[d:])
+    centre = x.mean if intercept else np.zeros(d)
+    whiten = _whitener(centre)
+    rows = moments.rows
+    seen = moments.between(features, features) / rows - np.outer(centre, centre)
+    np.fill_diagonal(seen, x.variance if intercept else x.square)
+    seen = whiten @ seen @ whiten
+    s2 = max(float((moments.noise_between(features, features) ** 2).mean()) / rows**2, _TINY**2)
+    xi, vectors = _denoised(seen, s2)
+
+    across = whiten @ (moments.between(features, outcomes) - np.outer(centre, moments.between([0], outcomes))) / rows
+    r2 = np.maximum((moments.noise_between(features, outcomes) ** 2).mean(axis=0) / rows**2, _TINY**2)
+    ridges = _Ridges(xi, vectors.T @ across, s2, r2, every.modest if intercept else every.square)
+    law = pooled(ridges, PARTS, moments.layout.outcome[outcomes])
+    turned, doubt = ridges.take(chosen).believed(law[:, chosen])
+    y = every.take(chosen)
+    square = xi @ turned**2
+    of_g, of_s = 4 * doubt, 2 * s2 * (turned**2).sum(axis=0) ** 2
+    steps = ALPHAS[:, None]
+    cautious = (2 * steps - steps**2) * square + ndtri(CAUTIOUS) * np.sqrt(steps**2 * of_g + steps**4 * of_s)
+    alpha = np.where(square > 0, furthest(cautious), 0.0)
+    weights = whiten @ vectors @ (alpha * turned)
+    gain, gain_sd = (2 * alpha - alpha**2) * square, np.sqrt(alpha**2 * of_g + alpha**4 * of_s)
+    return beside_constant(y, weights, x.mean, alpha, gain, gain_sd, (xi.min(), xi.max()), intercept=intercept)
+
+
+def _whitener(centre: Floats) -> Floats:
+    """(I + m m^T)^(-1/2), (d, d)."""
+    square = float(centre @ centre)
+    along = np.outer(centre, centre) / square if square else np.zeros((len(centre), len(centre)))
+    found: Floats = np.eye(len(centre)) - (1 - 1 / math.sqrt(1 + square)) * along
+    return found
+
+
+def _denoised(matrix: Floats, s2: float) -> tuple[Floats, Floats]:
+    """(d,) xi and (d, d) eigenvectors.
+
+    Args:
+        matrix: (d, d) what is seen.
+        s2: noise variance of an entry.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    apart = values[:, None] - values
+    return np.maximum(values - 2 * s2 * (apart / (apart**2 + 4 * s2)).sum(axis=1), 0), vectors
+
+
+@dataclass(frozen=True, eq=False)
+class _Ridges:
+    """Ridges for l outcomes along the eigenvectors, on one lattice of their strengths.
+
+    Attributes:
+        xi: (d,).
+        scores: (d, l) g + n along the eigenvectors.
+        s2: noise variance of an entry of the features' matrix.
+        r2: (l,) of a score.
+        whole: (l,) most that the features may explain.
+    """
+
+    xi: Floats
+    scores: Floats
+    s2: float
+    r2: Floats
+    whole: Floats
+
+    def take(self, places: npt.NDArray[np.int64]) -> _Ridges:
+        """The ridges for some of the outcomes."""
+        return replace(self, scores=self.scores[:, places], r2=self.r2[places], whole=self.whole[places])
+
+    def explained(self) -> Floats:
+        """(PARTS, l) logarithm of how likely an e in each part of its range makes the scores, up to a constant for each outcome."""
+        found = np.zeros((PARTS, len(self.r2)))
+        if not self.xi.any():
+            return found
+        lattice = self._lattice()
+        for chunk in self._chunks(lattice):
+            inside, likelihood = self._inside(lattice, chunk), self._likelihood(lattice, chunk)
+            for part in range(PARTS):
+                mass = np.diff(np.clip(inside - part, 0, 1), axis=1)
+                found[part, chunk] = logsumexp(likelihood, axis=1, b=mass)
+        return found
+
+    def believed(self, law: Floats) -> tuple[Floats, Floats]:
+        """Weights u, (d, l), averaged over t, and the variance of u.g, (l,), given what is seen.
+
+        Args:
+            law: (PARTS, l) how likely each part of the range of log e is before anything is seen.
+        """
+        mean, variance = np.zeros_like(self.scores), np.zeros_like(self.r2)
+        if not self.xi.any():
+            return mean, variance
+        lattice = self._lattice()
+        ratio = np.exp(lattice)[:, None]
+        of_score = 1 + self.s2 * len(self.xi) * ratio
+        total = self.xi**2 * ratio + of_score
+        kept = self.xi * ratio / total
+        for chunk in self._chunks(lattice):
+            inside, scores, r2 = self._inside(lattice, chunk), self.scores.T[chunk], self.r2[chunk, None]
+            prior = sum(law[part, chunk, None] * np.diff(np.clip(inside - part, 0, 1), axis=1) for part in range(PARTS))
+            likelihood = self._likelihood(lattice, chunk)
+            likelihood[prior <= 0] = -np.inf
+            belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+            belief /= belief.sum(axis=1, keepdims=True)
+            found = (belief @ kept) * scores
+            within = belief @ (ratio * of_score / total) * r2
+            sums = (found * self.xi * scores) @ kept.T  # u.g as each t has it
+            between = (belief * (sums - (belief * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            mean[:, chunk] = found.T
+            variance[chunk] = (found**2 * self.xi**2 * within).sum(axis=1) + between
+        return mean, variance
+
+    def _most(self) -> Floats:
+        """(l,) largest log(t / r^2)."""
+        found: Floats = np.log(self.whole / (self.r2 * self.xi.sum()))
+        return found
+
+    def _lattice(self) -> Floats:
+        most = self._most()
+        least = most + math.log(EXPLAINED)
+        found: Floats = STEP * np.arange(math.floor(least.min() / STEP) - 1, math.ceil(most.max() / STEP) + 2)
+        return found
+
+    def _chunks(self, lattice: Floats) -> Iterator[slice]:
+        step = max(1, _AT_ONCE // len(lattice))
+        return (slice(start, start + step) for start in range(0, len(self.r2), step))
+
+    def _inside(self, lattice: Floats, chunk: slice) -> Floats:
+        """(l, lattice + 1) ends of the lattice's cells, from 0 to PARTS over the range of log e."""
+        edges, least = (lattice[1:] + lattice[:-1]) / 2, self._most()[chunk, None] + math.log(EXPLAINED)
+        within = np.clip((edges - least) * (PARTS / -math.log(EXPLAINED)), 0, PARTS)
+        ends = np.zeros((len(within), 1)), np.full((len(within), 1), float(PARTS))
+        return np.hstack([ends[0], within, ends[1]])
+
+    def _likelihood(self, lattice: Floats, chunk: slice) -> Floats:
+        """(l, lattice) logarithm of how likely each t makes the scores."""
+        ratio = np.exp(lattice)[:, None]
+        total = self.xi**2 * ratio + 1 + self.s2 * len(self.xi) * ratio
+        energy = self.scores.T[chunk] ** 2 / self.r2[chunk, None]
+        found: Floats = -0.5 * (energy @ (1 / total).T + np.log(total).sum(axis=1))
+        return found
+
+
+def _check_levels(layout: Layout, features: Sequence[int]) -> None:
+    levels: dict[int, set[int]] = {}
+    for index, variable in enumerate(layout.variables, 1):
+        if variable.kind == "level":
+            levels.setdefault(variable.column, set()).add(index)
+    if any(group <= set(features) for group in levels.values()):
+        raise determined(len(features))
+
+
+def determined(count: int) -> InvalidInput:
+    """What is said of features that determine each other."""
+    return InvalidInput(f"the {count} features determine each other; fit fewer features, and none that repeats others")

@@ -1,0 +1,151 @@
+"""Means, spreads and correlations out of joint moments, and a matrix that is one of some table, for every other use.
+
+What is reported is the mean over draws of the true moments (`_posterior`), and how far the draws differ. Up to
+`WIDEST` variables all entries help to find each; in a wider release the draws would take too long, and the released
+means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise leaves it. Means and
+spreads of public columns are exact.
+
+Where some columns are outcomes only, these are described one by one (`_marginals`) and have no correlations: products of two of
+them are not released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dprelease.estimators.moments.marginals import Marginals
+from dprelease.estimators.moments.posterior import WIDEST, posterior
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.release.release import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Moments of p released columns in original units; an indicator is 1 for its level and 0 otherwise.
+
+    Attributes:
+        names: (p,) variables; a binary by its declared level.
+        mean: (p,).
+        mean_sd: (p,) what privacy noise leaves open about the mean, a standard deviation.
+        standard_deviation: (p,) of the values over patients (divided by n).
+        standard_deviation_sd: (p,) what privacy noise leaves open about it; NaN in a release that is too wide.
+        correlated: (c,) those that correlations are of: all but outcomes only.
+        correlation: (c, c), positive semidefinite, ones on the diagonal; it falls to 0 where noise hides it.
+        correlation_sd: (c, c) what privacy noise leaves open; NaN in a release that is too wide.
+    """
+
+    names: tuple[str, ...]
+    mean: Floats
+    mean_sd: Floats
+    standard_deviation: Floats
+    standard_deviation_sd: Floats
+    correlated: tuple[str, ...]
+    correlation: Floats
+    correlation_sd: Floats
+
+    @property
+    def variance(self) -> Floats:
+        """(p,) squared standard deviations."""
+        return self.standard_deviation**2
+
+
+def summarise(moments: NoisyMoments | ApartMoments) -> Summary:
+    """Summary of every released column.
+
+    Args:
+        moments: as released.
+    """
+    return _with_outcomes(moments) if isinstance(moments, ApartMoments) else _of_all(moments)
+
+
+def _with_outcomes(moments: ApartMoments) -> Summary:
+    """Features as in any release, outcomes one by one; the deviation's noise to first order."""
+    whole, outcome = _of_all(moments.features), moments.layout.outcome[1:]
+    chosen = np.flatnonzero(outcome) + 1
+    found, n, exact = Marginals.of(moments, chosen), moments.rows, moments.layout.public[chosen]
+    means = moments.between([0], chosen)[0] / n
+    mean = np.where(exact, means, found.mean)
+    variance = np.where(exact, np.maximum(moments.own(chosen) / n - means**2, 0.0), found.variance)
+    deviation = np.sqrt(variance)
+    open_sd = np.divide(found.error_sd, 2 * deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    places = [moments.lookup(moments.names[index - 1]) for index in chosen]
+    midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
+    parts = {
+        "mean": midpoint + half_width * mean,
+        "mean_sd": half_width * np.where(exact, 0.0, found.mean_sd),
+        "standard_deviation": half_width * deviation,
+        "standard_deviation_sd": half_width * np.where(exact, 0.0, open_sd),
+    }
+    single: dict[str, Any] = {}
+    for name, own in parts.items():
+        single[name] = np.empty(len(outcome))
+        single[name][~outcome], single[name][outcome] = getattr(whole, name), own
+    return replace(whole, names=moments.names, **single)
+
+
+def _of_all(moments: NoisyMoments) -> Summary:
+    places = [moments.lookup(name) for name in moments.names]
+    midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
+    wide = len(moments.names) > WIDEST
+    draws = repaired(moments)[None] / moments.rows if wide else posterior(moments)
+    mean = draws[:, 0, 1:]
+    deviation = np.sqrt(np.maximum(np.diagonal(draws, axis1=1, axis2=2)[:, 1:] - mean**2, 0.0))
+    correlation = _correlations(draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :])
+    unknown = np.full(correlation.shape[1:], np.nan)
+    exact, known = moments.layout.public[1:], moments.gram / moments.rows
+    spread = np.sqrt(np.maximum(np.diag(known)[1:] - known[0, 1:] ** 2, 0.0))
+    return Summary(
+        names=moments.names,
+        mean=midpoint + half_width * np.where(exact, known[0, 1:], mean.mean(axis=0)),
+        mean_sd=half_width * np.where(exact, 0.0, moments.noise_sd[0, 1:] / moments.rows if wide else mean.std(axis=0)),
+        standard_deviation=half_width * np.where(exact, spread, deviation.mean(axis=0)),
+        standard_deviation_sd=half_width * np.where(exact, 0.0, unknown[0] if wide else deviation.std(axis=0)),
+        correlated=moments.names,
+        correlation=correlation.mean(axis=0),
+        correlation_sd=unknown if wide else correlation.std(axis=0),
+    )
+
+
+def repaired(moments: NoisyMoments) -> Floats:
+    """A Gram matrix that rows within their bounds can have, close to the released one, (p+1, p+1).
+
+    Positive semidefinite; entry (0, 0) is n exactly, means are within their ranges and variances within what their means
+    allow; an indicator's own entry is what its mean says, which for the one level of a group that follows from the others,
+    as for the zeros within it, holds nearly. Least squares on it are the slopes of method `shrinkage` before its last step.
+    Without noise it is the released matrix itself. In a release that is too wide for draws: see the module's text.
+
+    Args:
+        moments: as released.
+    """
+    if len(moments.names) <= WIDEST or not moments.noise_sd.any():
+        likely: Floats = moments.rows * posterior(moments).mean(axis=0)
+        return likely
+    kinds = np.array([variable.kind for variable in moments.layout.variables])
+    lower = np.where(kinds == "level", 0.0, -1.0)
+    mean = np.clip(moments.gram[0, 1:] / moments.rows, lower, 1.0)
+    covariance = moments.gram[1:, 1:] / moments.rows - np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(covariance)
+    covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    variance, most = np.diag(covariance), (mean - lower) * (1 - mean)
+    wanted = np.where(kinds == "numeric", np.minimum(variance, most), most)
+    scale = np.sqrt(np.divide(wanted, variance, out=np.zeros_like(wanted), where=variance > 0))
+    covariance = covariance * np.outer(scale, scale)
+    covariance[np.diag_indices_from(covariance)] = wanted
+    x = np.append(1.0, mean)
+    matrix = np.outer(x, x)
+    matrix[1:, 1:] += covariance
+    whole: Floats = moments.rows * matrix
+    return whole
+
+
+def _correlations(covariance: Floats) -> Floats:
+    deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
+    product = deviation[:, :, None] * deviation[:, None, :]
+    found = np.divide(covariance, product, out=np.zeros_like(covariance), where=product > 0)
+    np.einsum("tii->ti", found)[:] = 1.0
+    clipped: Floats = np.clip(found, -1.0, 1.0)
+    return clipped

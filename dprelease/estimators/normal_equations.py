@@ -1,0 +1,149 @@
+"""From released rows to normal equations: the arrays that every method starts from, in scaled units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.released import Moments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.release import Floats
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """Second moments of l regressions that share their d features, per patient.
+
+    Attributes:
+        xx: (d, d) Gram matrix of the noisy features, the paper's (1/n) X^T X; the intercept, if any, regressed out.
+        xy: (d, l) the same for features and outcomes.
+        noise: (d,) what the privacy noise is expected to add to the diagonal of `xx`.
+    """
+
+    xx: Floats
+    xy: Floats
+    noise: Floats
+
+    @classmethod
+    def of_moments(
+        cls, matrix: Floats, features: list[int], targets: list[int], *, intercept: bool
+    ) -> tuple[NormalEquations, Floats, Floats]:
+        """The equations out of second moments per patient, and the means that the intercept takes off: (d,) and (l,).
+
+        Args:
+            matrix: (p+1, p+1), index 0 the constant.
+            features: d indices in it.
+            targets: l indices in it.
+            intercept: whether to centre; the means are zero without.
+        """
+        xx, xy = matrix[np.ix_(features, features)], matrix[np.ix_(features, targets)]
+        return cls._centred(xx, xy, matrix[0, features], matrix[0, targets], intercept=intercept)
+
+    @classmethod
+    def of_released(
+        cls, moments: Moments, features: list[int], targets: list[int], *, intercept: bool
+    ) -> tuple[NormalEquations, Floats, Floats]:
+        """The same out of released moments.
+
+        Raises:
+            InvalidInput: products of these are not released.
+        """
+        xx, xy = moments.between(features, features), moments.between(features, targets)
+        means = (moments.between([0], chosen)[0] for chosen in (features, targets))
+        return cls._centred(*(part / moments.rows for part in (xx, xy, *means)), intercept=intercept)
+
+    @classmethod
+    def _centred(
+        cls, xx: Floats, xy: Floats, centre: Floats, outcome: Floats, *, intercept: bool
+    ) -> tuple[NormalEquations, Floats, Floats]:
+        if not intercept:
+            centre, outcome = np.zeros_like(centre), np.zeros_like(outcome)
+        equations = cls(xx - np.outer(centre, centre), xy - np.outer(centre, outcome), np.zeros(len(centre)))
+        return equations, centre, outcome
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Released rows of one set of regressions: [v X Y] = A [1 D_x D_y] + [0 noise].
+
+    Attributes:
+        ones: (r,) v = A 1, exact.
+        x: (r, d) features.
+        y: (r, l) outcomes.
+        x_variance: (d,) noise variance of each entry of a feature.
+        y_variance: (l,) noise variance of each entry of an outcome.
+        patients: E|A e|^2 / (mean square of e) for a column e of one value per patient: n, or n (1 - rho) for mixing rows.
+        anchor: whether row 0 is the anchor.
+        mixed: whether A is a random mixing matrix rather than the identity.
+    """
+
+    ones: Floats
+    x: Floats
+    y: Floats
+    x_variance: Floats
+    y_variance: Floats
+    patients: float
+    anchor: bool
+    mixed: bool
+
+    @classmethod
+    def of(cls, scaled: NoisyRows, features: list[int], targets: list[int], *, mixed: bool) -> Rows:
+        """The rows of the given released columns."""
+        return cls(
+            ones=scaled.ones,
+            x=scaled.values[:, features],
+            y=scaled.values[:, targets],
+            x_variance=scaled.noise_sd[features] ** 2,
+            y_variance=scaled.noise_sd[targets] ** 2,
+            patients=float(scaled.rows),
+            anchor=scaled.anchor,
+            mixed=mixed,
+        )
+
+    def mixing_only(self) -> Rows:
+        """Without the anchor row. The anchor's v is sqrt(rho) n, which is where rho is read from."""
+        if not self.anchor:
+            return self
+        weight = (self.ones[0] / self.patients) ** 2
+        return replace(
+            self,
+            ones=self.ones[1:],
+            x=self.x[1:],
+            y=self.y[1:],
+            patients=self.patients * float(1 - weight),
+            anchor=False,
+        )
+
+    def normal_equations(self, *, intercept: bool) -> NormalEquations:
+        """Second moments per patient, O(r d (d + l)).
+
+        With an intercept, the public exact column v is regressed out of the features (utility.md 5), row by row, because
+        the anchor's entry of v is so large that a difference of moments would lose digits. One degree of freedom of the
+        noise goes with it.
+
+        Raises:
+            InvalidInput: v is zero throughout, as it may be on one or two mixing rows, so that no intercept can be fitted.
+        """
+        x, degrees = self.x, len(self.ones)
+        if intercept:
+            if not self.ones.any():
+                raise InvalidInput("the constant column of these mixing rows is zero; fit without an intercept")
+            x = x - np.outer(self.ones, self.ones @ x / float(self.ones @ self.ones))
+            degrees -= 1
+        return NormalEquations(
+            xx=x.T @ x / self.patients,
+            xy=x.T @ self.y / self.patients,
+            noise=degrees * self.x_variance / self.patients,
+        )
+
+    def offsets(self, weights: Floats) -> Floats:
+        """The intercepts, (l,), that go with weights found after v was regressed out."""
+        return self.ones @ (self.y - self.x @ weights) / float(self.ones @ self.ones)
+
+    def residuals(self, weights: Floats, offsets: Floats) -> Floats:
+        """e = y - v b0 - x w, (r, l)."""
+        fitted: Floats = self.x @ weights
+        fitted += np.outer(self.ones, offsets)
+        return np.subtract(self.y, fitted, out=fitted)

@@ -1,0 +1,213 @@
+"""How far coefficients out of noisy rows are off: linear regression with errors of known variance in the variables.
+
+Rows of [X y] = A [D_x D_y] + noise, the constant column v regressed out where there is an intercept, have m degrees of
+freedom. S is the diagonal matrix of the features' noise variances, W = X^T X, and in each row
+
+    x = signal + r,   y = signal b + e + s,   eps = y - x b = e + s - r b,   E[x eps] = -S b,   tau^2 = Var eps.
+
+H = W - m S is the features' moment matrix without the noise, and X^T y - H b = sum (x eps + S b) has mean 0. Rows are
+Gaussian (mixing rows nearly so, being sums of many signed rows; for ``rows`` it is enough that e does not depend on x), so for
+a sum a^T b of the weights, one of them or the intercept's, with h = H^-1 a,
+
+    estimate    h^T [X^T y - (H + C) b] = 0 where all other equations of H b = X^T y hold,                           (1)
+    variance    V(b) = h^T (tau^2 W + m S b b^T S) h,    tau^2 = |y - X W^-1 X^T y|^2 / (m - d) + m b^T S W^-1 S b.  (2)
+
+V is taken at the b that is tested, not at the fitted one (`_fieller`), whose errors would make it as wrong as the estimate.
+C takes off the bias that comes of the error in h. An error in the length of h does not matter, as it cancels, hence
+
+    C = W K S + tr(W K) S,    K = H^-1 - h h^T / (a^T h),                                                            (3)
+
+which is 0 for one feature. Where S is the identity and W / m = diag(mu), with F_i = mu_i / (mu_i - 1),
+
+    doubt^2 = max_i [F_i (F_i + sum F) - (1 + d)] / m;                                                               (4)
+
+1 + d is what finitely many rows do without noise, which least squares on these rows does not mind. Formulas (1) and (2) are
+Fuller's (1987, Measurement Error Models, 2.2) but for C and for V at other b; (4) is by his correction (2.5).
+
+Rows of a mixing matrix are many combinations of the same patients, so (2) is about least squares on these patients, who are
+a sample: sigma^2 Cov(x)^-1 / n is added, sigma^2 = the residual variance, taken to be the same everywhere. Rows that are
+patients have it in (2). An intercept is mean(y) - mean(x) b with the means from v, whose noise is independent of the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dprelease.estimators.intervals.fieller import Estimates
+from dprelease.estimators.intervals.identifiability import Learned, hidden_features, nothing
+from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.solve import SINGULAR
+from dprelease.release.release import Floats
+
+
+def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool) -> Learned:
+    """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
+
+    Where the features are hidden, O(d^4) to say which of them would have to be left out.
+
+    Args:
+        rows: as released, the anchor included.
+        patients: n.
+        origin: (d,) the point that the intercept is wanted at, scaled units.
+        intercept: whether one is fitted; without it the anchor row is left out.
+    """
+    mixing = rows.mixing_only()
+    used = rows if intercept else mixing
+    x, y, d, length = used.x, used.y, used.x.shape[1], float(used.ones @ used.ones)
+    degrees = len(used.ones) - int(intercept)
+    if intercept and not length:
+        return nothing(d, y.shape[1], tuple(range(d)))
+    mean_x, mean_y = (used.ones @ part / length if intercept else np.zeros(part.shape[1]) for part in (x, y))
+    x, y = x - np.outer(used.ones, mean_x), y - np.outer(used.ones, mean_y)
+    gram, whole = x.T @ x, np.linalg.norm(used.x, axis=0)
+
+    def directions(kept: list[int]) -> _Directions:
+        return _Directions.of(gram[np.ix_(kept, kept)], whole[kept], used.x_variance[kept], degrees)
+
+    found = directions(list(range(d)))
+    hidden = hidden_features(d, found.doubted, lambda kept: directions(kept).doubted)
+    if not np.isfinite(found.doubted[0]):
+        return nothing(d, y.shape[1], hidden)
+    across = found.basis.T @ (x.T @ y)
+    least = ((y - x @ (found.basis @ across)) ** 2).sum(axis=0) / (degrees - d)
+    apart = np.append(np.zeros(d), 1 / length if intercept else 0.0)
+    asked = _Asked(found.hiding, found.basis.T @ np.column_stack([np.eye(d), origin - mean_x]), apart, degrees)
+    values = asked.values(across)
+    values[-1] += mean_y
+
+    fit = found.basis.T @ gram @ values[:d]
+    noise = rows.y_variance + found.hiding @ fit**2 / degrees
+    per_row = mixing.patients / len(mixing.ones)
+    sigma2 = np.maximum(least + found.hiding**2 @ fit**2 / degrees - noise, 0) / per_row
+    fixed, mean_variance = np.outer((asked.lifted**2).sum(axis=0), least), np.zeros(len(least))
+    if rows.mixed:
+        fixed += np.outer(asked.curvature * degrees * per_row / patients, sigma2)
+    if intercept:
+        combined = sigma2 * per_row * float(mixing.ones @ mixing.ones) / length**2 if rows.mixed else 0.0
+        mean_variance = rows.y_variance / length + sigma2 / patients + combined
+        fixed[-1] += mean_variance
+    estimates = asked.estimates(values, fixed, fit, least, mean_variance)
+    return Learned(estimates[:d], estimates[d], float(degrees - d), found.doubted[0], hidden)
+
+
+@dataclass(frozen=True, eq=False)
+class _Directions:
+    """The features in coordinates in which both their Gram matrix and their noise are diagonal.
+
+    Attributes:
+        basis: (d, d) P with P^T W P = I.
+        hiding: (d,) m P^T S P: the part of a direction's spread that is noise, below 1.
+        doubted: formula (4), and the feature that has most of the worst direction.
+    """
+
+    basis: Floats
+    hiding: Floats
+    doubted: tuple[float, int]
+
+    @classmethod
+    def of(cls, gram: Floats, whole: Floats, variance: Floats, degrees: int) -> _Directions:
+        """From W, lengths of the features before the constant was regressed out, S and m."""
+        d, lengths = len(gram), np.sqrt(np.diag(gram))
+        constant = np.flatnonzero(lengths <= SINGULAR * whole)
+        if len(constant):
+            return cls.none(int(constant[0]))
+        values, vectors = np.linalg.eigh(gram / np.outer(lengths, lengths))
+        if degrees <= d + 1 or values[0] <= SINGULAR:
+            return cls.none(int(np.abs(vectors[:, 0]).argmax()))
+        white = vectors / np.sqrt(values)
+        inverse_mu, turn = np.linalg.eigh(white.T @ ((degrees * variance / lengths**2)[:, None] * white))
+        scaled = white @ turn
+        if inverse_mu[-1] >= 1:
+            return cls.none(int(np.abs(scaled[:, -1]).argmax()))
+        factor = 1 / (1 - inverse_mu)
+        second = factor + factor.sum()
+        doubt2 = (factor * second - (1 + d)) / degrees
+        return cls(
+            basis=scaled / lengths[:, None],
+            hiding=inverse_mu,
+            doubted=(float(np.sqrt(max(doubt2[-1], 0.0))), int(np.abs(scaled[:, -1]).argmax())),
+        )
+
+    @classmethod
+    def none(cls, worst: int) -> _Directions:
+        """Of features that cannot be told from noise, or from one another."""
+        return cls(np.zeros((0, 0)), np.zeros(0), (np.inf, worst))
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Some sums of the weights, in the coordinates of `_Directions`, in which a fit b is P^-1 b.
+
+    Attributes:
+        hiding: (d,) of the directions.
+        inner: (d, q) the sums.
+        apart: (q,) variance of what is added to each, that of the intercept's own equation, in units of tau^2.
+        degrees: m.
+    """
+
+    hiding: Floats
+    inner: Floats
+    apart: Floats
+    degrees: int
+
+    @cached_property
+    def lifted(self) -> Floats:
+        """(d, q) h = H^-1 a."""
+        found: Floats = self.inner / (1 - self.hiding)[:, None]
+        return found
+
+    @cached_property
+    def curvature(self) -> Floats:
+        """(q,) a^T H^-1 a."""
+        found: Floats = (self.inner * self.lifted).sum(axis=0)
+        return found
+
+    @cached_property
+    def path(self) -> Floats:
+        """(d, q) how the fit moves with the sum while all other equations hold; 0 for a sum that is always 0."""
+        whole = self.curvature + self.apart
+        return np.divide(self.lifted, whole, out=np.zeros_like(self.lifted), where=whole > 0)
+
+    @cached_property
+    def pull(self) -> Floats:
+        """(d, q) C h in directions, formula (3)."""
+        factor = 1 / (1 - self.hiding)
+        own = (self.lifted * self.path).sum(axis=0)
+        found: Floats = self.hiding[:, None] * self.lifted * (factor[:, None] + factor.sum() - 2 * own) / self.degrees
+        return found
+
+    @cached_property
+    def stretch(self) -> Floats:
+        """(q,) by how much faster than the sum its equation (1) moves, C being in it."""
+        found: Floats = 1 + (self.pull * self.path).sum(axis=0)
+        return found
+
+    def values(self, across: Floats) -> Floats:
+        """(q, l) estimates of the sums, from P^T X^T y."""
+        solved = across / (1 - self.hiding)[:, None]
+        found: Floats = self.inner.T @ solved - (self.pull.T @ solved) / self.stretch[:, None]
+        return found
+
+    def estimates(self, values: Floats, fixed: Floats, fit: Floats, least: Floats, mean_variance: Floats) -> Estimates:
+        """With the variances (2) along the paths of fits; all but `fit`, (d, l), does not change with these.
+
+        Args:
+            values: (q, l) what is estimated.
+            fixed: (q, l) what the variances have at b = 0.
+            fit: (d, l) the weights that are believed.
+            least: (l,) |y - X W^-1 X^T y|^2 / (m - d).
+            mean_variance: (l,) of what the last sum is added to, at b = 0.
+        """
+        hiding, m = self.hiding[:, None], self.degrees
+        square, noisy = (self.lifted**2).sum(axis=0), hiding * fit
+        forms = Forms(np.array([1 / m]), (hiding * self.lifted)[None], (hiding**2 * square + hiding * self.apart) / m)
+        apart = np.zeros_like(values)
+        apart[-1] = mean_variance + self.apart[-1] * (noisy * fit).sum(axis=0) / m
+        spread = least + (noisy**2).sum(axis=0) / m
+        shared = Shared(noisy / (1 - hiding), self.lifted.T @ noisy / m)
+        common = Covariance(self.inner, self.lifted / (1 - hiding), spread, [shared], apart)
+        return profiled(values, fixed, fit, forms, common).scaled_by(1 / self.stretch)

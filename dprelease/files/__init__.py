@@ -1,0 +1,1 @@
+"""Settings files, durable files, and text that is safe to show."""

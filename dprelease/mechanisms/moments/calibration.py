@@ -1,0 +1,103 @@
+"""How much noise every party adds to joint moments, and what it gives.
+
+Guarantee. Let neighbouring tables differ in all cells of one patient (replace-one), Delta_int = q Delta 4^b
+(`dprelease.mechanisms.moments.sensitivity`), s2 = Delta_int^2 / mu^2. Each of the m parties adds to every noisy entry a discrete
+Gaussian of variance at least (s2 + 4)/(m - t), to the square of a number at least (s2/v + 4)/(m - t). Any m - t of these
+shares sum to variance at least s2 + 4 and s2/v + 4, of which the grid takes 4 (second_reading.md 1), so what t curious parties
+that subtract their own shares learn about the others' patients is mu-GDP; what anybody else learns is less. A sum of
+discrete Gaussians is not quite one: `log_ratio` bounds the difference, which is why `FINEST` is asked of every scale.
+
+All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
+
+Source: joint_moments.md steps 7 and "Sensitivity"; second_reading.md 3 and 5.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dprelease.mechanisms.moments.sensitivity import Sensitivity
+from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+
+FINEST = 100.0
+"""Least noise scale of a party's share. At it `log_ratio` is below 1e-10000 for any number of entries that fits a disk."""
+
+
+PLAUSIBLE = 20
+"""Noise standard deviations beyond the data's own range at which an entry counts as garbage (joint_moments.md step 9)."""
+
+
+def share_scales(
+    sensitivity: Sensitivity, mu2: Fraction, parties: int, curious: int, grid_bits: int, rows_per_subject: int
+) -> tuple[float, float]:
+    """The least (scale, diagonal_scale) of each party's share that give mu, in squared grid steps.
+
+    Args:
+        sensitivity: of the spec's variables.
+        mu2: mu^2 > 0, of the whole release.
+        parties: m.
+        curious: t < m, parties that may pool what they saw.
+        grid_bits: b.
+        rows_per_subject: q.
+    """
+    variance = sensitivity.on_grid(grid_bits, rows_per_subject) / mu2
+    honest = parties - curious
+    return (
+        root_up((variance + GRID_VARIANCE) / honest),
+        root_up((variance / sensitivity.diagonal_weight + GRID_VARIANCE) / honest),
+    )
+
+
+def spent(
+    sensitivity: Sensitivity,
+    scale: float,
+    diagonal_scale: float,
+    parties: int,
+    curious: int,
+    grid_bits: int,
+    rows_per_subject: int,
+) -> Fraction:
+    """mu^2 that declared scales really give against t curious parties, exactly.
+
+    Scales that leave nothing beyond the grid's variance give no guarantee; they are reported as a mu^2 too large for any
+    budget.
+    """
+    squared = sensitivity.on_grid(grid_bits, rows_per_subject)
+    room = (parties - curious) * Fraction(scale) ** 2 - GRID_VARIANCE
+    diagonal_room = (parties - curious) * Fraction(diagonal_scale) ** 2 - GRID_VARIANCE
+    if min(room, diagonal_room) <= 0:
+        return Fraction(10**30)
+    return squared / min(room, diagonal_room * sensitivity.diagonal_weight)
+
+
+def released_sd(scale: float, parties: int) -> float:
+    """Standard deviation of the released noise of an entry: all m shares, sqrt(m/(m-t)) times what a curator would add."""
+    return scale * math.sqrt(parties)
+
+
+def noise_reach(scale: float, parties: int) -> int:
+    """How far noise may carry a released entry before it counts as garbage: floor(20 s sqrt(m)) + 1, exactly.
+
+    In integers, as doubles are off by one for some s above 1e8, and then verifiers of two languages would disagree.
+
+    Args:
+        scale: s, of each party's share.
+        parties: m.
+    """
+    squared = PLAUSIBLE**2 * parties * Fraction(scale) ** 2
+    return math.isqrt(squared.numerator // squared.denominator) + 1
+
+
+def log_ratio(entries: int, scale: float, shares: int) -> float:
+    """kappa', a bound on the log-ratio between a sum of discrete Gaussians and one of the same variance, all entries.
+
+    It is a max-divergence, so it goes with the kappa of the grid and not into delta: delta(eps) <= e^kappa'
+    delta_GDP(eps - 2 kappa') (second_reading.md 5).
+
+    Args:
+        entries: E.
+        scale: of each share; its square is v in 4 sum_k exp(-2 pi^2 v k/(k+1)).
+        shares: number of shares that are summed.
+    """
+    return entries * 4 * math.fsum(math.exp(-2 * math.pi**2 * scale**2 * k / (k + 1)) for k in range(1, shares))

@@ -1,0 +1,231 @@
+"""How far one patient can move a covariance and its association with outcomes, and how much noise every party adds to them.
+
+Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z): w the constant and all
+public features, |w|^2 <= P2, the same on both sides; z the private features: p_n numbers in [-1, 1], p_b binaries, g one-hot
+groups, so |x|^2 <= R^2 = P2 + p_n + p_b + g. Outcomes are (u, y), u public and |u|^2 <= T2, y private and |y|^2 <= S2: each
+number, binary and group adds 1; T2 may be less, where the one party that has u states so. Released are
+
+    w z^T and z z^T    noise s1, the squares of numbers s1/sqrt(v)
+    w y^T, z y^T, z u^T    noise s2
+    squares of the numbers in y    noise s2/sqrt(t)
+
+Covariance. `moments.sensitivity` shows that its square moves by at most R^4 when v <= P2 + p_b + g + (p_n + 1)/2; the first of
+its two cases, which holds whatever P2 is. What the proof drops there is -c^2, c = <x, x'>.
+
+Association. Its square moves by at most
+
+    |x y^T - x'y'^T|^2 + T2 |z - z'|^2 <= S2 (|x|^2 + |x'|^2 + 2|c|) + T2 (|x|^2 + |x'|^2 - 2c)
+                                       <= (S2 + T2) (|x|^2 + |x'|^2 + 2|c|).
+
+Both. With A = R^4/s1^2 and Q = 2 R^2 (S2 + T2)/s2^2 the terms in c, -c^2/s1^2 + 2 (S2 + T2)|c|/s2^2, are at most Q^2/(4A);
+the rest is convex in the squares of the numbers, and at a vertex with h of them at zero no larger than at none, as for the
+covariance alone: A + Q. Hence mu^2 <= A + Q + Q^2/(4A), formula (1) of `dprelease.mechanisms.moments.joint_calibration` with Delta_1 = R^2 and
+Delta_2^2 = 4 R^2 (S2 + T2), where Q <= 2A; beyond, the sum A + 2Q. Without private features it is Delta_2^2/s2^2 alone, with
+R^2 = P2 and without T2.
+
+Squares of outcomes tell a learner how much of an outcome a fit explains; binary outcomes and levels need none. They cost nothing
+as long as t <= R^2, or t <= 11/4 R^2 where every feature is public: the pair of rows that moves the association most has y' = -y,
+whose squares are equal. Let one number of y be a and a', a^2 >= a'^2. Its part of the above, times s2^2, is
+
+    |x|^2 a^2 + |x'|^2 a'^2 + 2|c| |a a'| + t (a^2 - a'^2)^2 <= 2 R^2 + 2|c|    once |x|^2 = |x'|^2 = R^2,
+
+as it grows with a, and at a = 1 t (1 - a'^2)^2 is at most R^2 (1 - a'^2). It is linear in the squares of the features' numbers, so
+those are at a vertex as before. With x = x' it is at most R^2 (2 - b)^2 (1 + t b^2/R^2), b = |a + a'|, which is at most its
+value at b = 0, 4 R^2, if b (2 - b)^2 t/R^2 <= 4 - b: for t/R^2 up to (11 + 5 sqrt 5)/8.
+
+Shares. As in `moments.scales`: any m - t of the parties' shares have variance s^2 + 4.
+
+Source: PRIMO (2023), Algorithms 1 and 2; privacy.md 2.2 and 2.3; second_reading.md 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.columns import public
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.mechanisms.moments import joint_calibration as reuse_cov
+from dprelease.mechanisms.moments.entries import Kind, Layout, Variable, code
+from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+
+LARGEST_SPLIT = Fraction(1023, 1024)
+"""q of `dprelease.mechanisms.moments.joint_calibration.split` stays below 1, where rounding of the scales could leave formula (1)."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What one patient moves, squared, in scaled units (a bound of a numeric column is 1).
+
+    Attributes:
+        covariance: Delta_1^2; 0 where every feature is public, and nothing of the covariance noisy.
+        diagonal_weight: v.
+        association: Delta_2^2.
+        square_weight: t; 0 where no outcome is a private number.
+    """
+
+    covariance: Fraction
+    diagonal_weight: Fraction
+    association: Fraction
+    square_weight: Fraction
+
+    @classmethod
+    def of(cls, layout: Layout, *, public_norm2: Fraction | None = None) -> Moves:
+        """Those of the released entries; derived above.
+
+        Args:
+            layout: columns, and which of them are outcomes only.
+            public_norm2: T2 as it is stated; None for what the bounds allow, which is also the most that counts.
+
+        Raises:
+            InvalidInput: no outcome is named, or every column is one.
+        """
+        of_outcome = layout.outcome[1:]
+        features = [each for each, outcome in zip(layout.variables, of_outcome, strict=True) if not outcome]
+        outcomes = [each for each, outcome in zip(layout.variables, of_outcome, strict=True) if outcome]
+        if not features or not outcomes:
+            raise InvalidInput("an association needs a feature and an outcome")
+        private = [each for each in features if not each.public]
+        norm2 = Fraction(1 + _norm2(features))
+        outcome_norm2 = Fraction(_norm2([each for each in outcomes if not each.public]))
+        if private:  # nothing else moves beside public outcomes
+            most = Fraction(_norm2([each for each in outcomes if each.public]))
+            outcome_norm2 += most if public_norm2 is None else min(public_norm2, most)
+        numbers = sum(each.kind == "numeric" for each in private)
+        squares = any(each.kind == "numeric" and not each.public for each in outcomes)
+        return cls(
+            covariance=norm2**2 if private else Fraction(0),
+            diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
+            association=reuse_cov.association(norm2, outcome_norm2),
+            square_weight=norm2 * (1 if private else Fraction(11, 4)) * squares,
+        )
+
+
+def best_split(layout: Layout) -> Fraction:
+    """q: how much of the budget the association gets, from public numbers; 1 where the covariance needs none."""
+    moves = Moves.of(layout)
+    if not moves.covariance:
+        return Fraction(1)
+    outcomes = int(layout.outcome.sum())
+    return min(LARGEST_SPLIT, reuse_cov.split(len(layout.variables) - outcomes, outcomes))
+
+
+def share_scales(
+    moves: Moves,
+    mu2: Fraction,
+    split: Fraction,
+    parties: int,
+    curious: int,
+    grid_bits: int,
+    rows_per_subject: int,
+) -> dict[Kind, float]:
+    """The least scale of each party's share of an entry, squared grid steps, by kind of entry.
+
+    Args:
+        moves: of the layout.
+        mu2: mu^2 > 0, of the whole release.
+        split: q in (0, 1); 1 where every feature is public.
+        parties: m.
+        curious: t < m.
+        grid_bits: b.
+        rows_per_subject: q, rows of one patient.
+
+    Raises:
+        InvalidInput: a split that does not fit the moves.
+    """
+    _check(moves, split)
+    unit, honest = Fraction(rows_per_subject**2 << (4 * grid_bits)), parties - curious
+    first, second = Fraction(0), unit * moves.association / mu2
+    if moves.covariance:
+        first, second = reuse_cov.variances(unit * moves.covariance, unit * moves.association, mu2, split)
+    variances = {
+        Kind.PRODUCT: first,
+        Kind.SQUARE: first / moves.diagonal_weight,
+        Kind.ASSOCIATION: second,
+        Kind.OUTCOME_SQUARE: second / moves.square_weight if moves.square_weight else Fraction(0),
+    }
+    return {kind: root_up((each + GRID_VARIANCE) / honest) if each else 0.0 for kind, each in variances.items()}
+
+
+def spent(
+    moves: Moves,
+    scales: Mapping[Kind, float],
+    parties: int,
+    curious: int,
+    grid_bits: int,
+    rows_per_subject: int,
+) -> Fraction:
+    """mu^2 that declared scales really give against t curious parties, exactly; too large for any budget where they give none."""
+    unit = Fraction(rows_per_subject**2 << (4 * grid_bits))
+    room = {kind: (parties - curious) * Fraction(scale) ** 2 - GRID_VARIANCE for kind, scale in scales.items()}
+    needed = [Kind.ASSOCIATION]
+    needed += [Kind.PRODUCT, Kind.SQUARE] if moves.covariance else []
+    needed += [Kind.OUTCOME_SQUARE] if moves.square_weight else []
+    if min(room[kind] for kind in needed) <= 0:
+        return reuse_cov.UNBOUNDED
+    across = room[Kind.ASSOCIATION]
+    if moves.square_weight:
+        across = min(across, room[Kind.OUTCOME_SQUARE] * moves.square_weight)
+    total = association = unit * moves.association / across
+    if moves.covariance:
+        covariance = unit * moves.covariance / min(room[Kind.PRODUCT], room[Kind.SQUARE] * moves.diagonal_weight)
+        coupled = association <= 4 * covariance  # Q <= 2A
+        total = reuse_cov.joint(covariance, association) if coupled else covariance + association
+    return total
+
+
+def _check(moves: Moves, split: Fraction) -> None:
+    if moves.covariance and not 0 < split <= LARGEST_SPLIT:
+        raise InvalidInput(f"the split lies between 0 and {LARGEST_SPLIT}, not {split}")
+    if not moves.covariance and split != 1:
+        raise InvalidInput("every feature is public, so all of the budget is the association's: the split is 1")
+
+
+def _norm2(variables: list[Variable]) -> int:
+    """Largest squared norm of their values: 1 for every declared column."""
+    return len({each.column for each in variables})
+
+
+def entry_scales(layout: Layout, scales: Mapping[Kind, float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """(E,) scale of a share of each entry.
+
+    Args:
+        layout: of the spec.
+        scales: one for every kind.
+    """
+    return np.array([scales[kind] for kind in Kind])[layout.kinds]
+
+
+def check_public_norm(codes: npt.NDArray[np.int32], layout: Layout, norm2: Fraction, grid_bits: int) -> None:
+    """Check that no patient's public outcomes are longer than was stated: their owner does, and whoever verifies a release.
+
+    Args:
+        codes: (n, d) codes of all public columns of the layout.
+        layout: columns, and which of them are outcomes only.
+        norm2: T2.
+        grid_bits: b.
+
+    Raises:
+        IntegrityError: some are. The message has their norm, which is public.
+    """
+    outcomes = public_outcomes(codes, layout)
+    longest = int(np.einsum("ij,ij->i", outcomes, outcomes, dtype=np.int64).max())
+    if longest > norm2 * (1 << (2 * grid_bits)):
+        raise IntegrityError(
+            f"some patient's public outcomes have squared norm {longest / 4**grid_bits:.6g}, more than the {float(norm2):.6g} that "
+            "the noise is for; state at least that"
+        )
+
+
+def public_outcomes(codes: npt.NDArray[np.int32], layout: Layout) -> npt.NDArray[np.int32]:
+    """(n, a) variables of the public outcomes, on the grid.
+
+    Args:
+        codes: (n, d) codes of all public columns of the layout.
+        layout: columns, and which of them are outcomes only.
+    """
+    return code(codes, public(layout.columns))[:, layout.outcome[layout.public][1:]]

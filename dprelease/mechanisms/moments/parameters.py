@@ -1,0 +1,85 @@
+"""From a target to the parameters of joint moments, the least noise that reaches it, and from parameters to what they cost."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+from dprelease.mechanisms.moments import calibration as scales
+from dprelease.mechanisms.moments import outcome_calibration as association
+from dprelease.mechanisms.moments.calibration import share_scales as scales_of_all
+from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.outcome_calibration import Moves, best_split, share_scales
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import Association, JointMoments
+
+Dealer = Literal["none", "rotating", "coordinator"]
+
+
+def least_noise(
+    layout: Layout,
+    mu2: Fraction,
+    parties: int,
+    curious: int,
+    dealer: Dealer,
+    grid_bits: int,
+    rows_per_subject: int,
+    public_norm2: Fraction | None = None,
+) -> JointMoments:
+    """The parameters of a release, with the least noise of each party's share that gives mu.
+
+    Args:
+        layout: columns, and which of them are outcomes only.
+        mu2: mu^2 > 0.
+        parties: m.
+        curious: t < m.
+        dealer: who deals.
+        grid_bits: b.
+        rows_per_subject: q.
+        public_norm2: T2, as the party that has all public outcomes states it.
+
+    Raises:
+        InvalidInput: nothing is private, or every column is an outcome.
+    """
+    shared = parties, curious, grid_bits, rows_per_subject
+    if not layout.outcomes:
+        scale, diagonal_scale = scales_of_all(sensitivity(layout.variables), mu2, *shared)
+        return JointMoments(curious=curious, dealer=dealer, mu2=str(mu2), scale=scale, diagonal_scale=diagonal_scale)
+    moves = Moves.of(layout, public_norm2=public_norm2)
+    split = best_split(layout)
+    least = share_scales(moves, mu2, split, *shared)
+    return JointMoments(
+        curious=curious,
+        dealer=dealer,
+        mu2=str(mu2),
+        scale=least[Kind.PRODUCT],
+        diagonal_scale=least[Kind.SQUARE],
+        association=Association(
+            outcomes=layout.outcomes,
+            split=str(split),
+            scale=least[Kind.ASSOCIATION],
+            square_scale=least[Kind.OUTCOME_SQUARE],
+            public_norm2=None if public_norm2 is None else str(public_norm2),
+        ),
+    )
+
+
+def moves_of(layout: Layout, terms: JointMoments) -> Moves:
+    """What one patient moves under these terms, which name outcomes."""
+    return Moves.of(layout, public_norm2=terms.public_norm2)
+
+
+def spent(layout: Layout, terms: JointMoments, parties: int, grid_bits: int, rows_per_subject: int) -> Fraction:
+    """mu^2 that declared terms really give, exactly, for any choice of outcomes.
+
+    Args:
+        layout: columns, and which of them are outcomes only.
+        terms: as declared.
+        parties: m.
+        grid_bits: b.
+        rows_per_subject: q.
+    """
+    shared = parties, terms.curious, grid_bits, rows_per_subject
+    if terms.association is not None:
+        return association.spent(moves_of(layout, terms), terms.scales, *shared)
+    return scales.spent(sensitivity(layout.variables), terms.scale, terms.diagonal_scale, *shared)

@@ -1,0 +1,222 @@
+"""Joint moments in a learner's hands: the blocks summed, lifted to signed integers and put in their places."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
+from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code, is_binary
+from dprelease.mpc.ring import product
+
+Floats = npt.NDArray[np.float64]
+Indices = Sequence[int] | Integers
+
+
+def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[Kind, float], parties: int) -> list[int]:
+    """(E,) largest absolute value of each noisy entry that is not garbage: n G^2 + 20 standard deviations, exact."""
+    whole = rows << (2 * grid_bits)
+    beyond = {int(kind): noise_reach(scale, parties) for kind, scale in scales.items()}
+    return [whole + beyond[int(kind)] for kind in layout.kinds]
+
+
+def add_up(blocks: Sequence[npt.NDArray[np.int64]], largest: Sequence[int]) -> npt.NDArray[np.int64]:
+    """The released integers: all parties' blocks added modulo 2^64, where their masks cancel, read as signed.
+
+    Args:
+        blocks: one (1, E) array for each party.
+        largest: (E,) from `limits`.
+
+    Raises:
+        IntegrityError: an entry is out of range: some party sent garbage, or not all blocks belong together.
+    """
+    total = np.zeros(blocks[0].size, np.uint64)
+    for block in blocks:
+        total += np.ascontiguousarray(block).reshape(-1).view(np.uint64)
+    signed = total.view(np.int64)
+    if any(abs(int(value)) > most for value, most in zip(signed, largest, strict=True)):
+        raise IntegrityError(
+            "the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation"
+        )
+    return signed
+
+
+class Moments(ABC):
+    """Sums over patients of products of variables, with privacy noise, in scaled units; index 0 is the constant.
+
+    Attributes:
+        layout: variables and entries.
+        rows: n, patients.
+    """
+
+    layout: Layout
+    rows: int
+
+    @property
+    def kind(self) -> Literal["moments"]:
+        """What there is to read, for the table of methods."""
+        return "moments"
+
+    @abstractmethod
+    def between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) sums of products of some variables with others.
+
+        Raises:
+            InvalidInput: they are not released.
+        """
+
+    @abstractmethod
+    def noise_between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) standard deviations of their noise: 0 where they are exact.
+
+        Raises:
+            InvalidInput: they are not released.
+        """
+
+    @abstractmethod
+    def own(self, chosen: Indices) -> Floats:
+        """(c,) sums of squares."""
+
+    @abstractmethod
+    def noise_own(self, chosen: Indices) -> Floats:
+        """(c,) standard deviations of their noise."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(p,) names of the variables; index 0 of the matrices is the constant, variable i is index i + 1."""
+        return tuple(variable.name for variable in self.layout.variables)
+
+    def lookup(self, released: str) -> tuple[int, float, float]:
+        """(index in the matrices, midpoint, half_width) of a released name: value = midpoint + half_width * x[index].
+
+        A binary's two levels are the same variable: its declared level is (1 + z)/2, ``other`` is (1 - z)/2.
+
+        Raises:
+            InvalidInput: no such released column.
+        """
+        if released not in self._places:
+            raise InvalidInput(f"not in this release: {released}")
+        return self._places[released]
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, float, float]]:
+        index = {name: position for position, name in enumerate(self.names, 1)}
+        return {name: _place(column, name, index) for column in self.layout.columns for name in column.released}
+
+
+@dataclass(frozen=True)
+class NoisyMoments(Moments):
+    """G + N in scaled units: sums over patients of x x^T, x = (1, z), plus privacy noise.
+
+    Attributes:
+        layout: variables and entries.
+        gram: (p+1, p+1) symmetric; exact and derived entries filled in.
+        noise_sd: (p+1, p+1) standard deviation of the noise of each entry: 0 where it is exact, as between public variables; a
+            level's own entry repeats the noise of its entry with the constant, every other noisy entry above the diagonal is
+            independent.
+        rows: n, patients.
+    """
+
+    layout: Layout
+    gram: Floats
+    noise_sd: Floats
+    rows: int
+
+    @classmethod
+    def read(
+        cls,
+        layout: Layout,
+        values: npt.NDArray[np.int64],
+        rows: int,
+        grid_bits: int,
+        scales: Mapping[Kind, float],
+        parties: int,
+        public: npt.NDArray[np.int64] | int = 0,
+    ) -> NoisyMoments:
+        """From released integers.
+
+        Args:
+            layout: of the spec, no column of it an outcome only.
+            values: (E,) from `add_up`.
+            rows: n.
+            grid_bits: b.
+            scales: noise scale of each party's share, by kind of entry.
+            parties: m.
+            public: (a+1, a+1) from `public_gram`.
+        """
+        unit = math.ldexp(1.0, -2 * grid_bits)
+        gram = layout.matrix(values * unit, float(rows), public * unit)
+        return cls(layout, gram, layout.matrix(noise_sd(layout, scales, parties) * unit, 0.0), rows)
+
+    def between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) sums of products."""
+        return crossed(self.gram, rows, columns)
+
+    def noise_between(self, rows: Indices, columns: Indices) -> Floats:
+        """(r, c) standard deviations of their noise."""
+        return crossed(self.noise_sd, rows, columns)
+
+    def own(self, chosen: Indices) -> Floats:
+        """(c,) sums of squares."""
+        return self.gram[chosen, chosen]
+
+    def noise_own(self, chosen: Indices) -> Floats:
+        """(c,) standard deviations of their noise."""
+        return self.noise_sd[chosen, chosen]
+
+
+def crossed(matrix: Floats, rows: Indices, columns: Indices) -> Floats:
+    """(r, c) entries of a matrix."""
+    return matrix[np.asarray(rows, np.int64)[:, None], np.asarray(columns, np.int64)]
+
+
+def noise_sd(layout: Layout, scales: Mapping[Kind, float], parties: int) -> Floats:
+    """(E,) standard deviation of each entry's noise, squared grid steps.
+
+    Args:
+        layout: of the spec.
+        scales: noise scale of each party's share, by kind of entry.
+        parties: m.
+    """
+    return np.array([released_sd(scales[kind], parties) for kind in Kind])[layout.kinds]
+
+
+def public_gram(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int64]:
+    """(a+1, a+1) exact sums over patients of products of the constant and the public variables, squared grid steps.
+
+    Args:
+        codes: (n, d) codes of the public columns, as released.
+        columns: their declarations.
+        grid_bits: b.
+    """
+    rows = with_constant(codes, columns, grid_bits)
+    return product(rows, rows, left_bits=grid_bits, right_bits=grid_bits).view(np.int64)
+
+
+def with_constant(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int32]:
+    """(n, a+1) the constant and the public variables on the grid.
+
+    Args:
+        codes: (n, d) codes of the public columns, as released.
+        columns: their declarations.
+        grid_bits: b.
+    """
+    constant = np.full((len(codes), 1), 1 << grid_bits, np.int32)
+    return np.hstack([constant, code(codes, columns)]) if columns else constant
+
+
+def _place(column: Column, released: str, places: dict[str, int]) -> tuple[int, float, float]:
+    if isinstance(column, NumericColumn):
+        return places[released], column.midpoint, column.half_width
+    if isinstance(column, CategoricalColumn) and is_binary(column):
+        return places[column.released[0]], 0.5, 0.5 if released == column.released[0] else -0.5
+    return places[released], 0.0, 1.0

@@ -1,0 +1,195 @@
+"""The terms of joint moments: what is released of the columns' products, with how much noise, and against whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from dprelease.canonical import Rational, Value
+from dprelease.data.columns import Column, Name, private, public
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
+from dprelease.spec_base import Label, SpecBase, Terms, label_of
+
+
+def split_charge(
+    mu2: Fraction, parties: Mapping[str, tuple[Column, ...]], parts: tuple[Fraction, ...] = ()
+) -> dict[str, Fraction]:
+    """What each party's ledger is charged of a release's mu^2: a part, 0 without a private column; together exactly mu^2.
+
+    Args:
+        mu2: of the release.
+        parties: party to its columns.
+        parts: one for each party with a private column, adding up to 1; equal ones unless given.
+    """
+    charged = [party for party, columns in parties.items() if private(columns)]
+    chosen = parts or (Fraction(1, len(charged)),) * len(charged)
+    return dict.fromkeys(parties, Fraction(0)) | {
+        party: part * mu2 for party, part in zip(charged, chosen, strict=True)
+    }
+
+
+class Association(Value):
+    """Columns that are outcomes only (PRIMO), apart from the features, whose covariance has noise of its own.
+
+    Their association with the features is released, their products with one another are not.
+
+    Attributes:
+        outcomes: names of columns; every other column is a feature.
+        split: q, how much of the budget the association gets (`dprelease.mechanisms.moments.joint_calibration`); 1 where every feature is public.
+        scale: noise scale of each party's share of an entry of the association.
+        square_scale: the same for the square of an outcome; 0 where no outcome is a private number.
+        public_norm2: T2, the largest squared norm of a patient's public outcomes, in scaled units, as the one party that has them
+            states it; None for what their bounds allow, 1 for each column.
+    """
+
+    outcomes: Annotated[tuple[Name, ...], Field(min_length=1)]
+    split: Rational
+    scale: Annotated[float, Field(gt=0)]
+    square_scale: Annotated[float, Field(ge=0)]
+    public_norm2: Annotated[Rational | None, Field(exclude_if=lambda norm2: norm2 is None)] = None
+
+
+class JointMoments(Terms):
+    """The parameters of mechanism ``moments``; scales are in units of the Gram matrix's integers, squared grid steps.
+
+    Attributes:
+        curious: t, hospitals that may pool what they saw and still learn no more than the guarantee says.
+        dealer: who deals the randomness of a pair of hospitals: ``none`` (one party), ``rotating`` (another hospital) or
+            ``coordinator``.
+        mu2: mu^2 of the release, which every party with a private column is exposed to, and charged a part of.
+        scale: noise scale of each party's share of an entry; with an association, of the covariance's, 0 where every
+            feature is public.
+        diagonal_scale: the same for the square of a number.
+        association: what is different where some columns are outcomes only; None where every column may be either, and then
+            left out of canonical bytes.
+        parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
+            equal, and then left out of canonical bytes.
+    """
+
+    mechanism: Literal["moments"] = "moments"
+    curious: Annotated[int, Field(ge=0)]
+    dealer: Literal["none", "rotating", "coordinator"]
+    mu2: Rational
+    scale: Annotated[float, Field(ge=0)]
+    diagonal_scale: Annotated[float, Field(ge=0)]
+    association: Annotated[Association | None, Field(exclude_if=lambda association: association is None)] = None
+    parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
+
+    @model_validator(mode="after")
+    def _scales_are_positive(self) -> JointMoments:
+        if self.association is None and not (self.scale and self.diagonal_scale):
+            raise ValueError("joint moments have positive noise scales")
+        return self
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Names of the columns that are outcomes only."""
+        return self.association.outcomes if self.association is not None else ()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of entries that noise is drawn for, in this order."""
+        return tuple(kind for kind, scale in self.scales.items() if scale)
+
+    @property
+    def scales(self) -> dict[Kind, float]:
+        """Noise scale of each party's share of an entry, by kind of entry; 0 where there are none."""
+        apart = self.association
+        others = (apart.scale, apart.square_scale) if apart is not None else (0.0, 0.0)
+        return by_kind(self.scale, self.diagonal_scale, *others)
+
+    @property
+    def public_norm2(self) -> Fraction | None:
+        """T2 as it is stated."""
+        stated = self.association.public_norm2 if self.association is not None else None
+        return None if stated is None else Fraction(stated)
+
+    def label(self, columns: tuple[Column, ...]) -> Label | None:
+        """What the guarantee is called where outcomes are named; None where they are not.
+
+        Args:
+            columns: of all parties.
+        """
+        return None if self.association is None else label_of(columns, self.outcomes)
+
+    def charges(self, mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
+        """What each party's ledger is charged of mu^2; see `split_charge`.
+
+        Args:
+            mu2: that the release really gives.
+            parties: party to its columns.
+        """
+        return split_charge(mu2, parties, tuple(map(Fraction, self.parts)))
+
+    def consistent(self, spec: SpecBase) -> None:
+        """Whether these are terms for the spec's parties and target, none of whose columns has a weight."""
+        if any(part.weights for part in spec.parties):
+            raise ValueError("mechanism 'moments' has no weights of columns; use 'mixed' or 'rows'")
+        if spec.target.scope != "joint":
+            raise ValueError("joint moments have one target for the whole row: scope 'joint'")
+        self.check({part.party: part.columns for part in spec.parties})
+
+    def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
+        """Whether these are terms for these parties.
+
+        Args:
+            parties: party to its columns.
+
+        Raises:
+            ValueError: they are not; why.
+        """
+        if len(parties) == 1:
+            if self.curious or self.dealer != "none":
+                raise ValueError("one party alone has curious = 0 and dealer 'none'")
+        elif not 1 <= self.curious < len(parties):
+            raise ValueError(f"curious must lie between 1 and {len(parties) - 1}: a hospital always sees its own noise")
+        elif self.dealer == "none" or (self.dealer == "rotating" and (len(parties) == 2 or self.curious > 1)):
+            raise ValueError("a rotating dealer needs three parties and curious = 1; otherwise the coordinator deals")
+        parts = [Fraction(part) for part in self.parts]
+        if parts and (len(parts) != sum(bool(private(columns)) for columns in parties.values()) or min(parts) <= 0):
+            raise ValueError("parts of the charge are positive, one for each party with a private column")
+        if parts and (sum(parts) != 1 or len(set(parts)) == 1):
+            raise ValueError("parts of the charge add up to 1, and are left out where they are equal")
+        if self.association is not None:
+            self._check_outcomes(parties)
+
+    def _check_outcomes(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
+        named, known = set(self.outcomes), {column.name for columns in parties.values() for column in columns}
+        if len(named) != len(self.outcomes) or not named < known:
+            raise ValueError("outcomes are distinct columns of the release, and at least one column is none of them")
+        shown = {party for party, columns in parties.items() for each in public(columns) if each.name in named}
+        if self.public_norm2 is not None and (len(shown) != 1 or self.public_norm2 <= 0):
+            raise ValueError("a norm of public outcomes is positive, and stated where one party has all of them")
+
+
+def joint_moments(spec: SpecBase) -> JointMoments:
+    """The terms of a spec of joint moments.
+
+    Raises:
+        InvalidInput: it is of another mechanism.
+    """
+    if not isinstance(spec.terms, JointMoments):
+        raise InvalidInput(f"a release of mechanism {spec.mechanism!r} has no moments")
+    return spec.terms
+
+
+def layout_of(spec: SpecBase) -> Layout:
+    """The entries of the Gram matrix that a spec releases."""
+    return _layout(spec.columns, spec.outcomes)
+
+
+@lru_cache(maxsize=32)
+def _layout(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Layout:
+    return Layout(columns, outcomes)
+
+
+def norm_owner(spec: SpecBase) -> str | None:
+    """The party that states how long its public outcomes are at most; None where bounds alone count."""
+    if joint_moments(spec).public_norm2 is None:
+        return None
+    return next(part.party for part in spec.parties if any(each.name in spec.outcomes for each in part.public))

@@ -1,0 +1,1 @@
+"""What a release will be worth, before anything is spent."""

@@ -1,0 +1,216 @@
+"""What a forecast starts from: public numbers about a release, and guesses about data that nobody has looked at.
+
+A number is guessed to have mean 0 and variance `Setting.spread` in scaled units, a category to have its levels equally often,
+and features to be uncorrelated but for the levels of one category. Features that repeat each other, or cells that crowd in a
+small part of their range, need more patients than a forecast says: guess `spread` low for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+
+from dprelease.data.columns import Column, NumericColumn, check_weights
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.entries import is_binary
+from dprelease.mechanisms.registry import mechanism_named
+from dprelease.planning.expected_error import EVEN_SPREAD, Assumed, Floats
+from dprelease.privacy.gaussian import check_target
+from dprelease.spec_base import Target
+
+MOST_COLUMNS = 10_000
+"""Columns of one party that a forecast is made for at most."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One declared column, scaled units; of a category, each level but the reference, as in fits.
+
+    Attributes:
+        width: features that it becomes.
+        variance: of one of them.
+        free: the part that the others leave free, lambda_i of `dprelease.planning.expected_error`.
+        mean: of one of them.
+        reach: variance of a number that is uniform on the range.
+        own: h of `dprelease.planning.expected_error`; None for a number, whose own entry takes less noise than others.
+    """
+
+    width: int
+    variance: float
+    free: float
+    mean: float
+    reach: float
+    own: float | None
+
+    @classmethod
+    def of(cls, column: Column, spread: float, *, signs: bool) -> Guess:
+        """A guess from the declaration alone."""
+        if isinstance(column, NumericColumn):
+            return cls(1, spread, spread, 0.0, EVEN_SPREAD, None)
+        if signs and is_binary(column):  # +1 or -1 there, 0 or 1 elsewhere
+            return cls(1, 1.0, 1.0, 0.0, EVEN_SPREAD, 0.0)
+        # L levels of frequency f = 1/L, one left out: covariance f I - f^2 1 1^T, whose inverse is L (I + 1 1^T).
+        levels = len(column.released)
+        # Its own entry repeats that with the constant, and the entries of its group are exact.
+        mean = 1 / levels
+        return cls(levels - 1, mean - mean**2, mean / 2, mean, EVEN_SPREAD / 4, 3 - levels - 4 * mean + 2 * mean**2)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a forecast follows from.
+
+    Attributes:
+        rows: n.
+        parties: party to declared columns.
+        target: privacy target; for joint moments it is taken as a joint one, whatever its scope.
+        mechanism: name in the registry.
+        outcome: name of a declared column; of a category, one of its levels is meant.
+        features: names of declared columns, the outcome not among them.
+        spread: variance of every number in scaled units, in (0, 1]; 1/3 where cells spread evenly over their ranges.
+        rows_per_subject: q.
+        grid_bits: b.
+        outputs: k of ``mixed``; None for the rule of `plan_mixing`.
+        anchor_weight: rho of ``mixed``; None for the same rule.
+        curious: t of ``moments``; None for 1, or 0 for one party.
+        weights: column to weight in ``mixed`` and ``rows``, where it is not 1.
+        outcomes: names of columns that are outcomes only in ``moments``; none of them is a feature.
+        public_norm2: T2 as it is stated, of public outcomes.
+        parts: of the price of ``moments``, one for each party with a private column; none where they are equal.
+
+    Raises:
+        InvalidInput: a name or a number that makes no sense.
+    """
+
+    rows: int
+    parties: Mapping[str, tuple[Column, ...]]
+    target: Target
+    mechanism: str
+    outcome: str
+    features: tuple[str, ...]
+    spread: float = EVEN_SPREAD
+    rows_per_subject: int = 1
+    grid_bits: int = 16
+    outputs: int | None = None
+    anchor_weight: Fraction | None = None
+    curious: int | None = None
+    weights: Mapping[str, int] = field(default_factory=dict)
+    outcomes: tuple[str, ...] = ()
+    public_norm2: Fraction | None = None
+    parts: tuple[Fraction, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        known, named = set(names), set(self.outcomes)
+        unknown = [name for name in (self.outcome, *self.features, *self.outcomes) if name not in known]
+        if unknown:
+            raise InvalidInput(f"no such column: {', '.join(unknown)}; there are {', '.join(names)}")
+        if not self.features or self.outcome in self.features or len(set(self.features)) < len(self.features):
+            raise InvalidInput("a fit needs an outcome and at least one other column as a feature, each named once")
+        apart = [name for name in self.features if name in named]
+        if apart:
+            raise InvalidInput(f"{', '.join(apart)} cannot be a feature: the release names it as an outcome")
+        if self.rows < 1 or not 0 < self.spread <= 1:
+            raise InvalidInput(f"n = {self.rows} must be positive and the spread, {self.spread:g}, in (0, 1]")
+        if self.outputs is not None and not 1 <= self.outputs <= self.rows:
+            raise InvalidInput(f"k must lie between 1 and n = {self.rows}, not {self.outputs}")
+        if len(self.parties) > 1 and not 1 <= self.pooled < len(self.parties):
+            raise InvalidInput(f"curious must lie between 1 and {len(self.parties) - 1}, not {self.curious}")
+        check_target(self.target.epsilon, self.target.delta)
+        check_weights(self.columns, self.weights)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Declared columns of all parties."""
+        return tuple(column for declared in self.parties.values() for column in declared)
+
+    @property
+    def pooled(self) -> int:
+        """t."""
+        if len(self.parties) == 1:
+            return 0
+        return 1 if self.curious is None else self.curious
+
+    def guess(self, name: str) -> Guess:
+        """What is guessed of a declared column."""
+        column = next(column for column in self.columns if column.name == name)
+        return Guess.of(column, self.spread, signs=mechanism_named(self.mechanism).signs_binaries)
+
+    def assumed(self, signal: float) -> Assumed:
+        """The regression of the outcome on the features.
+
+        Args:
+            signal: R^2.
+
+        Raises:
+            InvalidInput: R^2 is not in (0, 1].
+        """
+        if not 0 < signal <= 1:
+            raise InvalidInput(f"a share of variance explained lies above 0 and at most at 1, not {signal:g}")
+        guesses, outcome = [self.guess(name) for name in self.features], self.guess(self.outcome)
+        return Assumed(
+            signal=signal,
+            free=self.spread_out([guess.free for guess in guesses]),
+            mean=self.spread_out([guess.mean for guess in guesses]),
+            outcome_variance=outcome.variance,
+            outcome_mean=outcome.mean,
+        )
+
+    def spread_out(self, values: list[float]) -> Floats:
+        """(d,) from one value for each declared feature: all levels of a category have the same."""
+        return np.repeat(values, [self.guess(name).width for name in self.features])
+
+
+def evenly(widths: str) -> dict[str, tuple[Column, ...]]:
+    """Parties that hold numbers called x1, x2, and so on.
+
+    Args:
+        widths: columns of each party, such as ``3,4,2`` for three parties.
+
+    Raises:
+        InvalidInput: it is not such a list of positive integers.
+    """
+    parts = [part.strip() for part in widths.split(",")]
+    if not all(part.isdecimal() and 0 < int(part) <= MOST_COLUMNS for part in parts):
+        raise InvalidInput(f"{widths!r} does not say how many columns each party has; 3,4,2 stands for three parties")
+    counts = [int(part) for part in parts]
+    return {
+        f"party{number}": tuple(
+            NumericColumn(name=f"x{place}", lower=-1, upper=1, fill=0) for place in range(end - width + 1, end + 1)
+        )
+        for number, (width, end) in enumerate(zip(counts, accumulate(counts), strict=True), 1)
+    }
+
+
+def chosen(
+    parties: Mapping[str, tuple[Column, ...]],
+    outcome: str | None,
+    features: str | None,
+    outcomes: tuple[str, ...] = (),
+) -> tuple[str, tuple[str, ...]]:
+    """The outcome and the features of a fit, as a person asked for them.
+
+    Args:
+        parties: party to declared columns.
+        outcome: name of a column; the last column, of `outcomes` if there are any, if None.
+        features: names with commas between them, or how many of the other columns; None for all of them.
+        outcomes: columns that are outcomes only, and so not among the others.
+
+    Raises:
+        InvalidInput: there are not so many others.
+    """
+    names = [column.name for declared in parties.values() for column in declared]
+    wanted = (outcomes or names)[-1] if outcome is None else outcome
+    apart = frozenset(outcomes)
+    others = tuple(name for name in names if name != wanted and name not in apart)
+    if features is None:
+        return wanted, others
+    if not features.isdecimal():
+        return wanted, tuple(part.strip() for part in features.split(",") if part.strip())
+    if not 1 <= int(features) <= len(others):
+        raise InvalidInput(f"there are {len(others)} columns besides {wanted}; {features} cannot be features")
+    return wanted, others[: int(features)]

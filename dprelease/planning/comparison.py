@@ -1,0 +1,281 @@
+"""Mechanisms side by side: what each is expected to give, from when on it would pay, and one sentence that recommends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from dprelease.mechanisms.registry import mechanism_named, names
+from dprelease.planning.assumptions import Setting
+from dprelease.planning.expected_error import Forecast, Proposed
+from dprelease.planning.forecast import (
+    MOST_EPSILON,
+    MOST_ROWS,
+    epsilon_needed,
+    forecast,
+    mean_variance,
+    proposed,
+    rows_needed,
+)
+from dprelease.planning.weighting import Weighing, outcome_weight
+from dprelease.privacy.price import price_text
+
+SIGNALS = (0.1, 0.3, 0.5, 0.9)
+"""R^2 that are assumed unless somebody knows better."""
+ALIKE = 0.02
+"""Difference of expected R^2 that is not worth trusting others for."""
+
+NO_DATA = (
+    "No data were read and nothing is spent: all of this follows from public numbers and from guesses about the data."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One mechanism under one assumption.
+
+    Attributes:
+        mechanism: its name.
+        forecast: what is expected.
+        rows_needed: about the least n with which a fit is useful; None above `MOST_ROWS`.
+        epsilon_needed: about the least epsilon; None above `MOST_EPSILON`.
+    """
+
+    mechanism: str
+    forecast: Forecast
+    rows_needed: int | None
+    epsilon_needed: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several mechanisms under several assumptions.
+
+    Attributes:
+        settings: one for each mechanism.
+        signals: assumed R^2, ascending.
+        cells: one for each signal and mechanism, signal by signal.
+    """
+
+    settings: tuple[Setting, ...]
+    signals: tuple[float, ...]
+    cells: tuple[Cell, ...]
+
+    def of(self, mechanism: str) -> tuple[Cell, ...]:
+        """One mechanism's cells, by signal."""
+        return tuple(cell for cell in self.cells if cell.mechanism == mechanism)
+
+    def recommendation(self) -> str:
+        """One sentence: which mechanism to choose, or when one would pay."""
+        useful = {setting.mechanism: _useful_from(self.of(setting.mechanism)) for setting in self.settings}
+        found = {name: signal for name, signal in useful.items() if signal is not None}
+        if not found:
+            return self._none()
+        earliest = min(found.values())
+        best = max((name for name in found if found[name] == earliest), key=self._worth)
+        for name in found:  # those that need less trust come first
+            if found[name] == earliest and self._alike(name, best):
+                best = name
+                break
+        others = [f"{name} {_from(useful[name])}" for name in useful if name != best]
+        compared = f" ({', '.join(others)})" if others else ""
+        asked = next(proposed(setting).trust for setting in self.settings if setting.mechanism == best)
+        trust = f"; {asked}" if asked else ""
+        return (
+            f"Choose {best}: expected to beat the mean and keep most of the signal {_from(earliest)}{compared}{trust}."
+        )
+
+    def _none(self) -> str:
+        text = "Choose none of them for a regression: the mean is expected to predict about as well"
+        hopes = [cell for cell in self.cells if cell.rows_needed is not None]
+        if not hopes:
+            return f"{text}, with any n."
+        middle = self.signals[len(self.signals) // 2]
+        best = min(hopes, key=lambda cell: (cell.forecast.signal != middle, cell.rows_needed))
+        epsilon = "" if best.epsilon_needed is None else f" or from epsilon = {best.epsilon_needed:.2g}"
+        return (
+            f"{text}; {best.mechanism} would pay from about {_patients(best.rows_needed)} patients{epsilon} "
+            f"if R^2 = {best.forecast.signal:g}."
+        )
+
+    def _worth(self, mechanism: str) -> float:
+        return sum(cell.forecast.r2 for cell in self.of(mechanism))
+
+    def _alike(self, mechanism: str, best: str) -> bool:
+        pairs = zip(self.of(mechanism), self.of(best), strict=True)
+        return all(one.forecast.r2 >= other.forecast.r2 - ALIKE for one, other in pairs)
+
+    def weighing(self) -> Weighing | None:
+        """Which weight to give the outcome, if the middle R^2 is right; None where only moments are compared."""
+        weighable = [setting for setting in self.settings if mechanism_named(setting.mechanism).weighs_columns]
+        return outcome_weight(weighable[0], self.signals[len(self.signals) // 2]) if weighable else None
+
+    def lines(self) -> list[str]:
+        """Everything as text: what was assumed, what would be released, what to expect, the recommendation."""
+        first = self.settings[0]
+        weighing = self.weighing()
+        target, width = first.target, sum(first.guess(name).width for name in first.features)
+        weights = "".join(f", weight of {name} {weight}" for name, weight in first.weights.items())
+        scope = target.scope + (" (moments: joint)" if target.scope == "per-party" else "")
+        scope += f"; in moments {len(first.outcomes)} columns are outcomes only" if first.outcomes else ""
+        return [
+            NO_DATA,
+            f"public: n = {first.rows}, {len(first.columns)} columns at {len(first.parties)} parties, {first.outcome} on "
+            f"{width} features, (epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {scope}{weights}",
+            f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
+            "range), levels are equally frequent, features uncorrelated; R^2 as in the first column",
+            "",
+            *_table(("MECHANISM", "RELEASED", "NOISE SD"), [_released(each) for each in self.settings]),
+            "",
+            *_table(
+                ("MECHANISM", "LEDGER OF", "IS CHARGED"), [line for each in self.settings for line in _charged(each)]
+            ),
+            "",
+            *_table(
+                (
+                    "R^2",
+                    "MECHANISM",
+                    "EXPECTED R^2",
+                    "OF THE MEAN",
+                    "COEFFICIENTS OFF BY",
+                    "PAYS FROM n",
+                    "FROM epsilon",
+                ),
+                [_row(cell) for cell in self.cells],
+            ),
+            "",
+            *self._notes(),
+            *([weighing.explain()] if weighing else []),
+            self.recommendation(),
+        ]
+
+    def _notes(self) -> list[str]:
+        delta, rows = self.settings[0].target.delta, self.settings[0].rows
+        if delta * rows >= 1:
+            return [f"note: delta = {delta:g} is not below 1/n; such a release is refused unless delta is lowered"]
+        if any((cell.rows_needed or 0) * delta >= 1 for cell in self.cells):
+            return [
+                f"note: more than {1 / delta:,.0f} patients ask for a smaller delta, and so for a few more patients"
+            ]
+        return []
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        first, weighing = self.settings[0], self.weighing()
+        return {
+            "data_read": False,
+            "rows": first.rows,
+            "parties": {name: [column.name for column in columns] for name, columns in first.parties.items()},
+            "outcome": first.outcome,
+            "features": list(first.features),
+            "outcomes_only": list(first.outcomes),
+            "target": first.target.model_dump(mode="json"),
+            "weights": dict(first.weights),
+            "spread": first.spread,
+            "releases": {setting.mechanism: _release_json(setting, proposed(setting)) for setting in self.settings},
+            "forecasts": [_cell_json(cell) for cell in self.cells],
+            "recommendation": self.recommendation(),
+            "recommended_weight": None if weighing is None else asdict(weighing),
+        }
+
+
+def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[float] = SIGNALS) -> Comparison:
+    """Forecasts for all mechanisms and assumptions.
+
+    Args:
+        setting: public numbers and guesses; its mechanism plays no part.
+        mechanisms: which ones; all if empty.
+        signals: assumed R^2.
+
+    Raises:
+        InvalidInput: a signal is not in (0, 1].
+    """
+    settings = tuple(replace(setting, mechanism=name) for name in names() if name in (mechanisms or names()))
+    assumed = tuple(sorted(set(signals)))
+    cells = tuple(
+        Cell(each.mechanism, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))
+        for signal in assumed
+        for each in settings
+    )
+    return Comparison(settings, assumed, cells)
+
+
+def _useful_from(cells: Sequence[Cell]) -> float | None:
+    return next((cell.forecast.signal for cell in cells if cell.forecast.useful), None)
+
+
+def _from(signal: float | None) -> str:
+    return "nowhere" if signal is None else f"from R^2 = {signal:g} on"
+
+
+def _released(setting: Setting) -> tuple[str, ...]:
+    release, deviation = proposed(setting), math.sqrt(mean_variance(setting, proposed(setting)))
+    return setting.mechanism, release.shape, f"{deviation:.3g} {release.unit}"
+
+
+def _charged(setting: Setting) -> list[tuple[str, ...]]:
+    """One line for each price, with the hospitals that pay it."""
+    payers: dict[Fraction, list[str]] = {}
+    for name, price in proposed(setting).prices.items():
+        payers.setdefault(price, []).append(name)
+    delta = setting.target.delta
+    return [(setting.mechanism, ", ".join(names), price_text(price, delta)) for price, names in payers.items()]
+
+
+def _row(cell: Cell) -> tuple[str, ...]:
+    found = cell.forecast
+    return (
+        f"{found.signal:g}",
+        cell.mechanism,
+        _share(found.r2) + ("" if found.useful else " (as the mean)"),
+        _share(found.constant_r2),
+        f"{found.coefficient_error:.0%}",
+        _patients(cell.rows_needed),
+        f"{cell.epsilon_needed:.2g}" if cell.epsilon_needed is not None else f"above {MOST_EPSILON:g}",
+    )
+
+
+def _share(r2: float) -> str:
+    return f"{round(r2, 3) + 0.0:.3f}"  # never -0.000
+
+
+def _patients(rows: int | None) -> str:
+    """Two digits of a number of patients."""
+    if rows is None:
+        return f"above {MOST_ROWS:.0e}"
+    return f"{float(f'{rows:.1e}'):,.0f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (header, *rows)
+    ]
+
+
+def _release_json(setting: Setting, release: Proposed) -> dict[str, Any]:
+    return {
+        "k": release.outputs,
+        "rho": None if release.anchor_weight is None else str(release.anchor_weight),
+        "noise_sd": math.sqrt(mean_variance(setting, release)),
+        "charged_mu2": {name: str(price) for name, price in release.prices.items()},
+    }
+
+
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    found = cell.forecast
+    return {
+        "mechanism": cell.mechanism,
+        "assumed_r2": found.signal,
+        "expected_r2": found.r2,
+        "constant_r2": found.constant_r2,
+        "kept": found.kept,
+        "coefficient_error": found.coefficient_error,
+        "useful": found.useful,
+        "rows_needed": cell.rows_needed,
+        "epsilon_needed": cell.epsilon_needed,
+    }

@@ -1,0 +1,63 @@
+"""A comparison of mechanisms as a picture: expected R^2 against n and against epsilon. matplotlib is needed here only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dprelease.errors import InvalidInput
+from dprelease.files.extras import require
+from dprelease.planning.assumptions import Setting
+from dprelease.planning.comparison import Comparison
+from dprelease.planning.forecast import MOST_ROWS, forecast
+from dprelease.release.release import Floats
+
+POINTS = 49
+DECADES = 2
+"""How far n goes on either side of the setting's; epsilon goes half as far."""
+
+
+def over_rows(setting: Setting, signal: float) -> tuple[Floats, Floats]:
+    """(n, expected R^2), each (`POINTS`,)."""
+    low, high = max(setting.rows / 10**DECADES, setting.outputs or 2), min(setting.rows * 10**DECADES, MOST_ROWS)
+    rows = np.rint(np.geomspace(low, max(low, high), POINTS))
+    return rows, np.array([forecast(replace(setting, rows=int(n)), signal).r2 for n in rows])
+
+
+def over_epsilon(setting: Setting, signal: float) -> tuple[Floats, Floats]:
+    """(epsilon, expected R^2), each (`POINTS`,)."""
+    epsilons = setting.target.epsilon * np.geomspace(10 ** (-DECADES / 2), 10 ** (DECADES / 2), POINTS)
+    targets = [setting.target.model_copy(update={"epsilon": float(epsilon)}) for epsilon in epsilons]
+    return epsilons, np.array([forecast(replace(setting, target=target), signal).r2 for target in targets])
+
+
+def draw(comparison: Comparison, path: Path) -> None:
+    """Write the picture; the ending of the file's name says in which format.
+
+    Raises:
+        InvalidInput: matplotlib is missing or does not know the format, or the file cannot be written.
+    """
+    require("matplotlib")
+    from matplotlib.figure import Figure
+
+    signals, first = comparison.signals, comparison.settings[0]
+    figure = Figure(figsize=(3.2 * len(signals) + 1, 6.4), layout="constrained")
+    axes = figure.subplots(2, len(signals), sharey=True, squeeze=False)
+    now = (first.rows, first.target.epsilon)
+    for line, (curve, name, at) in enumerate(zip((over_rows, over_epsilon), ("n", "epsilon"), now, strict=True)):
+        for axis, signal in zip(axes[line], signals, strict=True):
+            for setting in comparison.settings:
+                axis.plot(*curve(setting, signal), label=setting.mechanism)
+            axis.axhline(signal, color="grey", linestyle=":", label="least squares, no privacy")
+            axis.axhline(0, color="black", linewidth=0.8, label="exact mean")
+            axis.axvline(at, color="grey", linewidth=0.8)
+            axis.set(xscale="log", xlabel=name, ylim=(-0.15, 1), title=f"R² = {signal:g} without privacy")
+        axes[line][0].set_ylabel("expected R²")
+    axes[0][0].legend(fontsize="small")
+    figure.suptitle("Forecast from public numbers and guesses; no data were read", fontsize="medium")
+    try:
+        figure.savefig(path, dpi=110)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot write the plot {path}: {error}") from error

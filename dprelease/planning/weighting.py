@@ -1,0 +1,80 @@
+"""Which weight a release should give the outcome of a fit, from public numbers and guesses alone.
+
+A party multiplies the codes of a column by its weight w before noise that is the same for all its columns, and learners
+divide by w. With c the column's contrast and D that of the other columns that share the noise (of its party, or of all
+parties for a joint target), noise variances become
+
+    s_y^2 = (D + w^2 c) / (mu^2 w^2) of the outcome,    s_i^2 = (D + w^2 c) / mu^2 of the others.
+
+Where noise outweighs everything else the error of a fit goes like s_y^2 sum_i s_i^2 (formula (1) of
+`dprelease.planning.expected_error`), for a joint target like (D + w^2 c)^2 / w^2: least where w^2 c = D, so that the outcome has
+half of the sensitivity. What patients and mixing leave open asks for a smaller weight. So the error that the planner expects is
+compared for every weight; with R^2 between .1 and .9 it hardly matters which is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from dprelease.data.columns import LARGEST_WEIGHT
+from dprelease.planning.assumptions import Setting
+from dprelease.planning.forecast import forecast, proposed
+
+USUAL_SIGNAL = 0.5
+"""R^2 that is assumed unless somebody knows better."""
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """A weight for the outcome of a fit.
+
+    Attributes:
+        outcome: name of its column.
+        weight: w; 1 where no other is expected to do better.
+        error: expected error of the fit before shrinking, over that with weight 1.
+        others: standard deviation of the noise of the columns that share it, over that with weight 1.
+        joint: whether these are the columns of all parties; otherwise those of the outcome's.
+    """
+
+    outcome: str
+    weight: int
+    error: float
+    others: float
+    joint: bool
+
+    def explain(self) -> str:
+        """One sentence: what to ask for, what it gives and what it costs."""
+        if self.weight == 1:
+            return f"Blocks: a larger weight of {self.outcome} is not expected to make this fit better."
+        whose = "all other columns" if self.joint else "its hospital's other columns"
+        return (
+            f"Blocks: with weights = {{ {self.outcome} = {self.weight} }} the error of this fit is expected to be "
+            f"{self.error:.2f} times that without; the noise of {whose} grows {self.others:.2f} times."
+        )
+
+
+def outcome_weight(setting: Setting, signal: float = USUAL_SIGNAL) -> Weighing:
+    """The weight with which the least error is expected of a fit; the smaller of two that are alike.
+
+    Args:
+        setting: public numbers and guesses, of mechanism ``mixed`` or ``rows``; the outcome's own weight plays no part.
+        signal: R^2, a guess in (0, 1].
+
+    Raises:
+        InvalidInput: `signal` is not in that range.
+    """
+    outcome, joint = setting.outcome, setting.target.scope == "joint"
+    owner, column = next(
+        (name, column) for name, columns in setting.parties.items() for column in columns if column.name == outcome
+    )
+    tried = {
+        weight: replace(setting, weights={**setting.weights, outcome: weight})
+        for weight in range(1, 2 if column.public else LARGEST_WEIGHT + 1)
+    }
+    errors = {weight: forecast(each, signal).error_ratio for weight, each in tried.items()}
+    best = min(errors, key=lambda weight: errors[weight])
+    if best == 1:
+        return Weighing(outcome, 1, 1.0, 1.0, joint)
+    before, after = (proposed(tried[weight]).variance[owner] for weight in (1, best))
+    return Weighing(outcome, best, errors[best] / errors[1], math.sqrt(after / before), joint)

@@ -1,0 +1,1 @@
+"""From an agreed spec to a verified release."""

@@ -1,0 +1,101 @@
+"""What a consortium's office has seen charged to a hospital, signed: the witness against a ledger that was lost or restored.
+
+The office knows every spec that all hospitals approved, hence what each of them was charged at most. A hospital's ledger that
+does not know such a release is older than what happened (guarantees.md 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from dprelease.canonical import Digest, Rational, Value
+from dprelease.data.columns import Name
+from dprelease.errors import IntegrityError
+from dprelease.identity.certificates import read_certificate
+from dprelease.identity.signing import CHARGES, PrivateKey, sign, verify
+from dprelease.release.accounting import guarantee
+from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import Instant, instant
+
+
+class Charge(Value):
+    """What one release may have cost a hospital.
+
+    Attributes:
+        release: spec digest.
+        roster: whose budget.
+        mu2: exact mu^2 that its ledger was charged.
+        exposure: exact mu^2 of what the release reveals of its own columns.
+        published: whether the release is public, so that the hospital's block has left.
+    """
+
+    release: Digest
+    roster: Name
+    mu2: Rational
+    exposure: Rational
+    published: bool
+
+
+class Statement(Value):
+    """Every release of a hospital that all its hospitals approved.
+
+    Attributes:
+        consortium: its name.
+        party: the hospital.
+        made: when.
+        charges: one for each release, oldest first.
+    """
+
+    format: Literal[1] = 1
+    consortium: Name
+    party: Name
+    made: Instant
+    charges: tuple[Charge, ...]
+
+
+class SignedStatement(Value):
+    """A statement under the signature of the consortium's root key."""
+
+    statement: Statement
+    signature: str
+
+
+def charge(spec: ReleaseSpec, party: str, *, published: bool) -> Charge:
+    """What a spec costs one of its parties."""
+    own = guarantee(spec).party(party)
+    return Charge(
+        release=spec.digest(), roster=spec.roster, mu2=str(own.mu2), exposure=str(own.exposure), published=published
+    )
+
+
+def state(consortium: str, party: str, charges: Iterable[Charge], key: PrivateKey, now: datetime) -> SignedStatement:
+    """Sign a statement.
+
+    Args:
+        consortium: its name.
+        party: the hospital.
+        charges: oldest first.
+        key: of the consortium's root certificate.
+        now: the present.
+    """
+    made = Statement(consortium=consortium, party=party, made=instant(now), charges=tuple(charges))
+    return SignedStatement(statement=made, signature=sign(key, CHARGES, made.to_bytes()))
+
+
+def check_statement(signed: SignedStatement, root_pem: str, consortium: str, party: str) -> Statement:
+    """The statement, if the root signed it for this hospital.
+
+    Raises:
+        IntegrityError: it did not.
+    """
+    public = read_certificate(root_pem).public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise IntegrityError("the root certificate has no key that signs statements")
+    verify(public, signed.signature, CHARGES, signed.statement.to_bytes())
+    if (signed.statement.consortium, signed.statement.party) != (consortium, party):
+        raise IntegrityError(f"a statement of charges is for {signed.statement.party}, not for {party}")
+    return signed.statement

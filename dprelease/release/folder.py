@@ -1,0 +1,125 @@
+"""A release as files: the same layout at the hub, at a learner and in a dry run, so that a copied folder verifies as it is.
+
+    manifest.json   canonical bytes of the manifest
+    manifest.sig    the hub's signature, hexadecimal
+    blocks/NAME.SEQUENCE.block
+
+Nothing in it is believed before `ReleaseFolder.verify` has passed, not even that its files are files: who got the folder from
+a stranger may find links, pipes and devices in their place.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprelease.block import SealedBlock
+from dprelease.errors import IntegrityError, InvalidInput, NotFound
+from dprelease.files.durable import write_durably
+from dprelease.release.manifest import Manifest
+from dprelease.release.release import Release
+from dprelease.release.verification import verify_release
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
+BLOCKS = "blocks"
+
+LARGEST_MANIFEST = 16 << 20
+"""Bytes of a manifest; a hub cannot send a fourth of it in one message."""
+
+LARGEST_SIGNATURE = 1 << 10
+"""Bytes of a signature's file."""
+
+_AS_IT_IS = sum(
+    getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)  # not all systems have all
+
+
+@dataclass(frozen=True)
+class ReleaseFolder:
+    """A folder that holds a release, or is being filled with one."""
+
+    path: Path
+
+    def block(self, party: str, sequence: int = 0) -> Path:
+        """Where a block of a party stands; the name comes from a checked spec or manifest."""
+        return self.path / block_file(party, sequence)
+
+    def write_manifest(self, data: bytes, signature: str) -> None:
+        """Write the manifest and its signature durably."""
+        write_durably(self.path / SIGNATURE, signature.encode())
+        write_durably(self.path / MANIFEST, data)
+
+    def signed_manifest(self) -> tuple[bytes, str]:
+        """The manifest's bytes and the hub's signature, unchecked.
+
+        Raises:
+            NotFound: the folder holds no release.
+            IntegrityError: something else stands where a file belongs, or one of no sensible size.
+        """
+        try:
+            data = _read(self.path / MANIFEST, LARGEST_MANIFEST)
+            signature = _read(self.path / SIGNATURE, LARGEST_SIGNATURE)
+        except OSError as error:
+            raise NotFound(f"{self.path} holds no release: {MANIFEST} or {SIGNATURE} cannot be read") from error
+        return data, signature.decode("ascii", "replace").strip()
+
+    def manifest(self) -> Manifest:
+        """The manifest, unchecked: enough to name the release, never to believe it.
+
+        Raises:
+            NotFound: the folder holds no release.
+            IntegrityError: the manifest is malformed, or not a file.
+        """
+        return _parse(self.signed_manifest()[0])
+
+    def verify(self, root_pem: str) -> Release:
+        """Check manifest and blocks against a pinned root, offline.
+
+        Raises:
+            NotFound: the folder holds no release.
+            IntegrityError: any link of the chain is broken.
+        """
+        data, signature = self.signed_manifest()
+        return verify_release(data, signature, self._read_block, root_pem)
+
+    def _read_block(self, sealed: SealedBlock) -> bytes:
+        try:
+            if (self.path / BLOCKS).is_symlink():
+                raise IntegrityError(f"{self.path / BLOCKS} is a link; a release lies in its own folder")
+            return _read(self.block(sealed.party, sealed.sequence), sealed.size)
+        except OSError as error:
+            raise IntegrityError(f"{sealed.key.words} is missing; fetch the release again") from error
+
+
+def block_file(party: str, sequence: int) -> str:
+    """Where a block stands in a release's folder. No two share a file: a party's name may have dots, the number has none."""
+    return f"{BLOCKS}/{party}.{sequence}.block"
+
+
+def _parse(data: bytes) -> Manifest:
+    try:
+        return Manifest.from_bytes(data)
+    except InvalidInput as error:
+        raise IntegrityError(error.message) from error
+
+
+def _read(path: Path, most: int) -> bytes:
+    """A regular file, looked at before it is read; reading a link, a pipe or a device might never end."""
+    if path.is_symlink():
+        raise IntegrityError(f"{path} is a link; a release lies in its own folder")
+    handle = os.open(path, os.O_RDONLY | _AS_IT_IS)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise IntegrityError(f"{path} is not a file; fetch the release again")
+        if found.st_size > most:
+            raise IntegrityError(
+                f"{path} has {found.st_size} bytes where at most {most} belong; fetch the release again"
+            )
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(handle)

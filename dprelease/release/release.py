@@ -1,0 +1,170 @@
+"""A release in a learner's hands: verified blocks, as rows of equal variances or as moments, ready for an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.block import Block
+from dprelease.data.bounding import Codes
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, released_names
+from dprelease.errors import InvalidInput
+from dprelease.files.one_line import one_line
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.spec import ReleaseSpec
+
+View = NoisyRows | NoisyMoments | ApartMoments
+"""What estimators read of a release, whatever its mechanism."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PublicColumns:
+    """Public columns in scaled units, patient by patient.
+
+    Attributes:
+        names: (a,) released column names; none where nothing is public.
+        values: (n, a) exact, in the order of the alignment, the same for all columns.
+    """
+
+    names: tuple[str, ...]
+    values: Floats
+
+
+@dataclass(frozen=True)
+class Release:
+    """A verified release.
+
+    Attributes:
+        spec: the release spec.
+        blocks: party to its blocks, by sequence number.
+        guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
+    """
+
+    spec: ReleaseSpec
+    blocks: Mapping[str, tuple[Block, ...]]
+    guarantee: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """The release's identity."""
+        return self.spec.digest()
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        """Released name to the declaration behind it."""
+        return {name: column for part in self.spec.parties for column in part.columns for name in column.released}
+
+    def column(self, released: str) -> Column:
+        """The declaration behind a released column name.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        if released not in self._columns:
+            raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
+        return self._columns[released]
+
+    def expand(self, names: tuple[str, ...], *, reference: bool) -> tuple[str, ...]:
+        """Released names for names of columns or of released columns.
+
+        Args:
+            names: what a person asked for; a categorical column's own name stands for its levels.
+            reference: leave out the first level of a categorical column, as a regression on an intercept needs.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        columns = {column.name: column for column in self._columns.values()}
+        expanded: list[str] = []
+        for name in names:
+            column = columns.get(name)
+            if isinstance(column, CategoricalColumn):
+                expanded += column.released[1:] if reference else column.released
+            else:
+                self.column(name)
+                expanded.append(name)
+        return tuple(dict.fromkeys(expanded))
+
+    def original_units(self) -> tuple[Floats, Floats]:
+        """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""
+        midpoint, half_width = [], []
+        for part in self.spec.parties:
+            for column in part.columns:
+                for _ in column.released:
+                    numeric = isinstance(column, NumericColumn)
+                    midpoint.append(column.midpoint if numeric else 0.0)  # type: ignore[union-attr]
+                    half_width.append(column.half_width if numeric else 1.0)  # type: ignore[union-attr]
+        return np.array(midpoint), np.array(half_width)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""
+        spec = self.spec
+        lines = (
+            f"{spec.consortium}, release {self.digest[:8]}: {spec.rows} patients, mechanism {spec.mechanism}",
+            f"Columns: {', '.join(spec.released)}",
+            *self.guarantee,
+        )
+        title, *rest = (escape(one_line(line)) for line in (spec.title, *lines))
+        return f"<p><b>{title}</b></p>" + "".join(f"<p>{line}</p>" for line in rest)
+
+    @cached_property
+    def view(self) -> View:
+        """What estimators read: `NoisyRows`, `NoisyMoments`, or `ApartMoments` where some columns are outcomes only.
+
+        Raises:
+            IntegrityError: the blocks do not belong together.
+        """
+        values = {party: tuple(block.values for block in blocks) for party, blocks in self.blocks.items()}
+        view: View = mechanism_of(self.spec).read(self.spec, values, self.public_codes)
+        return view
+
+    def moments(self) -> NoisyMoments:
+        """The noisy Gram matrix, or that of the features where some columns are outcomes only.
+
+        Raises:
+            InvalidInput: the release has rows, not moments.
+        """
+        found = self.products
+        return found.features if isinstance(found, ApartMoments) else found
+
+    @property
+    def products(self) -> NoisyMoments | ApartMoments:
+        """All moments that the release has.
+
+        Raises:
+            InvalidInput: the release has rows, not moments.
+        """
+        if isinstance(self.view, NoisyRows):
+            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has rows, not moments")
+        return self.view
+
+    def scaled(self) -> NoisyRows:
+        """The released rows in scaled units, with equal variances along every column.
+
+        Raises:
+            InvalidInput: the release has moments, not rows.
+        """
+        if not isinstance(self.view, NoisyRows):
+            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no rows; use its moments")
+        return self.view
+
+    @cached_property
+    def public_codes(self) -> Codes:
+        """(n, a) codes of all public columns, party after party."""
+        blocks = [self.blocks[part.party][0].public for part in self.spec.parties if part.public]
+        return np.hstack(blocks) if blocks else np.zeros((self.spec.rows, 0), np.int32)
+
+    def public(self) -> PublicColumns:
+        """The public columns, which no noise hides."""
+        scaled = self.public_codes.astype(np.float64) * 2.0**-self.spec.grid_bits
+        return PublicColumns(released_names(self.spec.public), scaled)

@@ -1,0 +1,29 @@
+"""The release spec: everything that the parties agree on, fixed before anything data-dependent is computed.
+
+A spec is immutable. Its SHA-256 over canonical bytes is the release's identity; every approval, block and manifest is
+bound to it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, SerializeAsAny
+
+from dprelease.data.columns import released_names
+from dprelease.mechanisms.registry import mechanism_of, read_terms
+from dprelease.sequence import BlockShape
+from dprelease.spec_base import SpecBase, Terms
+
+
+class ReleaseSpec(SpecBase):
+    """A release spec whose terms are those of a registered mechanism. Field by field in docs/format.md."""
+
+    terms: Annotated[SerializeAsAny[Terms], BeforeValidator(read_terms)]
+
+    def blocks(self, party: str) -> tuple[BlockShape, ...]:
+        """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""
+        part = self.party(party)
+        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+        shapes, public = mechanism_of(self).shapes(self, party), len(released_names(part.public))
+        return tuple(BlockShape(*shape, 0 if at else public) for at, shape in enumerate(shapes))

@@ -1,0 +1,17 @@
+"""Who has to be trusted for what, in words: printed in every review, manifest and fit of a release.
+
+The sentences are part of manifest format 1, as the words of the guarantee are: a verifier compares them.
+"""
+
+from __future__ import annotations
+
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.spec import ReleaseSpec
+
+PUBLIC = "Public columns are the exception: their rows were published exactly, for everybody to read."
+
+
+def trust(spec: ReleaseSpec) -> tuple[str, ...]:
+    """The trust assumption of a spec, one sentence each."""
+    own = mechanism_of(spec).words(spec).trust
+    return (*own, PUBLIC) if spec.public else own

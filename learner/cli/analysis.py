@@ -1,0 +1,168 @@
+"""`learner describe`, `fit` and `export`: what a verified release is for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators import METHODS, fit
+from dprelease.files.durable import write_durably
+from dprelease.files.extras import require
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.release import Release
+from learner.cli import show
+from learner.cli.releases import from_option, json_option
+from learner.client.describe import describe
+from learner.client.library import Library, Opened, open_verified
+from learner.client.pinned_roots import TrustStore
+from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
+from learner.export.table import WRITERS, Table, table
+
+
+def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument and the options that say what to fit, and from whom the release is."""
+    for option in (
+        from_option,
+        click.option("--intercept/--no-intercept", default=None, help="Fit an intercept; by the method if left out."),
+        click.option(
+            "--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out."
+        ),
+        click.option(
+            "--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out."
+        ),
+        click.option(
+            "--target",
+            "targets",
+            multiple=True,
+            metavar="COLUMN",
+            help="Outcome; may be repeated; all outcomes of a release that names them if left out.",
+        ),
+        click.argument("release", metavar="ID|DIR"),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("fit")
+@of_a_fit
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the fit as JSON to this file.")
+@json_option
+@click.pass_obj
+def fit_release(
+    home: Path,
+    release: str,
+    targets: tuple[str, ...],
+    features: tuple[str, ...],
+    method: str | None,
+    intercept: bool | None,
+    output: Path | None,
+    name: str | None,
+    as_json: bool,
+) -> None:
+    """Fit linear models on a release, after verifying it.
+
+    Coefficients are in original units: those of the model, and beside them estimates of the population's with standard
+    errors and intervals. Below stand the constant predictor and how far both are off. Fitting costs no privacy.
+
+    \b
+    Example:
+      learner fit 3f9a12c4 --target glucose --features age,sex --method rmgm --output fit.json
+    """
+    opened = open_verified(Library(home).find(release), TrustStore(home), name)
+    chosen = names_of(features, opened.release) or None
+    result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept)
+    data = json.dumps(result.to_json(), indent=2)
+    if output is not None:
+        write_durably(output, f"{data}\n".encode())
+    if as_json:
+        click.echo(data)
+    else:
+        click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
+        show.fitted(result)
+
+
+@click.command("describe")
+@click.argument("release", metavar="ID|DIR")
+@click.option("--columns", multiple=True, metavar="A,B,...", help="Columns to describe; every column if left out.")
+@from_option
+@json_option
+@click.pass_obj
+def describe_release(home: Path, release: str, columns: tuple[str, ...], name: str | None, as_json: bool) -> None:
+    """Show means, standard deviations and correlations, after verifying a release.
+
+    In original units, each with the standard deviation of what privacy noise leaves open. A release of rows says
+    something about means only; standard deviations and correlations come from joint moments.
+
+    \b
+    Example:
+      learner describe 3f9a12c4 --columns age,glucose
+    """
+    opened = open_verified(Library(home).find(release), TrustStore(home), name)
+    found = describe(opened.release, names_of(columns, opened.release))
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
+        show.described(found)
+
+
+@click.command("export")
+@click.argument("release", metavar="ID|DIR")
+@click.option("--format", "kind", type=click.Choice(sorted(WRITERS)), required=True, help="File format.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["matrix", "rows"]),
+    help="Joint moments: the named matrix (unless you say otherwise), or rows that have these moments.",
+)
+@from_option
+@click.pass_obj
+def export_release(
+    home: Path, release: str, kind: str, output: Path, form: Literal["matrix", "rows"] | None, name: str | None
+) -> None:
+    """Write a release as a table for other tools, after verifying it.
+
+    Released rows, or the matrix of joint moments, are in scaled units; the metadata say what rows or entries mean, every
+    column's unit and scale, the noise, the guarantee and whom it trusts. With --as rows joint moments become a small
+    table in original units on which any tool's least squares give the right coefficients (and wrong standard errors).
+
+    \b
+    Example:
+      learner export 3f9a12c4 --format parquet --output release.parquet
+    """
+    if kind == "parquet":
+        require("pyarrow", "learner")
+    opened = open_verified(Library(home).find(release), TrustStore(home), name)
+    exported = _exported(opened, form)
+    try:
+        if isinstance(exported, Matrix):
+            MATRIX_WRITERS[kind](exported, output)
+        else:
+            WRITERS[kind](exported, output)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
+    click.echo(f"{output}: {exported.sentence()}")
+
+
+def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> Table | Matrix:
+    if not isinstance(opened.release.view, NoisyRows):
+        return rows(opened) if form == "rows" else matrix(opened)
+    if form == "matrix":
+        raise InvalidInput(
+            f"a release of mechanism {opened.release.spec.mechanism!r} has rows and no matrix of moments; leave out --as"
+        )
+    return table(opened)
+
+
+def names_of(texts: Sequence[str], release: Release) -> tuple[str, ...]:
+    """Names in comma-separated lists; a released name stands for itself even with a comma in it, as levels may have."""
+    names: list[str] = []
+    for text in texts:
+        names += [text] if text in release.spec.released else [part.strip() for part in text.split(",") if part.strip()]
+    return tuple(names)

@@ -1,0 +1,85 @@
+"""`learner plan`: what a fit would be worth, before anybody has released anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from dprelease.canonical import read_data
+from dprelease.cli.plan_options import compared, last_columns, outcomes_option, weight_option, with_guesses
+from dprelease.mechanisms.registry import names
+from dprelease.planning.assumptions import Setting, chosen, evenly
+from dprelease.spec_base import Target
+from learner.cli.releases import json_option
+
+
+@click.command("plan")
+@click.option("--rows", type=click.IntRange(min=2), required=True, help="Patients, n.")
+@click.option("--parties", required=True, metavar="D1,D2,...", help="Columns of each hospital, the outcome among them.")
+@click.option("--features", type=click.IntRange(min=1), help="Features of the fit; every other column if left out.")
+@click.option("--epsilon", type=float, required=True, help="Of the release.")
+@click.option("--delta", type=float, required=True, help="Of the release.")
+@click.option(
+    "--scope",
+    type=click.Choice(["joint", "per-party"]),
+    default="joint",
+    show_default=True,
+    help="What epsilon bounds: all blocks together or each; joint moments are always joint.",
+)
+@click.option("--rows-per-subject", type=click.IntRange(min=1), default=1, show_default=True, help="Rows of a patient.")
+@click.option("--k", "outputs", type=click.IntRange(min=1), help="Mixing rows; by the usual rule if left out.")
+@click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; 1 if left out.")
+@outcomes_option
+@weight_option
+@with_guesses
+@json_option
+def plan(
+    rows: int,
+    parties: str,
+    features: int | None,
+    epsilon: float,
+    delta: float,
+    scope: str,
+    rows_per_subject: int,
+    outputs: int | None,
+    curious: int | None,
+    outcomes: int | None,
+    weight: dict[str, int] | None,
+    mechanisms: tuple[str, ...],
+    signals: tuple[float, ...],
+    spread: float,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what to expect of a release, and which mechanism to ask for, before anything is spent.
+
+    From public numbers and guesses alone, without any data: the share of variance that a fit is expected to explain,
+    the error of its coefficients, from how many patients or which epsilon it would beat the mean, and what every
+    hospital's ledger would be charged.
+
+    \b
+    Example:
+      learner plan --rows 20000 --parties 3,4,2 --epsilon 1 --delta 1e-6 --signal 0.3 --plot plan.png
+    """
+    held = evenly(parties)
+    apart = last_columns(held, outcomes)
+    outcome, used = chosen(held, None, None if features is None else str(features), apart)
+    target = read_data(Target, {"scope": scope, "epsilon": epsilon, "delta": delta}, "learner plan")
+    setting = Setting(
+        rows=rows,
+        parties=held,
+        target=target,
+        mechanism=names()[0],
+        outcome=outcome,
+        features=used,
+        spread=spread,
+        rows_per_subject=rows_per_subject,
+        outputs=outputs,
+        curious=curious,
+        weights=weight or {},
+        outcomes=apart,
+    )
+    found = compared(setting, mechanisms, signals, plot)
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))

@@ -1,0 +1,126 @@
+"""`learner list`, `fetch`, `verify`: from a list to a verified release on this machine."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+from dprelease.files.one_line import one_line
+from dprelease.sequence import BlockKey
+from learner.cli import show
+from learner.client.download import consortium_of, fetch
+from learner.client.library import Library, Opened, open_verified
+from learner.client.mirror import Mirror, split_release
+from learner.client.pinned_roots import TrustStore
+from learner.client.sources import Place, answered, hub_first, mirrors_first
+
+from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def tell(line: str) -> None:
+    """Say what somebody should know, beside the answer."""
+    click.echo(one_line(line), err=True)
+
+
+@click.command("list")
+@from_option
+@json_option
+@click.pass_obj
+def list_releases(home: Path, name: str | None, as_json: bool) -> None:
+    """List what a consortium has published, newest first, as its hub says or else a mirror.
+
+    \b
+    Example:
+      learner list --from trial
+    """
+    lines = answered(hub_first(TrustStore(home).get(name)), lambda source: list(source.releases()), tell)
+    if as_json:
+        click.echo(json.dumps([line.to_json() for line in lines], indent=2))
+    else:
+        show.listed(lines)
+
+
+@click.command("fetch")
+@click.argument("release", metavar="ID|URL")
+@from_option
+@json_option
+@click.pass_obj
+def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> None:
+    """Download release ID and verify it; run it again to go on after a break.
+
+    ID is the release's digest, or its first 8 digits or more; mirrors are asked first, then the hub. URL is a release's
+    folder on any web server. What does not verify is not kept.
+
+    \b
+    Example:
+      learner fetch 3f9a12c4 --from trial
+      learner fetch https://mirror.example.org/trial/DIGEST
+    """
+    trust = TrustStore(home)
+    if "://" in release:
+        url, release = split_release(release)
+        places: tuple[Place, ...] = (Place(url, partial(Mirror.dial, url)),)
+        consortium = trust.get(name or answered(places, lambda source: consortium_of(source, release), tell))
+    else:
+        consortium = trust.get(name)
+        places = mirrors_first(consortium)
+    with _bar() as bar:
+        tasks: dict[BlockKey, TaskID] = {}
+
+        def progress(key: BlockKey, held: int, size: int) -> None:
+            if key not in tasks:
+                tasks[key] = bar.add_task(key.words, total=size)
+            bar.update(tasks[key], completed=held)
+
+        folder = answered(places, lambda source: fetch(source, consortium, Library(home), release, progress), tell)
+    _report(open_verified(folder, trust, consortium.name), as_json)
+
+
+@click.command("verify")
+@click.argument("release", metavar="ID|DIR")
+@from_option
+@json_option
+@click.pass_obj
+def verify_release(home: Path, release: str, name: str | None, as_json: bool) -> None:
+    """Check a fetched release, or a folder that holds one, without any network.
+
+    \b
+    Example:
+      learner verify 3f9a12c4
+    """
+    _report(open_verified(Library(home).find(release), TrustStore(home), name), as_json)
+
+
+def _report(opened: Opened, as_json: bool) -> None:
+    if not as_json:
+        show.verified(opened)
+        return
+    spec = opened.release.spec
+    data = {
+        "verified": True,
+        "release": opened.release.digest,
+        "folder": str(opened.folder.path),
+        "consortium": spec.consortium,
+        "root_sha256": opened.consortium.fingerprint,
+        "title": spec.title,
+        "published": opened.manifest.published,
+        "patients": spec.rows,
+        "mechanism": spec.mechanism,
+        "columns": [{"name": column, "unit": opened.release.column(column).unit} for column in spec.released],
+        "checked": list(show.checks(spec)),
+        "guarantee": list(opened.release.guarantee),
+        "trust": list(opened.manifest.trust),
+    }
+    click.echo(json.dumps(data, indent=2))
+
+
+def _bar() -> Progress:
+    # On standard error, so that standard output stays clean for --json.
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    return Progress(*columns, console=Console(stderr=True))

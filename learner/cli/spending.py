@@ -1,0 +1,43 @@
+"""`learner catalogue`: what was published by date, what it has spent, and what is left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from learner.cli import show
+from learner.cli.releases import from_option, json_option, tell
+from learner.client.pinned_roots import TrustStore
+from learner.client.sources import answered, hub_first
+from learner.client.spending import accounts, signed_manifests, summary, to_json
+
+
+@click.command("catalogue")
+@click.option("--delta", default=1e-6, show_default=True, help="delta at which epsilon is shown.")
+@click.option("--budget", type=float, metavar="EPSILON", help="The consortium's budget at that delta, as announced.")
+@from_option
+@json_option
+@click.pass_obj
+def catalogue(home: Path, delta: float, budget: float | None, name: str | None, as_json: bool) -> None:
+    """Show every release by date with what it spent, what all up to it spent, and what is left of a budget.
+
+    Fetches and checks each signed manifest, from the hub or else a mirror; nothing is taken from an unsigned list. Rosters
+    are sets of patients: one account for each.
+
+    \b
+    Example:
+      learner catalogue --from trial --budget 3
+    """
+    consortium = TrustStore(home).get(name)
+    found = answered(hub_first(consortium), lambda source: accounts(signed_manifests(source, consortium)), tell)
+    if as_json:
+        click.echo(json.dumps({"consortium": consortium.name, **to_json(found, delta, budget)}, indent=2))
+        return
+    for account in found:
+        show.spent(account, delta)
+        for line in summary(account, delta, budget):
+            click.echo(line)
+    if not found:
+        click.echo(f"{consortium.name} has published nothing yet")

@@ -1,0 +1,91 @@
+"""`learner trust`: which consortia's releases are believed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from dprelease.identity.certificates import certificate_fingerprint
+from learner.cli import show
+from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
+
+
+@click.group()
+def trust() -> None:
+    """Pin consortium roots; nothing is believed without one.
+
+    \b
+    Example:
+      learner trust list
+    """
+
+
+@trust.command("add")
+@click.argument("name")
+@click.option("--root", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Root, PEM.")
+@click.option("--hub", metavar="HOST:PORT", help="The hub's public listener.")
+@click.option(
+    "--mirror", "mirrors", multiple=True, metavar="URL", help="A folder with its releases; several: best first."
+)
+@click.option("--fingerprint", metavar="HEX", help="SHA-256 that the root must have; replaces the question.")
+@click.option("--yes", is_flag=True, help="Do not ask; for scripts that got the root over a safe way.")
+@click.pass_obj
+def add(
+    home: Path, name: str, root: Path, hub: str | None, mirrors: tuple[str, ...], fingerprint: str | None, yes: bool
+) -> None:
+    """Pin the root certificate of consortium NAME, and say where its releases are: a hub, mirrors, or both.
+
+    Compare the fingerprint with the one that the consortium publishes elsewhere, e.g. on paper. Run it again to change
+    the addresses; those that are not named again are forgotten.
+
+    \b
+    Example:
+      learner trust add trial --root root.pem --hub hub.example.org:7444 --mirror https://mirror.example.org/trial
+    """
+    pem = read_root(root)
+    found = certificate_fingerprint(pem)
+    click.echo(f"root of {name}: SHA-256 {found}")
+    if fingerprint is not None:
+        check_fingerprint(found, fingerprint)
+    elif not yes:
+        click.confirm("Is this the fingerprint that the consortium publishes?", abort=True)
+    trusted = TrustStore(home).add(name, pem, hub, mirrors)
+    places = [*([f"its hub is {hub}"] if hub else []), *(f"a mirror is {url}" for url in trusted.mirrors)]
+    click.echo(f"{name} is trusted; {', '.join(places)}")
+
+
+@trust.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def list_trusted(home: Path, as_json: bool) -> None:
+    """Show the consortia that are trusted.
+
+    \b
+    Example:
+      learner trust list --json
+    """
+    consortia = TrustStore(home).all()
+    if as_json:
+        data = [
+            {"name": each.name, "hub": each.hub, "mirrors": list(each.mirrors), "root_sha256": each.fingerprint}
+            for each in consortia
+        ]
+        click.echo(json.dumps(data, indent=2))
+    else:
+        show.trusted(consortia)
+
+
+@trust.command("remove")
+@click.argument("name")
+@click.pass_obj
+def remove(home: Path, name: str) -> None:
+    """Trust consortium NAME no longer; fetched releases stay, but verify no more.
+
+    \b
+    Example:
+      learner trust remove trial
+    """
+    TrustStore(home).remove(name)
+    click.echo(f"{name} is trusted no longer")

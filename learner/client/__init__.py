@@ -1,0 +1,1 @@
+"""Pinned roots, downloads, the local store, spending."""

@@ -1,0 +1,143 @@
+"""What a verified release says about each column by itself and about pairs of columns, in original units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dprelease.data.columns import CategoricalColumn
+from dprelease.estimators.intervals.inference import plain
+from dprelease.estimators.moments.resolution import WIDTHS, is_hidden
+from dprelease.estimators.moments.summary import summarise
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.release import Floats, Release
+from dprelease.release.trust import trust
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Columns of a release; an indicator is 1 for its level and 0 otherwise.
+
+    Attributes:
+        release: the release.
+        names: (p,) released names.
+        mean: (p,).
+        mean_noise_sd: (p,) what privacy noise leaves open about the mean, a standard deviation.
+        deviation: (p,) standard deviation over patients; NaN where the release has no moments.
+        deviation_noise_sd: (p,) what noise leaves open about it; NaN where it is not known.
+        correlated: (c,) those of the names that correlations are of; outcomes only have none.
+        correlation: (c, c); None where the release has no moments.
+        correlation_noise_sd: (c, c) what noise leaves open; NaN where it is not known; None as above.
+    """
+
+    release: Release
+    names: tuple[str, ...]
+    mean: Floats
+    mean_noise_sd: Floats
+    deviation: Floats
+    deviation_noise_sd: Floats
+    correlated: tuple[str, ...]
+    correlation: Floats | None
+    correlation_noise_sd: Floats | None
+
+    def unit(self, name: str) -> str:
+        """Unit of a column; empty for an indicator."""
+        declared = self.release.column(name)
+        return "" if isinstance(declared, CategoricalColumn) else declared.unit
+
+    @property
+    def hidden(self) -> tuple[tuple[str, ...], ...]:
+        """(p,) which of ``mean`` and ``standard_deviation`` noise hides: it covers the range, or reaches from the spread to 0."""
+        found = []
+        for place, name in enumerate(self.names):
+            declared = self.release.column(name)
+            width = 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower
+            spread, spread_sd = self.deviation[place], self.deviation_noise_sd[place]
+            hidden = {
+                "mean": is_hidden(self.mean_noise_sd[place], width),
+                "standard_deviation": spread_sd > 0 and spread < WIDTHS / 2 * spread_sd,
+            }
+            found.append(tuple(number for number, whether in hidden.items() if whether))
+        return tuple(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """The description as plain data; a number that is not known is None."""
+        numbers = (self.mean, self.mean_noise_sd, self.deviation, self.deviation_noise_sd)
+        keys = ("mean", "mean_noise_sd", "standard_deviation", "standard_deviation_noise_sd")
+        rows = zip(self.names, self.hidden, *numbers, strict=True)
+        return {
+            "version": 1,
+            "release": self.release.digest,
+            "patients": self.release.spec.rows,
+            "columns": [
+                {"name": name, "unit": self.unit(name), "hidden": list(hidden)}
+                | dict(zip(keys, map(plain, row), strict=True))
+                for name, hidden, *row in rows
+            ],
+            "correlated": list(self.correlated),
+            "correlation": None if self.correlation is None else plain(self.correlation),
+            "correlation_noise_sd": None if self.correlation_noise_sd is None else plain(self.correlation_noise_sd),
+            "guarantee": list(self.release.guarantee),
+            "trust": list(trust(self.release.spec)),
+        }
+
+
+def describe(release: Release, columns: Sequence[str] = ()) -> Description:
+    """Describe columns of a release: all that joint moments say, the means of a release of rows.
+
+    Args:
+        release: verified.
+        columns: names of columns or released columns; all if empty.
+
+    Raises:
+        InvalidInput: no such column.
+    """
+    names = release.expand(tuple(columns), reference=False) or release.spec.released
+    return _from_rows(release, names) if isinstance(release.view, NoisyRows) else _from_moments(release, names)
+
+
+def _from_moments(release: Release, names: tuple[str, ...]) -> Description:
+    moments = release.products
+    summary = summarise(moments)
+    index = np.array([moments.lookup(name)[0] - 1 for name in names])
+    # The second level of a binary is 1 minus the first, which is what the summary has.
+    opposite = np.array([name != summary.names[place] for name, place in zip(names, index, strict=True)])
+    sign = np.where(opposite, -1.0, 1.0)
+    place = {name: at for at, name in enumerate(summary.correlated)}
+    known = [at for at, name in enumerate(index) if summary.names[name] in place]
+    within = [place[summary.names[index[at]]] for at in known]
+    pairs = np.ix_(within, within)
+    return Description(
+        release=release,
+        names=names,
+        mean=np.where(opposite, 1 - summary.mean[index], summary.mean[index]),
+        mean_noise_sd=summary.mean_sd[index],
+        deviation=summary.standard_deviation[index],
+        deviation_noise_sd=summary.standard_deviation_sd[index],
+        correlated=tuple(names[at] for at in known),
+        correlation=summary.correlation[pairs] * np.outer(sign[known], sign[known]),
+        correlation_noise_sd=summary.correlation_sd[pairs],
+    )
+
+
+def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
+    scaled = release.scaled()
+    index = scaled.index(names)
+    mean, noise_sd = (values[index] for values in scaled.means())
+    midpoint, half_width = (values[index] for values in release.original_units())
+    lower = [0.0 if isinstance(release.column(name), CategoricalColumn) else -1.0 for name in names]
+    unknown = np.full(len(names), np.nan)
+    return Description(
+        release=release,
+        names=names,
+        mean=midpoint + half_width * np.clip(mean, lower, 1.0),
+        mean_noise_sd=half_width * noise_sd,
+        deviation=unknown,
+        deviation_noise_sd=unknown,
+        correlated=(),
+        correlation=None,
+        correlation_noise_sd=None,
+    )

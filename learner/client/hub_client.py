@@ -1,0 +1,94 @@
+"""What a hub offers to everybody, as the client sees it. Nothing here is believed before it is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+import grpc
+
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.sequence import BlockKey
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
+from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
+from dprelease.wire.v1 import public_pb2, public_pb2_grpc, release_pb2
+from learner.client.listing import Listed
+from learner.client.pinned_roots import Trusted
+
+PEER = "the hub"
+MOST_RELEASES = 100_000
+"""Where a list stops being believed to have an end."""
+
+
+class PublicHub:
+    """Calls to a hub's public listener.
+
+    Args:
+        channel: from `dial`.
+        stall_seconds: longest stand-still of a download.
+    """
+
+    def __init__(self, channel: grpc.Channel, stall_seconds: float = STALL_SECONDS) -> None:
+        self._stub = public_pb2_grpc.PublicServiceStub(channel)
+        self._stall_seconds = stall_seconds
+
+    @classmethod
+    @contextmanager
+    def dial(cls, consortium: Trusted) -> Iterator[Self]:
+        """A connection to the consortium's hub, whose certificate must chain to the pinned root.
+
+        Raises:
+            InvalidInput: its address is not known.
+        """
+        if consortium.hub is None:
+            raise InvalidInput(f"no hub of {consortium.name} is known; add it with learner trust add --hub HOST:PORT")
+        with connect(consortium.hub, Credentials(consortium.root.encode())) as channel:
+            yield cls(channel)
+
+    def releases(self, page_size: int = 100) -> Iterator[Listed]:
+        """All published releases, newest first.
+
+        Raises:
+            IntegrityError: the list does not end.
+        """
+        token, count = "", 0
+        while True:
+            request = public_pb2.ListPublishedRequest(page_size=page_size, page_token=token)
+            with translated(PEER):
+                page = self._stub.ListPublished(request, timeout=CALL_SECONDS, metadata=VERSION)
+            for line in page.releases:
+                yield Listed(line.spec_digest.hex(), line.title, line.published, line.rows, line.columns, line.size)
+            count += len(page.releases)
+            token = page.next_page_token
+            if not token:
+                return
+            if not page.releases or count > MOST_RELEASES:
+                raise IntegrityError("the hub's list of releases does not end")
+
+    def manifest(self, prefix: str) -> tuple[bytes, str]:
+        """Manifest and signature of the release whose digest starts with these hexadecimal digits, unchecked."""
+        request = public_pb2.GetManifestRequest(spec_digest=bytes.fromhex(prefix))
+        with translated(PEER):
+            answer = self._stub.GetManifest(request, timeout=CALL_SECONDS, metadata=VERSION)
+        return answer.manifest, answer.signature
+
+    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
+        """The chunks of a block from an offset, unchecked.
+
+        Raises:
+            PeerUnavailable: the hub is away, or nothing came for too long; go on from the last byte.
+        """
+        request = public_pb2.DownloadBlockRequest(
+            spec_digest=bytes.fromhex(key.release), party=key.party, sequence=key.sequence, offset=offset
+        )
+        with translated(PEER):
+            call = self._stub.DownloadBlock(request, metadata=VERSION)
+            try:
+                with ProgressDeadline(call.cancel, self._stall_seconds) as deadline:
+                    for answer in call:
+                        deadline.moved()
+                        yield answer.chunk
+            finally:
+                call.cancel()  # type: ignore[no-untyped-call]

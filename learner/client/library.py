@@ -1,0 +1,133 @@
+"""The learner's own folder of releases. A release gets in only after it has verified, and is verified at every use."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprelease.errors import IntegrityError, InvalidInput, NotFound
+from dprelease.files.durable import rename_durably
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import Manifest
+from dprelease.release.release import Release
+from learner.client.pinned_roots import Trusted, TrustStore
+
+_PREFIX = re.compile(r"([0-9a-f]{2}){4,32}")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A release that has just been verified.
+
+    Attributes:
+        folder: where it stands.
+        consortium: whose pinned root it was verified against.
+        manifest: its manifest.
+        release: its contents.
+    """
+
+    folder: ReleaseFolder
+    consortium: Trusted
+    manifest: Manifest
+    release: Release
+
+
+def open_verified(folder: ReleaseFolder, trust: TrustStore, name: str | None = None) -> Opened:
+    """Verify a release against the pinned root of its consortium; nothing else gives a `Release` to a command.
+
+    Args:
+        folder: the release.
+        trust: pinned roots.
+        name: the consortium that it must come from; the one it names unless given.
+
+    Raises:
+        NotFound: no release there, or its consortium is not trusted.
+        IntegrityError: any link of the chain is broken.
+    """
+    manifest = folder.manifest()
+    consortium = trust.get(name or manifest.spec.consortium)
+    release = folder.verify(consortium.root)
+    check_origin(manifest, consortium)
+    return Opened(folder, consortium, manifest, release)
+
+
+def check_origin(manifest: Manifest, consortium: Trusted) -> None:
+    """Refuse a release of another consortium, even under the same root.
+
+    Raises:
+        IntegrityError: it is one.
+    """
+    if manifest.spec.consortium != consortium.name:
+        named = manifest.spec.consortium
+        raise IntegrityError(
+            f"this is a release of {named}, not of {consortium.name}; if its root is the one that you pinned under that name, "
+            f"pin it as {named} (learner trust add {named})"
+        )
+
+
+def check_prefix(text: str) -> str:
+    """The first 8 to 64 hexadecimal digits of a release's digest, in lower case.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    if not _PREFIX.fullmatch(text.lower()):
+        raise InvalidInput(f"{text!r} does not name a release; give an even number of 8 to 64 hexadecimal digits")
+    return text.lower()
+
+
+class Library:
+    """Fetched releases, and those that are being fetched.
+
+    Args:
+        home: the client's folder.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._releases, self._partial = home / "releases", home / "partial"
+
+    def kept(self, digest: str) -> ReleaseFolder:
+        """Where a fetched release stands, or would."""
+        return ReleaseFolder(self._releases / digest)
+
+    def holds_sound(self, digest: str, consortium: Trusted) -> bool:
+        """Whether the release is here and verifies; one that no longer does is removed."""
+        kept = self.kept(digest)
+        try:
+            kept.verify(consortium.root)
+        except (NotFound, IntegrityError):
+            shutil.rmtree(kept.path, ignore_errors=True)
+            return False
+        return True
+
+    def draft(self, digest: str) -> ReleaseFolder:
+        """Where a release is being fetched to."""
+        return ReleaseFolder(self._partial / digest)
+
+    def keep(self, digest: str) -> ReleaseFolder:
+        """Move a verified draft to the fetched releases, whole."""
+        kept = self.kept(digest)
+        if kept.path.exists():
+            shutil.rmtree(self.draft(digest).path)
+        else:
+            rename_durably(self.draft(digest).path, kept.path)
+        return kept
+
+    def find(self, name: str) -> ReleaseFolder:
+        """The release that a person means: a fetched one by its digest's first digits, or any folder that holds one.
+
+        Raises:
+            NotFound: there is none.
+            InvalidInput: the digits fit several, or it is neither digits nor a folder.
+        """
+        if _PREFIX.fullmatch(name.lower()):
+            found = sorted(self._releases.glob(f"{name.lower()}*"))
+            if len(found) > 1:
+                raise InvalidInput(f"{len(found)} fetched releases start with {name}; give more digits")
+            if found:
+                return ReleaseFolder(found[0])
+        if name and Path(name).is_dir():
+            return ReleaseFolder(Path(name))
+        raise NotFound(f"release {check_prefix(name)} is not here; run: learner fetch {name}")

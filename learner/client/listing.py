@@ -1,0 +1,65 @@
+"""A list of published releases, unsigned: for people to choose from. What counts is each release's signed manifest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from dprelease.canonical import Digest, Value
+from dprelease.release.manifest import Manifest
+from dprelease.spec_base import Instant
+
+INDEX = "index.json"
+"""Name of the list in a folder of published releases."""
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""How many there are of something."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A line of a list.
+
+    Attributes:
+        digest: of the spec, hexadecimal.
+        title: what the release is about.
+        published: when.
+        rows: patients.
+        columns: released columns.
+        size: bytes of all blocks.
+    """
+
+    digest: Digest
+    title: Annotated[str, Field(max_length=200)]
+    published: Instant
+    rows: Count
+    columns: Count
+    size: Count
+
+    @classmethod
+    def of(cls, digest: str, manifest: Manifest) -> Self:
+        """The line of a release."""
+        spec, size = manifest.spec, sum(entry.sealed.size for entry in manifest.blocks)
+        return cls(digest, spec.title, manifest.published, spec.rows, len(spec.released), size)
+
+    @property
+    def token(self) -> str:
+        """Place in the list: later publications have greater tokens."""
+        return f"{self.published}/{self.digest}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as plain data."""
+        return asdict(self)
+
+
+class Index(Value):
+    """A list as a file.
+
+    Attributes:
+        releases: newest first.
+    """
+
+    format: Literal[1] = 1
+    releases: tuple[Listed, ...] = ()

@@ -1,0 +1,279 @@
+"""A mirror: the hub's published folder on any static web server, read by HTTP. Nothing of it is believed before it is verified."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Timeout
+from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError, SSLError
+from urllib3.exceptions import TimeoutError as TimedOut
+
+from dprelease.errors import (
+    DpReleaseError,
+    IntegrityError,
+    InternalError,
+    InvalidInput,
+    NotFound,
+    PeerUnavailable,
+    TooManyRequests,
+)
+from dprelease.release.folder import MANIFEST, SIGNATURE, block_file
+from dprelease.sequence import BlockKey
+from dprelease.wire.chunks import CHUNK_BYTES
+from dprelease.wire.progress import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
+from dprelease.wire.v1 import release_pb2
+from learner.client.listing import INDEX, Index, Listed
+from learner.client.sockets import Sockets
+
+MOST_MANIFEST_BYTES = 4 << 20
+"""A hub's answer cannot be longer either: it is gRPC's limit of a message."""
+
+MOST_SIGNATURE_BYTES = 4 << 10
+MOST_INDEX_BYTES = 32 << 20
+MOST_REDIRECTS = 5
+CONNECT_SECONDS = 10.0
+"""For one address of a host, short enough to leave time for its next one."""
+
+_RELEASE = re.compile(r"(?P<mirror>.+)/(?P<digest>[0-9a-f]{64})")
+_RANGE = re.compile(r"bytes (?P<start>\d{1,18})-\d{1,18}/(\d{1,18}|\*)")
+
+
+def check_url(url: str) -> str:
+    """The address of a mirror, without a slash at its end.
+
+    Raises:
+        InvalidInput: it is no address of a folder on a web server.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or "@" in url or "?" in url or "#" in url or not url.isprintable() or " " in url:
+        raise InvalidInput(f"{url!r} is not a mirror's address; write it as https://mirror.example.org/trial")
+    return url.rstrip("/")
+
+
+def split_release(url: str) -> tuple[str, str]:
+    """Mirror and digest of the address of one release's folder.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    found = _RELEASE.fullmatch(check_url(url))
+    if found is None:
+        raise InvalidInput(f"{url} does not end with a release's digest, 64 hexadecimal digits in lower case")
+    return found["mirror"], found["digest"]
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long an answer may take, however it trickles.
+
+    Attributes:
+        head: until its headers are here, over all redirects.
+        document: until a manifest or a list is here.
+        stall: until a block has moved by `PROGRESS_BYTES` or ended, again and again.
+    """
+
+    head: float = 30.0
+    document: float = 120.0
+    stall: float = STALL_SECONDS
+
+
+USUAL = Deadlines()
+
+
+class Mirror:
+    """Published releases on a web server.
+
+    Args:
+        url: of the folder that holds them.
+        pool: connections.
+        deadlines: of every answer.
+    """
+
+    def __init__(self, url: str, pool: PoolManager, deadlines: Deadlines = USUAL) -> None:
+        self._url, self._pool, self._deadlines = url, pool, deadlines
+        self._sockets = Sockets()
+        self._sockets.watch(pool)
+
+    @classmethod
+    @contextmanager
+    def dial(cls, url: str, deadlines: Deadlines = USUAL) -> Iterator[Self]:
+        """Connections to the mirror, through the proxy that the environment names for it, if any."""
+        url = check_url(url)
+        parts, timeout = urlsplit(url), Timeout(connect=CONNECT_SECONDS, read=None)
+        proxy = getproxies().get(parts.scheme)
+        with _understood(url):
+            through = ProxyManager(proxy, timeout=timeout) if proxy and not proxy_bypass(parts.netloc) else None
+        with through or PoolManager(timeout=timeout) as pool:
+            yield cls(url, pool, deadlines)
+
+    def releases(self) -> Iterator[Listed]:
+        """The releases that the mirror lists, newest first.
+
+        Raises:
+            NotFound: it has no list.
+            IntegrityError: it is malformed.
+            PeerUnavailable: the mirror is away.
+        """
+        try:
+            yield from Index.from_bytes(self._document(INDEX, MOST_INDEX_BYTES)).releases
+        except InvalidInput as error:
+            raise IntegrityError(f"{self._url}/{INDEX} is not a list of releases; check the address") from error
+
+    def manifest(self, prefix: str) -> tuple[bytes, str]:
+        """Manifest and signature of the release whose digest starts with these hexadecimal digits, unchecked.
+
+        Raises:
+            NotFound: the mirror has none.
+            InvalidInput: its list has several.
+            IntegrityError: what it has is no manifest.
+            PeerUnavailable: the mirror is away.
+        """
+        digest = prefix if len(prefix) == 64 else self._resolved(prefix)
+        data = self._document(f"{digest}/{MANIFEST}", MOST_MANIFEST_BYTES)
+        if not data.startswith(b"{"):
+            raise IntegrityError(
+                f"{self._url}/{digest}/{MANIFEST} is not a manifest but something else; check the address"
+            )
+        signature = self._document(f"{digest}/{SIGNATURE}", MOST_SIGNATURE_BYTES)
+        return data, signature.decode("ascii", "replace").strip()
+
+    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
+        """The chunks of a block from an offset, unchecked; from a server that knows no ranges too.
+
+        Raises:
+            NotFound: the mirror does not have the block.
+            IntegrityError: what it has ends before the offset.
+            PeerUnavailable: the mirror is away, or too little came for too long; go on from the last byte.
+        """
+        path = f"{key.release}/{block_file(key.party, key.sequence)}"
+        with self._answer(path, self._deadlines.stall, offset) as (answer, deadline):
+            moved = 0
+            before = offset if answer.status == 200 else 0  # bytes that are here already and come once more
+            for piece in _pieces(answer):
+                moved += len(piece)
+                if moved >= PROGRESS_BYTES:
+                    moved = 0
+                    deadline.moved()
+                data = piece[before:]
+                before -= len(piece) - len(data)
+                if data:
+                    yield release_pb2.Chunk(offset=offset, data=data, crc32=zlib.crc32(data))
+                    offset += len(data)
+
+    def _resolved(self, prefix: str) -> str:
+        found = {line.digest for line in self.releases() if line.digest.startswith(prefix)}
+        if len(found) > 1:
+            raise InvalidInput(f"{len(found)} releases start so; give more digits")
+        if not found:
+            raise NotFound(f"no release in {self._url}/{INDEX} starts so")
+        return found.pop()
+
+    def _document(self, path: str, most: int) -> bytes:
+        data = bytearray()
+        with self._answer(path, self._deadlines.document) as (answer, _):
+            for piece in _pieces(answer):
+                data += piece
+                if len(data) > most:
+                    raise IntegrityError(f"{self._url}/{path} has more than {most} bytes; it is not what it is called")
+        return bytes(data)
+
+    @contextmanager
+    def _answer(
+        self, path: str, seconds: float, offset: int = 0
+    ) -> Iterator[tuple[BaseHTTPResponse, ProgressDeadline]]:
+        url = f"{self._url}/{path}"
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
+        self._sockets.begin()
+        with ExitStack() as opened:
+            with self._within(url, self._deadlines.head):
+                answer = self._ask(url, headers)
+                opened.callback(answer.close)
+            with self._within(url, seconds) as deadline:
+                _check(answer, url, offset)
+                yield answer, deadline
+
+    @contextmanager
+    def _within(self, url: str, seconds: float) -> Iterator[ProgressDeadline]:
+        slow = PeerUnavailable(f"{url}: too little came within {seconds:g} s")
+        with ProgressDeadline(self._sockets.end, seconds) as deadline:
+            try:
+                with _understood(url):
+                    yield deadline
+            except DpReleaseError as error:
+                if not self._sockets.ended:
+                    raise
+                raise slow from error
+        if self._sockets.ended:  # whoever reads takes it for the end of what was sent
+            raise slow
+
+    def _ask(self, url: str, headers: dict[str, str]) -> BaseHTTPResponse:
+        # By hand, because urllib3 reads the whole body of a redirect, however long.
+        for _ in range(MOST_REDIRECTS + 1):
+            answer = self._pool.request(
+                "GET", url, headers=headers, preload_content=False, decode_content=False, redirect=False, retries=False
+            )
+            where = answer.get_redirect_location()
+            if not where:
+                return answer
+            answer.close()
+            following = urljoin(url, where)
+            if urlsplit(url).scheme == "https" != urlsplit(following).scheme:
+                raise InternalError(f"{url} redirects to where everybody on the way can read and change what comes")
+            url = following
+        raise InternalError(f"{url} redirects again and again")
+
+
+def _pieces(answer: BaseHTTPResponse) -> Iterator[bytes]:
+    while piece := answer.read1(CHUNK_BYTES):
+        yield piece
+
+
+def _check(answer: BaseHTTPResponse, url: str, offset: int) -> None:
+    if answer.status not in (200, 206):
+        raise _refusal(answer.status, url)
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise InternalError(f"{url} came compressed, which nobody asked for; the server must send files as they are")
+    found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if answer.status == 206 and (found is None or int(found["start"]) != offset):
+        raise InternalError(f"{url} came from another byte on than was asked for")
+
+
+def _refusal(status: int, url: str) -> DpReleaseError:
+    if status in (401, 403, 404, 410):
+        return NotFound(f"{url} is not there, or not for everybody (HTTP {status})")
+    if status == 416:
+        return IntegrityError(f"{url} is shorter than what was signed (HTTP 416)")
+    if status == 429:
+        return TooManyRequests(f"{url}: the mirror asks for fewer requests (HTTP 429); try again later")
+    if status >= 500:
+        return PeerUnavailable(f"{url}: the mirror is in trouble (HTTP {status}); try again later")
+    return InternalError(f"{url}: HTTP {status} is no answer that a mirror should give")
+
+
+@contextmanager
+def _understood(url: str) -> Iterator[None]:
+    try:
+        yield
+    except NameResolutionError as error:
+        raise PeerUnavailable(f"{url}: its host name is not known; check the address") from error
+    except NewConnectionError as error:
+        raise PeerUnavailable(f"{url}: nothing answers there; check the address") from error
+    except TimedOut as error:
+        raise PeerUnavailable(f"{url}: nothing answers there within {CONNECT_SECONDS:g} s") from error
+    except SSLError as error:
+        raise PeerUnavailable(
+            f"{url}: TLS failed: {error}; the authority of a private web server is named in SSL_CERT_FILE"
+        ) from error
+    except (HTTPError, ValueError) as error:
+        raise PeerUnavailable(f"{url}: the connection broke ({type(error).__name__})") from error

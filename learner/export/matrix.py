@@ -1,0 +1,204 @@
+"""A verified release of joint moments for other tools: the named matrix as it was released, or rows that have its moments.
+
+The rows are for tools that fit on rows and on nothing else. With m the repaired means, S = L L^T the repaired
+covariance of p variables and H a (p + 1) x p matrix whose columns are orthonormal and orthogonal to 1,
+
+    X = 1 m^T + sqrt(p + 1) H L^T
+
+has mean m and covariance S (divide by the number of rows), so any least squares on X are those on the repaired matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dprelease.canonical import canonical_bytes
+from dprelease.errors import InvalidInput
+from dprelease.estimators.moments.summary import repaired
+from dprelease.files.one_line import one_line
+from dprelease.mechanisms.moments.released import Moments
+from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.release.release import Floats
+from learner.client.library import Opened
+from learner.export.table import CONSTANT, METADATA_KEY, Table, about, described, write_lines, write_metadata
+
+NOISE_PREFIX = "noise_sd:"
+"""In front of a column's name where its noise stands in the same table; no released name begins so."""
+
+SQUARES = "(own square)"
+"""Name of the row that has every column's sum of squares, where outcomes are apart."""
+
+MEANING_OF_ENTRIES = (
+    "Each entry is a sum over all patients: of the product of two columns in scaled units, plus noise. "
+    f"{CONSTANT} is 1 for every patient, so its row holds plain sums."
+)
+MEANING_OF_NOISE = (
+    "noise_sd is the standard deviation of an entry's noise, in the unit of the entry; 0 where the entry is exact or zero "
+    "by definition. An indicator's own entry repeats its entry with the constant, noise included; all other noise on and "
+    "above the diagonal is independent."
+)
+MEANING_OF_SQUARES = (
+    f"Rows are the constant and the features; products of two outcomes are not released. Row {SQUARES} has every column's sum "
+    "of its own squares."
+)
+MEANING_OF_ROWS = (
+    "Rows are not patients: they are made up so that their means and their covariances (divided by the number of rows) "
+    "are the released ones, repaired to be those of some table. n is not the number of rows. Coefficients of least squares "
+    "are right; standard errors, p-values and intervals that a tool computes from these rows are meaningless."
+)
+
+_RANK = 1e-9
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The released matrix.
+
+    Attributes:
+        names: (p + 1,) of columns, the constant first.
+        row_names: (r,) of rows: the same, or where outcomes are apart the constant, the features and `SQUARES`.
+        values: (r, p + 1) released sums in scaled units, noise included.
+        noise_sd: (r, p + 1) standard deviation of the noise of each entry.
+        metadata: JSON-ready description: identity, meaning of entries, units of every column, guarantee, trust.
+    """
+
+    names: tuple[str, ...]
+    row_names: tuple[str, ...]
+    values: Floats
+    noise_sd: Floats
+    metadata: dict[str, Any]
+
+    def sentence(self) -> str:
+        """What was written, for whoever asked for it."""
+        title = one_line(self.metadata["title"])
+        return f"{title}: a matrix, {len(self.row_names)} x {len(self.names)}. {MEANING_OF_ENTRIES}"
+
+
+def matrix(opened: Opened) -> Matrix:
+    """The matrix of a verified release of moments, not repaired."""
+    moments = opened.release.products
+    row_names = names = (CONSTANT, *moments.names)
+    meaning = MEANING_OF_ENTRIES
+    if isinstance(moments, ApartMoments):
+        values = np.vstack([moments.across, moments.squares])
+        noise_sd = np.vstack([moments.across_sd, moments.squares_sd])
+        row_names = (*(names[place] for place in np.flatnonzero(~moments.layout.outcome)), SQUARES)
+        meaning = f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
+    else:
+        values, noise_sd = moments.gram, moments.noise_sd
+    return Matrix(
+        names=names,
+        row_names=row_names,
+        values=values,
+        noise_sd=noise_sd,
+        metadata=about(opened)
+        | {
+            "meaning_of_entries": meaning,
+            "meaning_of_noise": MEANING_OF_NOISE,
+            "row_names": list(row_names),
+            "scale": "In original units a column is midpoint + half_width * scaled.",
+            "columns": _columns(opened, moments),
+        },
+    )
+
+
+def rows(opened: Opened) -> Table:
+    """p + 1 rows, in original units, that have the repaired moments of a verified release.
+
+    Raises:
+        InvalidInput: outcomes are apart: products of two of them are not known, so no rows have them.
+    """
+    if isinstance(opened.release.products, ApartMoments):
+        raise InvalidInput(
+            "products of two outcomes are not released, so there are no rows with these moments; leave out --as"
+        )
+    moments = opened.release.moments()
+    gram = repaired(moments)
+    columns = _columns(opened, moments)
+    midpoint, half_width = (np.array([column[key] for column in columns[1:]]) for key in ("midpoint", "half_width"))
+    count = gram[0, 0]
+    mean = gram[0, 1:] / count
+    spread, rank = _spread(gram[1:, 1:] / count - np.outer(mean, mean))
+    return Table(
+        names=(CONSTANT, *moments.names),
+        values=np.column_stack([np.ones(len(spread)), midpoint + half_width * (mean + spread)]),
+        metadata=about(opened)
+        | {
+            "rows": len(spread),
+            "rank": rank,
+            "meaning_of_rows": MEANING_OF_ROWS,
+            "scale": "Original units; an indicator is 1 for its level and 0 otherwise. mean_noise_sd is that of the mean.",
+            "columns": [
+                {
+                    "name": column["name"],
+                    "unit": column["unit"],
+                    "mean_noise_sd": float(column["half_width"] * sd / count),
+                }
+                for column, sd in zip(columns, moments.noise_sd[0], strict=True)
+            ],
+        },
+    )
+
+
+def _columns(opened: Opened, moments: Moments) -> list[dict[str, Any]]:
+    found = [{"name": CONSTANT, "unit": "", "midpoint": 0.0, "half_width": 1.0}]
+    for name in moments.names:
+        _, midpoint, half_width = moments.lookup(name)
+        unit = opened.release.column(name).unit
+        found.append({"name": name, "unit": unit, "midpoint": float(midpoint), "half_width": float(half_width)})
+    return found
+
+
+def _spread(covariance: Floats) -> tuple[Floats, int]:
+    """p + 1 rows with mean 0 and this covariance, and its rank."""
+    size = len(covariance)
+    deviation = np.sqrt(np.diag(covariance).clip(0))
+    safe = np.where(deviation > 0, deviation, 1.0)
+    # Of correlations, so that columns that fill little of their range keep their digits.
+    values, vectors = np.linalg.eigh(covariance / np.outer(safe, safe))
+    factor = vectors * np.sqrt(values.clip(0)) * deviation[:, None]
+    step = np.arange(1.0, size + 1)
+    contrasts = np.tril(np.ones((size, size))).T
+    helmert = np.vstack([contrasts, np.zeros((1, size))])
+    helmert[np.arange(1, size + 1), np.arange(size)] = -step
+    helmert /= np.sqrt(step * (step + 1))
+    return np.sqrt(size + 1) * helmert @ factor.T, int((values > _RANK * size).sum())
+
+
+def write_matrix_csv(exported: Matrix, path: Path) -> None:
+    """Names in the first line and column; ``FILE.noise.csv`` of the same shape and ``FILE.json`` beside it."""
+    header = ("name", *exported.names)
+    for file, values in ((path, exported.values), (path.with_name(f"{path.name}.noise.csv"), exported.noise_sd)):
+        lines = ([name, *row.tolist()] for name, row in zip(exported.row_names, values, strict=True))
+        write_lines(file, header, lines)
+    write_metadata(path, exported.metadata)
+
+
+def write_matrix_npz(exported: Matrix, path: Path) -> None:
+    """Arrays ``values``, ``noise_sd``, ``row_names``, ``names``, ``units``, ``midpoint``, ``half_width``, ``metadata`` (JSON)."""
+    with path.open("wb") as file:
+        arrays = {"noise_sd": exported.noise_sd, "row_names": np.array(exported.row_names)}
+        np.savez(file, values=exported.values, **arrays | described(exported.metadata))
+
+
+def write_matrix_parquet(exported: Matrix, path: Path) -> None:
+    """A column ``name``, one of values for each name, one of noise for each name; the metadata as for rows."""
+    import pyarrow as pa  # only an export to Parquet needs it
+    import pyarrow.parquet as pq
+
+    fields, arrays = [pa.field("name", pa.string())], [pa.array(exported.row_names)]
+    for prefix, values in (("", exported.values), (NOISE_PREFIX, exported.noise_sd)):
+        for described_column, column in zip(exported.metadata["columns"], values.T, strict=True):
+            facts = {key: str(value) for key, value in described_column.items()}
+            fields.append(pa.field(f"{prefix}{described_column['name']}", pa.float64(), metadata=facts))
+            arrays.append(pa.array(column))
+    schema = pa.schema(fields, metadata={METADATA_KEY: canonical_bytes(exported.metadata)})
+    pq.write_table(pa.table(arrays, schema=schema), path)
+
+
+MATRIX_WRITERS = {"csv": write_matrix_csv, "npz": write_matrix_npz, "parquet": write_matrix_parquet}
+"""Format to writer."""

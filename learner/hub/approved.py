@@ -1,0 +1,56 @@
+"""A release as the hub believes it: a spec and every party's signed approval, checked before they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dprelease.canonical import Value
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.release.accounting import check_spec
+from dprelease.release.approval import SignedApproval, check_all_approved
+from dprelease.release.spec import ReleaseSpec
+
+
+class Record(Value):
+    """An approved release.
+
+    Attributes:
+        spec: the spec.
+        approvals: every party's signed approval, in the spec's order.
+    """
+
+    spec: ReleaseSpec
+    approvals: tuple[SignedApproval, ...]
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Parties of the release, in the spec's order."""
+        return tuple(part.party for part in self.spec.parties)
+
+
+def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consortium: str, root_pem: str) -> Record:
+    """Believe what the coordinator says about a release only where it can be checked here.
+
+    Args:
+        digest: the release that was asked for.
+        spec: canonical bytes of the spec.
+        approvals: canonical bytes of signed approvals.
+        consortium: whose releases this hub publishes.
+        root_pem: the consortium root.
+
+    Raises:
+        IntegrityError: another spec, another consortium, or not signed by every party.
+        SpecRefused: a number in the spec does not check out.
+    """
+    try:
+        known = ReleaseSpec.from_bytes(spec)
+        signed = {item.approval.party: item for item in map(SignedApproval.from_bytes, approvals)}
+    except InvalidInput as error:
+        raise IntegrityError(f"the coordinator's record cannot be read: {error.message}") from error
+    if known.digest() != digest:
+        raise IntegrityError("the coordinator answered with another release")
+    if known.consortium != consortium:
+        raise IntegrityError(f"the release is of consortium {known.consortium}; this hub serves {consortium}")
+    check_spec(known)
+    check_all_approved(signed.values(), known, root_pem)
+    return Record(spec=known, approvals=tuple(signed[part.party] for part in known.parties))

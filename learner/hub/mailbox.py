@@ -1,0 +1,236 @@
+"""The parcels of one release on the hub's disk, and what they are: headers, bodies, and the order in which they came.
+
+    staging/DIGEST/parcels/order                digests of the headers of complete parcels, line by line; grows only
+    staging/DIGEST/parcels/ROUND/HEADER.parcel  a signed header
+    staging/DIGEST/parcels/ROUND/HEADER.part    its body so far
+    staging/DIGEST/parcels/ROUND/HEADER.body    its body, verified
+
+Headers are held in memory too, because every party asks for them about once a second; bodies never are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
+from dprelease.files.durable import rename_durably, write_durably
+from dprelease.mpc.messages import Message, MessageHeader
+from learner.hub.disk import on_disk, put_at
+from learner.hub.uploads import Turn
+
+PAGE_BYTES = 2 << 20
+"""Most bytes of headers in one answer; well under gRPC's default message limit of 4 MiB."""
+
+_GONE = ".gone-"  # no party has a name that starts so, hence no file of its either
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A parcel that was announced.
+
+    Attributes:
+        parcel: its signed header.
+        turn: of the uploads of its body.
+    """
+
+    parcel: Message
+    turn: Turn = field(default_factory=Turn, compare=False)
+
+    @property
+    def header(self) -> MessageHeader:
+        """What it is."""
+        return self.parcel.header
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the header, its name here."""
+        return self.header.digest()
+
+    @cached_property
+    def data(self) -> bytes:
+        """Canonical bytes of the signed header."""
+        return self.parcel.to_bytes()
+
+
+class ParcelStore:
+    """The parcels of one release.
+
+    Args:
+        folder: theirs; made when the first parcel comes.
+
+    Raises:
+        PeerUnavailable: the folder cannot be read.
+
+    Attributes:
+        lock: held by whoever needs what is here to stay as it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.lock = threading.RLock()
+        self._folder = folder
+        self._by_digest: dict[str, Kept] = {}
+        self._by_place: dict[tuple[int, str, str, str, str], Kept] = {}
+        with on_disk():
+            for leftover in folder.glob(f"{_GONE}*"):
+                shutil.rmtree(leftover)
+            for path in folder.glob("*/*.parcel"):
+                self._note(Kept(Message.from_bytes(path.read_bytes())))
+            order = self._order_path
+            self._order = order.read_text().split() if order.exists() else []
+        self._complete = set(self._order)
+
+    def at(self, place: tuple[int, str, str, str, str]) -> Kept | None:
+        """The parcel in a place."""
+        return self._by_place.get(place)
+
+    def named(self, digest: str) -> Kept | None:
+        """The parcel whose header has this digest."""
+        return self._by_digest.get(digest)
+
+    def keep(self, parcel: Message) -> Kept:
+        """Keep a header that was checked; its place must be free.
+
+        Raises:
+            PeerUnavailable: the disk does not take it, or has no room for its body.
+        """
+        kept = Kept(parcel)
+        with self.lock, on_disk():
+            write_durably(self._path(kept, "parcel"), kept.data)
+            self._note(kept)
+        return kept
+
+    def check_room(self, kept: Kept) -> None:
+        """Refuse a body that the disk has no room for.
+
+        Raises:
+            PeerUnavailable: it has none.
+        """
+        with on_disk():
+            if kept.header.size - self.held(kept) > shutil.disk_usage(self._folder).free:
+                raise PeerUnavailable("the disk has no room for another parcel")
+
+    def held(self, kept: Kept) -> int:
+        """How many bytes of the body are here."""
+        for path in (self.body(kept), self._path(kept, "part")):
+            if path.exists():
+                return path.stat().st_size
+        return 0
+
+    def is_complete(self, kept: Kept) -> bool:
+        """Whether the parcel is here, verified and listed."""
+        return kept.digest in self._complete
+
+    def put(self, kept: Kept, offset: int, data: bytes) -> None:
+        """Write bytes at an offset up to which the body is held; bytes beyond it are given up.
+
+        Raises:
+            Conflict: the parcel's round is gone.
+            IntegrityError: the body is complete and has other bytes there.
+            PeerUnavailable: the disk does not take them.
+        """
+        with on_disk():
+            self._check_here(kept)
+            put_at(self.body(kept), self._path(kept, "part"), offset, data)
+
+    def finish(self, kept: Kept, sha256: str | None = None) -> None:
+        """Verify the body, make it durable and list the parcel. Nothing is done twice.
+
+        Args:
+            kept: the parcel.
+            sha256: digest of the body's bytes as they came; None where they have to be read.
+
+        Raises:
+            Conflict: the parcel's round is gone.
+            IntegrityError: bytes are missing, or differ from the header's digest; then they are given up.
+            PeerUnavailable: the disk does not take it.
+        """
+        header, part, body = kept.header, self._path(kept, "part"), self.body(kept)
+        with on_disk():
+            self._check_here(kept)
+            if header.size and not body.exists():
+                held = self.held(kept)
+                if held < header.size:
+                    raise IntegrityError(f"the upload ended at byte {held} of {header.size}; go on from there")
+                with part.open("r+b") as file:
+                    found = sha256 or hashlib.file_digest(file, "sha256").hexdigest()
+                    os.fsync(file.fileno())  # here and not in the rename, which keeps all others waiting
+                if found != header.sha256:
+                    part.unlink()
+                    raise IntegrityError(f"the body of a {header.kind} of {header.sender} differs from its header")
+            with self.lock:
+                self._check_here(kept)
+                if header.size and not body.exists():
+                    rename_durably(part, body)
+                if kept.digest not in self._complete:
+                    write_durably(self._order_path, "\n".join([*self._order, kept.digest]).encode())
+                    self._order.append(kept.digest)
+                    self._complete.add(kept.digest)
+
+    def body(self, kept: Kept) -> Path:
+        """The file of a complete body."""
+        return self._path(kept, "body")
+
+    def listed(self, after: int) -> tuple[list[bytes], int]:
+        """Signed headers of complete parcels in the order in which they became complete, as many as fit an answer.
+
+        Args:
+            after: the number at which an earlier answer ended; 0 for the beginning.
+
+        Returns:
+            The headers' canonical bytes, and the number at which this answer ends.
+        """
+        with self.lock:
+            found: list[bytes] = []
+            room, last = PAGE_BYTES, after
+            for number, digest in enumerate(self._order[after:], after + 1):
+                kept = self._by_digest.get(digest)
+                if kept is not None:
+                    room -= len(kept.data)
+                    if room < 0 and found:
+                        break
+                    found.append(kept.data)
+                last = number
+            return found, last
+
+    def offers(self) -> Mapping[int, Mapping[str, MessageHeader]]:
+        """Round to party to its offer, for all rounds that are here."""
+        found: dict[int, dict[str, MessageHeader]] = {}
+        with self.lock:
+            for kept in self._by_digest.values():
+                if kept.header.kind == "hello" and self.is_complete(kept):
+                    found.setdefault(kept.header.round, {})[kept.header.sender] = kept.header
+        return found
+
+    def drop_before(self, round_: int) -> None:
+        """Delete all earlier rounds, headers and bodies."""
+        with self.lock, on_disk():
+            old = [kept for kept in self._by_digest.values() if kept.header.round < round_]
+            for kept in old:
+                del self._by_digest[kept.digest], self._by_place[kept.header.place]
+            for number in {kept.header.round for kept in old}:
+                # Renamed first, so that an upload that goes on meanwhile cannot write into a folder that is being deleted.
+                gone = self._folder / f"{_GONE}{number}"
+                (self._folder / str(number)).rename(gone)
+                shutil.rmtree(gone)
+
+    def _note(self, kept: Kept) -> None:
+        self._by_digest[kept.digest] = kept
+        self._by_place[kept.header.place] = kept
+
+    def _check_here(self, kept: Kept) -> None:
+        if self._by_digest.get(kept.digest) is not kept:
+            raise Conflict(f"round {kept.header.round} was abandoned for a later one")
+
+    @property
+    def _order_path(self) -> Path:
+        return self._folder / "order"
+
+    def _path(self, kept: Kept, ending: str) -> Path:
+        return self._folder / str(kept.header.round) / f"{kept.digest}.{ending}"

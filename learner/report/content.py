@@ -1,0 +1,208 @@
+"""What a report and a model card say about a fit: release, models, intervals, quality, noise and caveats as plain values."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.estimators import FitResult, fit
+from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.estimators.quality import BETTER
+from dprelease.release.release import Floats
+from learner.client.describe import Description, describe
+from learner.client.library import Opened
+from learner.report.spectrum import Spectrum, spectrum
+
+INTERCEPT = "intercept"
+
+CAVEATS = (
+    "Associations are not effects: nothing here says what would happen if a feature were changed.",
+    "Values outside the declared bounds were clipped to them and missing cells were filled with the declared value before "
+    "anything was computed; a model describes the columns after that.",
+    "Standard errors and intervals take residuals to spread equally everywhere; where they do not, intervals can be far too short, "
+    "and nothing in the release shows it.",
+    "Whoever fits many models and shows the best one shows luck as well; the intervals do not account for that.",
+)
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A feature's slope, or the intercept.
+
+    Attributes:
+        feature: released name, or `INTERCEPT`.
+        unit: the target's per the feature's.
+        reach: the feature's public range; 1 for an indicator and for the intercept.
+        value: what the model predicts with.
+        estimate: centre of the interval, not shrunken as `value` may be; NaN, as what follows, where nothing is known.
+        standard_error: of the estimate.
+        ratio: the estimate in the standard errors that it would have without an effect.
+        lower: end of the interval; infinite where the release sets no bound.
+        upper: end of the interval.
+    """
+
+    feature: str
+    unit: str
+    reach: float
+    value: float
+    estimate: float
+    standard_error: float
+    ratio: float
+    lower: float
+    upper: float
+
+    @property
+    def clearness(self) -> float:
+        """Standard errors from the estimate to zero; the standard error must be known and positive."""
+        return abs(self.ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A fit on a verified release.
+
+    Attributes:
+        opened: the release.
+        fit: the models, l targets on d features.
+        described: means, and what else is known, of targets and features.
+        spectrum: eigenvalues of the features; None where they say nothing.
+        command: shell command that makes the report again.
+    """
+
+    opened: Opened
+    fit: FitResult
+    described: Description
+    spectrum: Spectrum | None
+    command: str
+
+    def better(self, target: int) -> bool:
+        """Whether a model can be told from the constant predictor, and is better."""
+        return self._verdicts[target] == BETTER
+
+    def known(self, target: int) -> bool:
+        """Whether anything is known about a target's coefficients."""
+        return bool(self.fit.inference.known[target])
+
+    @cached_property
+    def _verdicts(self) -> tuple[str, ...]:
+        return self.fit.verdicts
+
+    @cached_property
+    def explained(self) -> Floats:
+        """(l,) estimated share of each target's variance that its model explains; NaN where noise hides it."""
+        return self.fit.quality.explained
+
+    @cached_property
+    def explained_se(self) -> Floats:
+        """(l,) its standard error."""
+        return self.fit.quality.explained_se
+
+    @cached_property
+    def _intervals(self) -> tuple[Floats, ...]:
+        """(l, d) lower and upper ends of the slopes, (l,) the same of the intercepts."""
+        return (*self.fit.inference.interval(LEVEL), *self.fit.inference.intercept_interval(LEVEL))
+
+    def intercept(self, target: int) -> Coefficient:
+        """A target's intercept."""
+        found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
+        values = (self.fit.intercept, found.intercept, found.intercept_se, found.intercept_z, *self._intervals[2:])
+        return Coefficient(INTERCEPT, unit or "1", 1.0, *(float(each[target]) for each in values))
+
+    def coefficients(self, target: int) -> tuple[Coefficient, ...]:
+        """A target's slopes, in the order of the features."""
+        found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
+        values = (self.fit.coef, found.estimate, found.standard_error, found.z, *self._intervals[:2])
+        return tuple(
+            Coefficient(
+                feature,
+                _per(unit, self.fit.units[feature]),
+                _reach(self.opened.release.column(feature)),
+                *(float(each[target, column]) for each in values),
+            )
+            for column, feature in enumerate(self.fit.features)
+        )
+
+    def finding(self, target: int) -> str:
+        """What a fit says about a target, in a sentence or two."""
+        name, value, se = self.fit.targets[target], self.explained[target], self.explained_se[target]
+        hidden = self.fit.hidden[target]
+        constant = f"the constant {self.fit.constant[target]:.4g} {self.fit.units[name]}".strip()
+        if "constant" in hidden:
+            constant = "a constant that noise hides as well"
+        if self.better(target) and "explained" in hidden:
+            return (
+                f"The model of {name} is better than {constant}; how much of the variance it explains "
+                f"{hidden['explained']}."
+            )
+        if self.better(target):
+            low, high = value - 2 * se, min(value + 2 * se, 1.0)
+            return (
+                f"The model explains an estimated {value:.1%} of the variance of {name} on the private rows "
+                f"({low:.1%} to {high:.1%}, two standard errors either side), and is better than {constant}."
+            )
+        if self.known(target):
+            return (
+                f"No prediction of {name} was learned: the model is not distinguishable from {constant}. The intervals "
+                "of its coefficients say how far they may be from zero all the same."
+            )
+        if "constant" in hidden:
+            return f"Nothing was learned about {name}: noise hides even its mean."
+        return f"Nothing was learned about {name}: the best guess from this release is {constant}."
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What must be known to use the fit well: first what is particular to it."""
+        no_better = [name for row, name in enumerate(self.fit.targets) if not self.better(row)]
+        particular = [
+            *([f"Not distinguishable from a constant: the models of {', '.join(no_better)}."] if no_better else []),
+            *([self.fit.inference.statement] if self.fit.inference.statement else []),
+        ]
+        return (*particular, *self.fit.diagnostics.warnings, *CAVEATS)
+
+
+def report(
+    opened: Opened,
+    targets: Sequence[str],
+    features: Sequence[str] = (),
+    method: str | None = None,
+    intercept: bool | None = None,
+) -> Report:
+    """Fit, and gather what there is to say.
+
+    Args:
+        opened: the release.
+        targets: names of columns or released columns; if empty, the outcomes that the release names.
+        features: the same; every other column if empty.
+        method: name in the table of methods; by the kind of release if None.
+        intercept: whether to fit one; by the method if None.
+
+    Raises:
+        InvalidInput: as `dprelease.estimators.fit`.
+    """
+    result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept)
+    return Report(
+        opened=opened,
+        fit=result,
+        described=describe(opened.release, (*result.targets, *result.features)),
+        spectrum=spectrum(opened.release, result.features),
+        command=_command(result, targets, features),
+    )
+
+
+def _command(result: FitResult, targets: Iterable[str], features: Iterable[str]) -> str:
+    words = ["learner", "report", result.release]
+    words += [word for name in targets for word in ("--target", name)]
+    words += [word for name in features for word in ("--features", name)]
+    words += ["--method", result.method, "--intercept" if result.fit_intercept else "--no-intercept"]
+    return shlex.join([*words, "--out", "report.html"])
+
+
+def _per(outcome: str, feature: str) -> str:
+    return f"{outcome or '1'} per {feature}" if feature else outcome or "1"
+
+
+def _reach(declared: Column) -> float:
+    return 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower

@@ -1,0 +1,118 @@
+"""`party-node check`: is everything in order, seen from inside the hospital. Nothing found here leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from dprelease.errors import DpReleaseError, InvalidInput
+from dprelease.identity.certificates import read_certificate
+from dprelease.privacy.price import mu2_text
+from dprelease.wire.transport import connect
+from party_node.hospital import Desk
+from party_node.identity import key_check
+from party_node.outgoing.calls import knock
+from party_node.state.books import check as check_books
+
+_SOON = 6
+"""A certificate is due for renewal with a third of its life left; with less than a sixth, that did not work."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        what: what was looked at.
+        ok: whether it is in order.
+        words: what was found, and how to mend it if it is not in order.
+    """
+
+    what: str
+    ok: bool
+    words: str
+
+    def to_json(self) -> dict[str, object]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
+    """Look at source, declarations, identifiers, keys, ledger, peers and connections.
+
+    Args:
+        desk: the party's state.
+        connectivity: also dial the coordinator and the hub.
+    """
+    settings = desk.settings
+    findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
+    findings += _source(desk)
+    findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
+    enrolled = _attempt("enrolment", lambda: _certificate(desk))
+    findings.append(enrolled)
+    findings.append(_attempt("ledger", lambda: _ledger(desk)))
+    findings.append(_attempt("books", lambda: _books(desk)))
+    pins = desk.identity.pins()
+    pinned = (
+        ", ".join(sorted(pins)) or "compare fingerprints by telephone, then run `party-node peers pin NAME FINGERPRINT`"
+    )
+    findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {pinned}"))
+    if connectivity and enrolled.ok:
+        enrolment = desk.enrolment
+        findings.append(_attempt("coordinator", lambda: _health(desk, enrolment.coordinator, "the coordinator")))
+        findings.append(_attempt("hub", lambda: _health(desk, enrolment.hub, "the hub")))
+    return findings
+
+
+def _attempt(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except DpReleaseError as error:
+        return Finding(what, False, error.message)
+
+
+def _source(desk: Desk) -> list[Finding]:
+    try:
+        table = desk.read()
+    except DpReleaseError as error:
+        return [Finding("source", False, error.message)]
+    rows = table.alignment.rows
+    findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
+    for name, found in table.findings.items():
+        implausible = name in table.implausible
+        hint = "; look at its declaration" if implausible else ""
+        findings.append(Finding(f"column {name}", not implausible, found.words() + hint))
+    return findings
+
+
+def _alignment_key(desk: Desk) -> str:
+    return f"key check {key_check(desk.identity.alignment_key())}; it must be the same at every hospital"
+
+
+def _certificate(desk: Desk) -> str:
+    certificate = read_certificate(desk.enrolment.certificate)
+    left = certificate.not_valid_after_utc - datetime.now(UTC)
+    days = left.days
+    if left < (certificate.not_valid_after_utc - certificate.not_valid_before_utc) / _SOON:
+        when = f"expires in {days} days and was not renewed; start the daemon, or" if days >= 0 else "has expired;"
+        raise InvalidInput(
+            f"the certificate {when} ask the consortium's office for a new invite: party-node enroll TOKEN"
+        )
+    return f"consortium {desk.enrolment.consortium}, certificate valid for {days} more days"
+
+
+def _ledger(desk: Desk) -> str:
+    head, left = desk.ledger.verify(), desk.ledger.balance(desk.settings.roster).remaining
+    return f"chain whole, last hash {head[:16]}, mu^2 left {mu2_text(left)}"
+
+
+def _books(desk: Desk) -> str:
+    check_books(desk.books)
+    return "ledger, journal and sealed blocks agree"
+
+
+def _health(desk: Desk, address: str, name: str) -> str:
+    with connect(address, desk.identity.credentials()) as channel:
+        knock(channel, name)
+    return f"{address} answers"

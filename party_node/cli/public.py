@@ -1,0 +1,103 @@
+"""`party-node public`: the owner's act that makes a column public, and which columns are."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from dprelease.errors import InvalidInput
+from dprelease.files.extras import require
+from dprelease.files.one_line import one_line
+from party_node.cli.show import describe
+from party_node.hospital import Desk
+from party_node.source.public_columns import acts, covered, declare, latest
+from party_node.source.public_norm import public_norm2
+
+MEANING = """\
+Declaring a column public cannot be taken back:
+  * Exact values leave: every release that uses the column publishes it patient by patient, without noise.
+  * It is outside the guarantee. Such a release is feature-DP or label-DP, not differentially private as a whole.
+  * What goes together with it can be inferred from it, in private columns of any hospital too.
+  * Public columns of all hospitals are published in the same order: side by side they may point to a person.
+  * Mechanism rows publishes its noisy rows in that order too: beside it, everybody sees which noisy row goes with which values.
+  * It holds for good for this roster, also if party.toml changes. Earlier releases that protected it no longer do.
+    Under another roster's name the same patients' column counts as private again, unless you declare it there too."""
+
+
+@click.group()
+def public() -> None:
+    """Columns that are published exactly, outside the guarantee. There is no way back.
+
+    Example: party-node public list
+    """
+
+
+@public.command("declare")
+@click.argument("columns", nargs=-1, required=True)
+@click.option("--irrevocable", is_flag=True, help="Do not ask: it is understood that this cannot be taken back.")
+@click.pass_context
+def declare_columns(context: click.Context, columns: tuple[str, ...], irrevocable: bool) -> None:
+    """Declare COLUMNS of party.toml public, for good.
+
+    Example: party-node public declare age sex
+    """
+    desk: Desk = context.obj()
+    declared = [covered(desk.settings, name) for name in columns]
+    click.echo(MEANING)
+    for column in declared:
+        click.echo(describe(column))
+        if not irrevocable and click.prompt(f"Type {column.name} to declare it public") != column.name:
+            raise InvalidInput("that is not the column's name; nothing was declared")
+    new = declare(desk.ledger, desk.settings, columns)
+    for name in columns:
+        click.echo(f"{name} is public" if name in new else f"{name} was public already")
+
+
+@public.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.pass_context
+def list_columns(context: click.Context, as_json: bool) -> None:
+    """Every declaration of a public column, oldest first; also one that a later declaration took the place of.
+
+    Example: party-node public list --json
+    """
+    desk: Desk = context.obj()
+    found = acts(desk.ledger, desk.settings.roster)
+    superseded = {act: act not in latest(found).values() for act in found}
+    if as_json:
+        lines = [
+            {"column": act.column.name, "source": act.source, "declared": act.at, "superseded": old}
+            for act, old in superseded.items()
+        ]
+        click.echo(json.dumps(lines, indent=2))
+        return
+    for act, old in superseded.items():
+        later = "; superseded by a later declaration, and public all the same" if old else ""
+        click.echo(f"{describe(act.column)}; reads {one_line(act.source)}; since {act.at}{later}")
+    if not found:
+        click.echo("no column is public")
+
+
+@public.command("norm")
+@click.argument("columns", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.pass_context
+def norm_of_columns(context: click.Context, columns: tuple[str, ...], as_json: bool) -> None:
+    """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
+
+    Where these columns are the outcomes of a release, noise is made for it instead of for their bounds, and is less. It is
+    worked out from cells that are public; nothing private is looked at.
+
+    Example: party-node public norm phenotype1 phenotype2
+    """
+    require("pyarrow", "party")
+    desk: Desk = context.obj()
+    columns = tuple(dict.fromkeys(columns))
+    norm2 = public_norm2(desk.read().bounded, columns)
+    if as_json:
+        click.echo(
+            json.dumps({"columns": list(columns), "outcome_norm2": norm2, "bounds_allow": len(columns)}, indent=2)
+        )
+        return
+    click.echo(f"outcome_norm2 = {norm2!r}    # {len(columns)} is what the bounds allow")

@@ -1,0 +1,89 @@
+"""`party-node review`: what is proposed, and a person's word on it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import click
+
+from party_node.cli.show import card, print_card, print_releases, screen
+from party_node.hospital import Desk
+
+
+@click.group()
+def review() -> None:
+    """See what is proposed, what it would publish and cost; approve or decline.
+
+    Example: party-node review list
+    """
+
+
+@review.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.pass_context
+def list_releases(context: click.Context, as_json: bool) -> None:
+    """All releases that were ever offered here.
+
+    Example: party-node review list --json
+    """
+    records = context.obj().journal.records()
+    if as_json:
+        lines = [
+            {"release": record.release, "status": record.status.value, "title": record.spec.title, "note": record.note}
+            for record in records
+        ]
+        click.echo(json.dumps(lines, indent=2))
+    else:
+        print_releases(screen(), records)
+
+
+@review.command()
+@click.argument("release")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.pass_context
+def show(context: click.Context, release: str, as_json: bool) -> None:
+    """What a release would publish and what it costs, from metadata alone: no noise exists yet.
+
+    Example: party-node review show 3fa2c1
+    """
+    desk: Desk = context.obj()
+    record = desk.journal.find(release)
+    shown = card(desk.assess(record.spec), record, desk.findings(record.spec))
+    if as_json:
+        click.echo(json.dumps(shown, indent=2, default=str))  # an exact mu^2 is "p/q"
+    else:
+        print_card(screen(), shown)
+
+
+@review.command()
+@click.argument("release")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def approve(context: click.Context, release: str, yes: bool) -> None:
+    """Approve a release; the daemon signs when it looks next.
+
+    Example: party-node review approve 3fa2c1
+    """
+    desk: Desk = context.obj()
+    record = desk.journal.find(release)
+    print_card(screen(), card(desk.assess(record.spec), record, desk.findings(record.spec)))
+    if not yes:
+        click.confirm("Approve?", abort=True)
+    desk.accept(record)
+    click.echo(f"approved {record.release[:12]} at {datetime.now(UTC):%H:%M:%S} UTC; the daemon takes it from here")
+
+
+@review.command()
+@click.argument("release")
+@click.option("--reason", default="", help="Told to the consortium's office; write nothing about patients.")
+@click.pass_context
+def decline(context: click.Context, release: str, reason: str) -> None:
+    """Decline a release, before anything was computed.
+
+    Example: party-node review decline 3fa2c1 --reason "not before the ethics board has met"
+    """
+    desk: Desk = context.obj()
+    record = desk.journal.find(release)
+    desk.decline(record, reason)
+    click.echo(f"declined {record.release[:12]}")

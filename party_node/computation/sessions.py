@@ -1,0 +1,127 @@
+"""Joint moments at the desk: from an approved release to this hospital's block, in as many looks as it takes."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from dprelease.block import Block
+from dprelease.data.bounding import BoundedRows
+from dprelease.errors import Conflict, DataRefused
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.privacy.noise import NoiseSource
+from dprelease.privatization import privatize
+from dprelease.release.approval import SignedApproval
+from dprelease.spec_base import moment
+from party_node.computation.steps import Computation
+from party_node.hospital import Desk
+from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.line import HubLine
+from party_node.outgoing.relay import Relay
+from party_node.state.journal import FINAL, Record
+from party_node.state.used_seeds import UsedSeeds
+
+log = logging.getLogger(__name__)
+
+
+FORGOTTEN = timedelta(days=90)
+"""How long after a proposal's last day of decision a session is kept: the coordinator tells of an end for 30 days."""
+
+
+class JointWork:
+    """All sessions of one party.
+
+    Args:
+        desk: the party's state.
+        noise: secret noise; `SecureNoise` outside tests.
+        hub: the connection to its relay.
+    """
+
+    def __init__(self, desk: Desk, noise: NoiseSource, hub: HubLine) -> None:
+        self._desk = desk
+        self._noise = noise
+        self._hub = hub
+        self._seeds = UsedSeeds(desk.settings.state / "seeds.sqlite")
+        self._rows: tuple[str, BoundedRows] | None = None
+        self._looked: set[str] = set()
+
+    def blocks(
+        self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]
+    ) -> tuple[Block, ...] | str:
+        """All our blocks, or for whom we wait.
+
+        Args:
+            coordinator: asked for its deal, where it deals.
+            record: the release, which everybody has approved and whose block is not in the vault.
+            approvals: every party's, checked under the pins.
+
+        Raises:
+            DataRefused: our rows are not those that were approved, or a column of them became public since.
+            IntegrityError: a peer sent something that does not belong to this session; it is named.
+            PeerUnavailable: the relay is away; try again.
+            Conflict: nothing is reserved for the release.
+        """
+        desk, spec, party = self._desk, record.spec, self._desk.settings.name
+        desk.check_acts(spec)  # rows are held between looks, and a column may have become public since
+        if record.release not in self._looked:
+            self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
+            self._looked.add(record.release)
+        done = Computation(
+            spec,
+            party,
+            desk.identity.key(),
+            approvals,
+            desk.session(record.release),
+            self._seeds,
+            self._relay(record),
+            coordinator.request_deal,
+            lambda: self._bounded(record),
+            lambda: self._charge(record),
+        ).advance()
+        if isinstance(done, str):
+            return done
+        desk.require(record.release, "send")
+        return privatize(done.bounded, spec, party, self._noise, done.products)
+
+    def keep_up(self, record: Record) -> None:
+        """Our block is made: put back what the relay has lost of our session, if there is one, for peers that are not as far.
+
+        Raises:
+            PeerUnavailable: the relay is away; try again.
+        """
+        if mechanism_of(record.spec).schedule(record.spec) is not None:
+            try:
+                relay = self._relay(record)
+                relay.put(self._desk.session(record.release).outgoing(), relay.messages())
+            except Conflict as error:
+                # Published by now, or the offers of others are not back yet: nothing to mend here.
+                log.info("release %s: nothing put back: %s", record.release[:12], error.message)
+
+    def sweep(self, now: datetime) -> None:
+        """Erase sessions of releases that are over here, or that nobody can have told us the end of any more."""
+        for path in sorted(self._desk.settings.state.glob("joint/*")):
+            record = self._desk.journal.get(path.name)
+            if record is None or record.status in FINAL or moment(record.spec.expires) + FORGOTTEN < now:
+                log.warning("release %s: its session is removed", path.name[:12])
+                self._desk.session(path.name).erase()
+
+    def drop_rows(self) -> None:
+        """Let go of the rows that are held between looks."""
+        self._rows = None
+
+    def _relay(self, record: Record) -> Relay:
+        return Relay(self._hub.channel(), record.release, self._desk.settings.daemon.stall_seconds)
+
+    def _bounded(self, record: Record) -> BoundedRows:
+        if self._rows is None or self._rows[0] != record.release:
+            bounded = self._desk.bounded(record.spec)
+            if bounded.digest() != record.codes:
+                raise DataRefused("the columns changed after they were approved")
+            self._rows = record.release, bounded
+        return self._rows[1]
+
+    def _charge(self, record: Record) -> None:
+        """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""
+        self._desk.require(record.release, "reserve", "charge", "send")
+        self._desk.ledger.charge(self._desk.settings.roster, record.release)
+        self._desk.ledger.send(self._desk.settings.roster, record.release)

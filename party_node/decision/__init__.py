@@ -1,0 +1,1 @@
+"""May we take part in a release?"""

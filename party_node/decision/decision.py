@@ -1,0 +1,197 @@
+"""May we take part? Every check of a proposal, from the spec's bytes, our own declarations, policy and ledger alone.
+
+Nothing the coordinator says is trusted: sensitivities and shares are recomputed from declared bounds. No cell is read
+and no noise exists yet, so a decision cannot be a selection on a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+
+from dprelease.catalogue import Catalogue
+from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.privacy.price import epsilon_figure, mu2_text
+from dprelease.release.accounting import Guarantee, check_spec
+from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import moment
+from party_node.settings import Limits, Policy
+from party_node.state.entries import Balance
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What taking part would mean.
+
+    Attributes:
+        spec: the proposal.
+        party: our name.
+        guarantee: recomputed.
+        cost: our mu_j^2.
+        balance: our budget now.
+        blockers: what a person here has to do before the release can be approved, e.g. pin a key.
+        beyond_auto: why the release needs a person, empty when policy approves it.
+        repeats: other releases that we paid for the same content, in words; such a proposal always needs a person.
+    """
+
+    spec: ReleaseSpec
+    party: str
+    guarantee: Guarantee
+    cost: Fraction
+    balance: Balance
+    blockers: tuple[str, ...]
+    beyond_auto: tuple[str, ...]
+    repeats: tuple[str, ...] = ()
+
+    @property
+    def automatic(self) -> bool:
+        """Whether policy approves this without a person."""
+        return not (self.blockers or self.beyond_auto or self.repeats)
+
+
+def assess(
+    spec: ReleaseSpec,
+    own: Catalogue,
+    fingerprint: str,
+    pins: dict[str, str],
+    consortium: str,
+    policy: Policy,
+    balance: Balance,
+    now: datetime,
+    repeats: tuple[str, ...] = (),
+    linked: tuple[str, ...] = (),
+    implausible: tuple[str, ...] = (),
+) -> Assessment:
+    """Check a proposal.
+
+    Args:
+        spec: the proposal.
+        own: our catalogue: name, roster, rows, alignment, declarations.
+        fingerprint: of our own key.
+        pins: fingerprints of the peers' keys.
+        consortium: the one we enrolled in.
+        policy: limits in numbers.
+        balance: our budget for the roster.
+        now: the time.
+        repeats: from `repetition.repetitions`.
+        linked: from `linkage.linkages`.
+        implausible: from `findings.problems`, of our columns of the proposal.
+
+    Raises:
+        SpecRefused: the proposal disagrees with our own recomputation or our own table's public facts.
+        PolicyRefused: it is sound, but outside our limits.
+        BudgetExceeded: our ledger has no room for it.
+    """
+    _check_own_part(spec, own, fingerprint, consortium, now)
+    result = check_spec(spec)
+    cost = result.party(own.party).mu2
+    refused = _outside(policy.limits, spec, own.party, result, balance)
+    if spec.target.delta * spec.rows >= 1 and not policy.allow_large_delta:
+        refused.append(f"delta = {spec.target.delta:g} is not below 1/n = {1 / spec.rows:.3g}")
+    if refused:
+        raise PolicyRefused("outside this hospital's limits: " + "; ".join(refused))
+    if cost > balance.remaining:
+        raise BudgetExceeded(
+            f"it costs mu^2 = {mu2_text(cost)}; {mu2_text(balance.remaining)} is left",
+            needed=float(cost),
+            remaining=float(balance.remaining),
+        )
+    blockers = [*implausible, *_unpinned(spec, own.party, pins)]
+    auto = ["approval by a person is this hospital's policy"]
+    if policy.auto_approve is not None:
+        auto = [
+            *_outside(policy.auto_approve, spec, own.party, result, balance),
+            *_more_trust(policy.auto_approve, spec, own.party),
+            *_unlimited_delta(policy.auto_approve, policy.limits),
+        ]
+    return Assessment(spec, own.party, result, cost, balance, tuple(blockers), (*auto, *linked), repeats)
+
+
+def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consortium: str, now: datetime) -> None:
+    part = spec.party(own.party)
+    if part is None:
+        raise SpecRefused(f"{own.party} is not a party of this release")
+    if spec.consortium != consortium:
+        raise SpecRefused(f"the release belongs to consortium {spec.consortium}, we enrolled in {consortium}")
+    if part.key != fingerprint:
+        raise SpecRefused("the release names another key as ours")
+    facts = ("roster", "rows", "rows_per_subject", "alignment")
+    for fact in facts:
+        if getattr(spec, fact) != getattr(own, fact):
+            raise SpecRefused(f"the release says {fact} = {getattr(spec, fact)}, our table has {getattr(own, fact)}")
+    for column in part.columns:
+        declared = own.column(column.name)
+        if declared is not None and declared.public and not column.public:
+            raise SpecRefused(
+                f"column {column.name} is public here: the release claims a privacy that it does not have"
+            )
+        if declared is not None and column.public and not declared.public:
+            raise SpecRefused(
+                f"column {column.name} was never declared public here, and the release would publish it as it is"
+            )
+        if declared != column:
+            raise SpecRefused(f"column {column.name} is not declared here as the release says")
+    if moment(spec.expires) <= now:
+        raise SpecRefused("the release has expired")
+
+
+def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, balance: Balance) -> list[str]:
+    """Every limit that the proposal exceeds, in words."""
+    others = {part.party for part in spec.parties} - {party}
+    own = spec.party(party)
+    ours = {column.name for column in own.columns} if own is not None else set()
+    total = balance.exposure(spec.target.delta, result.party(party).exposure)
+    found = []
+    if limits.parties is not None and not others <= set(limits.parties):
+        found.append(f"parties {', '.join(sorted(others - set(limits.parties)))} are not among those allowed")
+    if limits.columns is not None and not ours <= set(limits.columns):
+        found.append(f"columns {', '.join(sorted(ours - set(limits.columns)))} are not among those allowed")
+    if limits.mechanisms is not None and spec.mechanism not in limits.mechanisms:
+        found.append(f"mechanism {spec.mechanism} is not among those allowed")
+    if limits.guarantees is not None and spec.guarantee not in limits.guarantees:
+        found.append(f"a guarantee of {spec.guarantee} is not among those allowed")
+    if limits.max_epsilon is not None and result.joint_epsilon > limits.max_epsilon * (1 + 1e-9):
+        found.append(f"joint epsilon = {epsilon_figure(result.joint_epsilon)} exceeds {limits.max_epsilon:g}")
+    if limits.max_delta is not None and spec.target.delta > limits.max_delta:
+        found.append(f"delta = {spec.target.delta:g} exceeds {limits.max_delta:g}")
+    if limits.max_total_epsilon is not None and total > limits.max_total_epsilon * (1 + 1e-9):
+        found.append(f"total epsilon = {epsilon_figure(total)} would exceed {limits.max_total_epsilon:g}")
+    if limits.min_rows is not None and spec.rows < limits.min_rows:
+        found.append(f"{spec.rows} patients are fewer than {limits.min_rows}")
+    return found
+
+
+def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
+    """Why a release that asks for more trust than blocks do, or protects less, needs a person unless the policy names it."""
+    found = []
+    if spec.public and limits.guarantees is None:
+        found.append(
+            f"public columns are outside the guarantee: name {spec.guarantee} in auto_approve's guarantees, or decide here"
+        )
+    reasons = mechanism_of(spec).review_reasons(spec, party, named=limits.mechanisms is not None)
+    return [*found, *reasons]
+
+
+def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:
+    """Why a policy that limits epsilon alone approves nothing: the proposal would choose the delta that makes it small."""
+    if (auto.max_epsilon, auto.max_total_epsilon) == (None, None) or (auto.max_delta or limits.max_delta) is not None:
+        return []
+    return ["epsilon is limited and delta is not: name max_delta in auto_approve, or decide here"]
+
+
+def _unpinned(spec: ReleaseSpec, party: str, pins: dict[str, str]) -> list[str]:
+    found = []
+    for part in spec.parties:
+        if part.party == party:
+            continue
+        if part.party not in pins:
+            found.append(
+                # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
+                f"ask the IT department of {part.party}, by telephone, what its party-node fingerprint prints, "
+                f"then: party-node peers pin {part.party} FINGERPRINT"
+            )
+        elif pins[part.party] != part.key:
+            found.append(f"the release names another key for {part.party} than the one pinned here; telephone them")
+    return found

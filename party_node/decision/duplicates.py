@@ -1,0 +1,51 @@
+"""Would a proposal have us pay again for what another release of ours holds already?
+
+A second title, seed, target, k or grid makes another spec digest, and the ledger charges every digest once: the budget is kept,
+but spent twice on the same private columns. Whether that is wanted (less noise by averaging) is for a person to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dprelease.data.columns import private, public
+from dprelease.release.spec import ReleaseSpec
+from party_node.state.journal import Record, Status
+
+_UNDER_WAY = frozenset({Status.ACCEPTED, Status.APPROVED, Status.SEALED, Status.DELIVERED})
+_CHARGED = frozenset({"charge", "send"})
+
+PUBLISHED = "published"
+"""The journal's note on a release that the coordinator reported as published."""
+
+
+def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence for every other release of the same private content that we paid for, or promised budget to.
+
+    Args:
+        spec: the proposal.
+        party: our name.
+        records: every release that was offered here.
+        stages: release to the last thing that the ledger says of it.
+    """
+    part = spec.party(party)
+    ours = part.columns if part else ()
+    exact = {column.name for column in public(ours)}
+    found = []
+    for record in records:
+        paid = stages.get(record.release) in _CHARGED
+        if record.release == spec.digest() or not (paid or record.status in _UNDER_WAY):
+            continue
+        if private(ours) and _content(record.spec, party, exact) == _content(spec, party, exact):
+            ended = record.status is Status.ENDED and record.note == PUBLISHED
+            what = "published" if ended else "was charged for" if paid else "was promised budget for"
+            found.append(f"you would pay again for what release {record.release[:12]} {what} already")
+    return tuple(found)
+
+
+def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ...]:
+    """What of ours a release shows with noise, less columns that are public by now, whatever else and whoever else takes part."""
+    part = spec.party(party)
+    columns = {column.name: column for column in private(part.columns) if column.name not in exact} if part else {}
+    outcomes = frozenset(spec.outcomes) & set(columns)
+    return columns, spec.mechanism, outcomes, spec.alignment

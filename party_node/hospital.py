@@ -1,0 +1,275 @@
+"""The hospital's desk: everything a decision needs, opened from one settings file. CLI and daemon both sit here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from dprelease.catalogue import Catalogue
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column
+from dprelease.errors import Conflict, DataRefused, NotFound
+from dprelease.files.durable import write_durably
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.approval import approve, commit, new_salt
+from dprelease.release.spec import ReleaseSpec
+from party_node.decision.decision import Assessment, assess
+from party_node.decision.duplicates import repetitions
+from party_node.decision.linkage import linkages
+from party_node.identity import Enrolment, Identity
+from party_node.settings import PartySettings
+from party_node.source.findings import Findings, problems, read_findings, write_findings
+from party_node.source.public_columns import PublicAct, acts, latest, with_public
+from party_node.state.books import Books
+from party_node.state.journal import Journal, Record, Status
+from party_node.state.ledger import Ledger
+from party_node.state.session import SessionFolder
+from party_node.state.vault import Vault
+
+if TYPE_CHECKING:
+    from party_node.source.table import Table
+
+_CATALOGUE_GRID_BITS = 8  # a catalogue needs order and count only; any grid will do
+
+
+class Desk:
+    """The party's state, opened.
+
+    Args:
+        settings: party.toml.
+    """
+
+    def __init__(self, settings: PartySettings) -> None:
+        self.settings = settings
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # keys, salts and decisions are nobody else's
+        self.identity = Identity(settings.state)
+        self.ledger = Ledger(settings.state / "ledger.sqlite")
+        self.journal = Journal(settings.state / "journal.sqlite")
+        self.vault = Vault(settings.state / "sealed")
+        self._catalogue = settings.state / "catalogue.json"
+        self._findings = settings.state / "findings.json"
+
+    @property
+    def enrolment(self) -> Enrolment:
+        """What enrolment gave us, with the present certificate; raises `NotFound` before it."""
+        return self.identity.enrolment()
+
+    @property
+    def books(self) -> Books:
+        """What we keep of what we were charged, beside what the office has seen."""
+        return Books(self.ledger, self.journal, self.vault, self.settings.name, self.identity.charges())
+
+    def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
+        """The whole table, bounded on a grid and in canonical order."""
+        from party_node.source.table import read_table  # Arrow is slow to load, and few commands read the table
+
+        return read_table(self.settings, self.identity.alignment_key(), self.columns(), grid_bits)
+
+    def public(self) -> dict[str, PublicAct]:
+        """What was declared public here, by column."""
+        return latest(acts(self.ledger, self.settings.roster))
+
+    def columns(self, names: frozenset[str] | None = None) -> tuple[Column, ...]:
+        """Our declarations, with what the owner declared public; of all columns, or some.
+
+        Raises:
+            DataRefused: a public column's declaration or source was changed, or the source is read under another name.
+        """
+        return with_public(self.settings, acts(self.ledger, self.settings.roster), names)
+
+    def make_catalogue(self) -> Catalogue:
+        """The catalogue of the table as it is now; kept for `catalogue`, and its counts for `findings`.
+
+        Raises:
+            DataRefused: the table cannot be used, or has a column that must not be released.
+        """
+        table = self.read()
+        write_findings(self._findings, table.findings, table.implausible)
+        if table.implausible:
+            raise DataRefused("not declared: " + "; ".join(problems(table.findings, table.implausible)))
+        alignment = table.alignment
+        catalogue = Catalogue(
+            party=self.settings.name,
+            roster=self.settings.roster,
+            rows=alignment.rows,
+            rows_per_subject=self.settings.rows_per_subject,
+            alignment=alignment.digest,
+            columns=self.columns(),
+        )
+        write_durably(self._catalogue, catalogue.to_bytes())
+        return catalogue
+
+    def catalogue(self) -> Catalogue:
+        """The catalogue as last made, public where an act covers just that declaration; reads no patient's row.
+
+        Raises:
+            NotFound: the daemon never ran.
+        """
+        if not self._catalogue.exists():
+            raise NotFound("there is no catalogue yet; start the daemon once: party-node run")
+        made, public = Catalogue.from_bytes(self._catalogue.read_bytes()), self.public()
+        covered = {
+            name for name, act in public.items() if any(act.covers(self.settings, each) for each in made.columns)
+        }
+        columns = tuple(column.model_copy(update={"public": column.name in covered}) for column in made.columns)
+        return made.model_copy(update={"columns": columns})
+
+    def findings(self, spec: ReleaseSpec) -> dict[str, Findings]:
+        """What the cells of our columns of a spec were like when the table was last read. Local screen only."""
+        part, (found, _) = spec.party(self.settings.name), read_findings(self._findings)
+        return {column.name: found[column.name] for column in (part.columns if part else ()) if column.name in found}
+
+    def session(self, release: str) -> SessionFolder:
+        """Where the session of a joint computation is kept."""
+        return SessionFolder(self.settings.state / "joint" / release)
+
+    def pins(self) -> dict[str, str]:
+        """Keys of all parties that we know: the pinned peers, and our own."""
+        return {**self.identity.pins(), self.settings.name: self.identity.fingerprint()}
+
+    def assess(self, spec: ReleaseSpec) -> Assessment:
+        """Check a proposal; see `decision.assess`."""
+        roster = self.settings.roster
+        records, stages = self.journal.records(), self.ledger.stages(roster)
+        implausible = read_findings(self._findings)[1]
+        return assess(
+            spec,
+            self.catalogue(),
+            self.identity.fingerprint(),
+            self.identity.pins(),
+            self.enrolment.consortium,
+            self.settings.policy,
+            self.ledger.balance(roster, without=spec.digest()),
+            datetime.now(UTC),
+            repetitions(spec, self.settings.name, records, stages),
+            linkages(spec, bool(self.public()), records, stages),
+            problems(self.findings(spec), implausible),
+        )
+
+    def accept(self, record: Record) -> Assessment:
+        """A person's yes: the daemon signs next time it looks.
+
+        Raises:
+            Conflict: the release does not wait for a decision, or something must be done here first.
+            SpecRefused, PolicyRefused, BudgetExceeded: it can no longer be approved.
+        """
+        assessment = self.assess(record.spec)
+        if assessment.blockers:
+            raise Conflict("first: " + "; ".join(assessment.blockers))
+        self.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved here")
+        return assessment
+
+    def decline(self, record: Record, reason: str) -> None:
+        """A person's no, before our approval was signed: the daemon tells the coordinator next time it looks.
+
+        Raises:
+            Conflict: the approval is signed, or the release is over.
+        """
+        self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)
+        self.let_go(record.release)
+
+    def check_acts(self, spec: ReleaseSpec) -> tuple[Column, ...]:
+        """Our columns of a spec, if it calls public just what the owner's acts cover, under just these declarations.
+
+        Raises:
+            DataRefused: it does not, or has none of ours.
+        """
+        part = spec.party(self.settings.name)
+        if part is None:
+            raise DataRefused("this release has no columns of ours")
+        gone = [column.name for column in part.columns if column.name not in self.settings.columns]
+        if gone:
+            raise DataRefused(f"column {', '.join(gone)} of the release is no longer declared in party.toml")
+        now = {column.name: column for column in self.columns(frozenset(column.name for column in part.columns))}
+        turned = [column.name for column in part.columns if now[column.name].public and not column.public]
+        if turned:
+            raise DataRefused(
+                f"{', '.join(turned)} became public after the release was approved, which promised otherwise"
+            )
+        uncovered = [column.name for column in part.columns if column.public and now[column.name] != column]
+        if uncovered:
+            raise DataRefused(
+                f"{', '.join(uncovered)} was not declared public as the release says; it needs a new proposal"
+            )
+        return part.columns
+
+    def bounded(self, spec: ReleaseSpec) -> BoundedRows:
+        """Our columns of a spec, on its grid, in canonical order; see `_table`."""
+        return self._table(spec).bounded
+
+    def _table(self, spec: ReleaseSpec) -> Table:
+        """Our columns of a spec as the source has them now.
+
+        Raises:
+            DataRefused: the table is no longer the one that the spec describes, or see `check_acts`.
+        """
+        columns = self.check_acts(spec)
+        from party_node.source.table import read_table
+
+        table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits)
+        if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
+            raise DataRefused("the source no longer holds the patients that the release was proposed for")
+        return table
+
+    def sign(self, record: Record) -> bytes:
+        """Reserve, record the digest of our columns, and sign consent; the same approval again if it exists.
+
+        Raises:
+            BudgetExceeded: the ledger has no room.
+            DataRefused: the table is not the one that the spec describes, or see `Mechanism.check_public`.
+            Conflict: the release was given up or declined in the meantime, or a column is not fit to be released now;
+                nothing may be sent.
+        """
+        if record.approval is not None:
+            return record.approval
+        spec = record.spec
+        codes, salt = record.codes, record.salt
+        if codes is None or salt is None:
+            table = self._table(spec)
+            if table.implausible:
+                raise Conflict("first: " + "; ".join(problems(table.findings, table.implausible)))
+            mechanism_of(spec).check_public(table.bounded, spec, self.settings.name)
+            codes, salt = table.bounded.digest(), new_salt()
+            self.journal.commit(record.release, codes, salt)
+        if self.ledger.stage(self.settings.roster, record.release) != "reserve":
+            own = self.assess(spec).guarantee.party(self.settings.name)
+            target = spec.target
+            detail: dict[str, str | float] = {"title": spec.title, "epsilon": target.epsilon, "delta": target.delta}
+            self.ledger.reserve(self.settings.roster, record.release, own.mu2, detail, own.exposure)
+        approval = approve(
+            spec,
+            self.settings.name,
+            commit(salt, codes),
+            self.identity.key(),
+            self.enrolment.certificate,
+            datetime.now(UTC),
+        ).to_bytes()
+        self.journal.sign(record.release, approval)
+        return approval
+
+    def require(self, release: str, *stages: str) -> None:
+        """Refuse to go on with a release that the ledger does not hold budget for.
+
+        Raises:
+            Conflict: the last thing that the ledger says of it is none of these stages, or its block was made before.
+        """
+        if self.ledger.stage(self.settings.roster, release) not in stages:
+            raise Conflict("nothing is reserved for this release; no noise is drawn for it")
+        if release in self.ledger.made(self.settings.roster):
+            raise Conflict(
+                "the ledger knows a block of this release that is not in sealed/; no second one is ever made"
+            )
+
+    def give_up(self, record: Record, status: Status, note: str) -> None:
+        """End a release here; see `let_go` for what comes back."""
+        self.let_go(record.release)
+        self.journal.move(record.release, set(Status), status, note)
+
+    def let_go(self, release: str) -> None:
+        """Give the budget back and destroy the block, unless its first byte has left; erase any session with peers."""
+        stage = self.ledger.stage(self.settings.roster, release)
+        if stage in {"reserve", "charge"}:
+            self.ledger.free(self.settings.roster, release)
+        if stage != "send":
+            self.vault.discard(release)
+        self.session(release).erase()

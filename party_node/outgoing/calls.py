@@ -1,0 +1,234 @@
+"""Every call that leaves the hospital: to the coordinator and to the hub. The party dials out; nothing listens here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from dprelease.block import SealedBlock
+from dprelease.catalogue import Catalogue
+from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.files.one_line import one_line
+from dprelease.release.approval import SignedApproval
+from dprelease.release.charges import SignedStatement
+from dprelease.release.spec import ReleaseSpec
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.chunks import read_chunks
+from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
+from dprelease.wire.v1 import (
+    coordination_pb2,
+    coordination_pb2_grpc,
+    intake_pb2,
+    intake_pb2_grpc,
+    release_pb2,
+)
+
+HEALTH_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A release as the coordinator tells it.
+
+    Attributes:
+        spec: the spec, from canonical bytes.
+        state: the coordinator's state, e.g. ``PROPOSED``.
+        approvals: signed approvals passed on, unchecked.
+        explanation: whom it waits for, or why it ended.
+    """
+
+    spec: ReleaseSpec
+    state: str
+    approvals: tuple[bytes, ...]
+    explanation: str
+
+    def signed_approvals(self) -> tuple[SignedApproval, ...]:
+        """The approvals, parsed.
+
+        Raises:
+            InvalidInput: one is malformed.
+        """
+        return tuple(SignedApproval.from_bytes(data) for data in self.approvals)
+
+
+class Coordinator:
+    """Calls to the coordinator over one channel.
+
+    Args:
+        channel: as ourselves.
+
+    Attributes:
+        stub: the same calls as the protocol has them.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+
+    @classmethod
+    @contextmanager
+    def dial(cls, address: str, credentials: Credentials) -> Iterator[Self]:
+        """A connection for as long as the context lasts."""
+        with connect(address, credentials) as channel:
+            yield cls(channel)
+
+    def report(self, catalogue: Catalogue) -> None:
+        """Declare our columns, row count and alignment digest."""
+        with translated("the coordinator"):
+            self.stub.ReportCatalogue(
+                coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()),
+                timeout=CALL_SECONDS,
+                metadata=VERSION,
+            )
+
+    def offers(self) -> list[Offer]:
+        """The releases we take part in, that are not over or ended lately. One that cannot be read is left out."""
+        with translated("the coordinator"):
+            answer = self.stub.ListReleases(
+                coordination_pb2.ListReleasesRequest(), timeout=CALL_SECONDS, metadata=VERSION
+            )
+        offers = []
+        for record in answer.releases:
+            try:
+                # An unknown number raises ValueError: a state that only a later version has.
+                state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_")
+                spec = ReleaseSpec.from_bytes(record.spec)
+            except (InvalidInput, ValueError) as error:
+                log.warning("a release cannot be read and is left alone: %s", one_line(str(error)))
+                continue
+            offers.append(Offer(spec, state, tuple(record.approvals), one_line(record.explanation)))
+        return offers
+
+    def renew(self, signing_request: bytes) -> str:
+        """Ask for a later certificate over our key; PEM, unchecked."""
+        request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
+        with translated("the coordinator"):
+            return self.stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
+
+    def charges(self) -> SignedStatement:
+        """What the office has seen charged to us, unchecked."""
+        request = coordination_pb2.ListChargesRequest()
+        with translated("the coordinator"):
+            answer = self.stub.ListCharges(request, timeout=CALL_SECONDS, metadata=VERSION)
+        return SignedStatement.from_bytes(answer.charges)
+
+    def request_deal(self, offers: list[bytes]) -> bytes:
+        """What the coordinator deals to us in a session, sealed to our session key.
+
+        Args:
+            offers: canonical bytes of every party's signed offer, in the spec's order.
+
+        Raises:
+            PeerUnavailable: the coordinator is away, or still at it; ask again.
+        """
+        request = coordination_pb2.RequestDealRequest(offers=offers)
+        with translated("the coordinator"):
+            return self.stub.RequestDeal(request, timeout=CALL_SECONDS, metadata=VERSION).sealed
+
+    def approve(self, approval: bytes) -> None:
+        """Hand in our signed approval."""
+        with translated("the coordinator"):
+            self.stub.Approve(
+                coordination_pb2.ApproveRequest(signed_approval=approval), timeout=CALL_SECONDS, metadata=VERSION
+            )
+
+    def decline(self, release: str, reason: str) -> None:
+        """Decline, or withdraw before our block was sent."""
+        with translated("the coordinator"):
+            self.stub.Decline(
+                coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=reason),
+                timeout=CALL_SECONDS,
+                metadata=VERSION,
+            )
+
+
+def knock(channel: grpc.Channel, peer: str) -> None:
+    """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
+
+    Args:
+        channel: to it.
+        peer: whom the call goes to, for messages.
+
+    Raises:
+        PeerUnavailable: it is away, or cannot serve now.
+    """
+    with translated(peer):
+        stub = health_pb2_grpc.HealthStub(channel)
+        answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=HEALTH_SECONDS)
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        raise PeerUnavailable(f"{peer} answers but cannot serve now; tell the consortium's office if it stays so")
+
+
+def stream(method: Any, requests: Iterator[Any], stall_seconds: float, what: str) -> Any:
+    """Send a stream of requests that may take as long as it needs, as long as it moves; the answer.
+
+    Args:
+        method: of a stub, with a stream of requests.
+        requests: made one after another while the stream moves.
+        stall_seconds: longest stand-still before the attempt is given up.
+        what: what is sent, for messages.
+
+    Raises:
+        PeerUnavailable: the stream stood still; try again.
+        grpc.RpcError: as the peer answers.
+    """
+    calls: list[Any] = []
+    with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:
+
+        def moving() -> Iterator[Any]:
+            for request in requests:
+                deadline.moved()
+                yield request
+
+        calls.append(method.future(moving(), metadata=VERSION))
+        try:
+            return calls[0].result()
+        except grpc.FutureCancelledError as error:
+            raise PeerUnavailable(f"{what} stood still for {stall_seconds:g} s") from error
+
+
+def naming(requests: Iterator[Any], names: Mapping[str, bytes | int]) -> Iterator[Any]:
+    """Requests of which the first says what is uploaded."""
+    for number, request in enumerate(requests):
+        for field, value in names.items() if number == 0 else ():
+            setattr(request, field, value)
+        yield request
+
+
+def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
+    """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
+
+    Args:
+        channel: to the hub's listener for parties.
+        sealed: the block's identity.
+        path: its bytes.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        PeerUnavailable: the hub is away, or the stream stood still; try again.
+        IntegrityError: the hub claims other bytes than ours.
+        Conflict, AccessDenied, ...: as the hub answers.
+    """
+    with translated("the hub"):
+        stub = intake_pb2_grpc.IntakeServiceStub(channel)
+        opened = stub.OpenBlock(
+            intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()), timeout=CALL_SECONDS, metadata=VERSION
+        )
+        if opened.offset > sealed.size:
+            raise IntegrityError("the hub claims to hold more bytes of our block than there are")
+        if opened.offset == sealed.size:
+            return
+        named: dict[str, bytes | int] = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
+        requests = naming(read_chunks(path, opened.offset, intake_pb2.SendBlockRequest), named)
+        answer = stream(stub.SendBlock, requests, stall_seconds, "the hub: the upload")
+        if answer.digest != bytes.fromhex(sealed.sha256):
+            raise IntegrityError("the hub acknowledged other bytes than those that were sent")

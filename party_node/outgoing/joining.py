@@ -1,0 +1,90 @@
+"""How a hospital joins: an invite becomes a certificate and a budget, and a budget is never forgotten."""
+
+from __future__ import annotations
+
+import logging
+from fractions import Fraction
+
+from dprelease.errors import Conflict, IntegrityError, VersionMismatch
+from dprelease.identity.invite import Invite
+from party_node.hospital import Desk
+from party_node.identity import Enrolment
+from party_node.outgoing.calls import Coordinator
+from party_node.state.books import check, reconcile
+
+log = logging.getLogger(__name__)
+
+
+def enrol(desk: Desk, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
+    """Join the consortium and open our roster's budget, with a cap that is fixed for good.
+
+    What the office has seen charged to us before is charged to a new ledger at once.
+
+    Args:
+        desk: the party's state.
+        invite: from the consortium's office.
+        ledger_lost: open a new ledger although one was here, and charge it with everything that is known here.
+
+    Raises:
+        Conflict: the ledger or an earlier enrolment names another cap, or the ledger was lost; the invite stays unused.
+        InvalidInput, Unauthenticated, PeerUnavailable, ...: see `Identity.enrol`.
+    """
+    cap = Fraction(invite.cap_mu2)
+    if any(entry.kind == "open" and Fraction(entry.mu2) != cap for entry in desk.ledger.entries()):
+        raise Conflict("the invite names another cap than the one that our ledger was opened with")
+    if not ledger_lost:
+        _check_not_lost(desk, desk.settings.roster)
+    enrolment = desk.identity.enrol(invite, desk.settings.name)
+    open_roster(desk, desk.settings.roster, f"fixed at enrolment in {enrolment.consortium}", ledger_lost=ledger_lost)
+    return enrolment
+
+
+def open_roster(desk: Desk, roster: str, detail: str, *, ledger_lost: bool = False) -> None:
+    """Open a roster's account under our cap, with what the office has seen charged to it; again changes nothing.
+
+    Args:
+        desk: the party's state.
+        roster: name of a set of patients.
+        detail: for people.
+        ledger_lost: see `enrol`.
+
+    Raises:
+        Conflict: it was opened with another cap, or the ledger was lost.
+    """
+    if not ledger_lost:
+        _check_not_lost(desk, roster)
+    desk.ledger.open(roster, Fraction(desk.enrolment.cap_mu2), detail)
+    if ledger_lost:
+        reconcile(desk.books)
+    for charge in desk.identity.charges():
+        if charge.roster == roster and not desk.ledger.stage(roster, charge.release):
+            desk.ledger.close(
+                roster,
+                charge.release,
+                Fraction(charge.mu2),
+                Fraction(charge.exposure),
+                "charged before, as the office has seen",
+            )
+
+
+def _check_not_lost(desk: Desk, roster: str) -> None:
+    opened = any(entry.kind == "open" and entry.roster == roster for entry in desk.ledger.entries())
+    if not opened and any(record.approval and record.spec.roster == roster for record in desk.journal.records()):
+        raise Conflict(
+            f"releases of roster {roster} were approved here, so there was a ledger: restore state/ledger.sqlite, the "
+            "latest that there is; if it is lost for good: party-node enroll TOKEN --ledger-lost"
+        )
+
+
+def hear_witness(desk: Desk, coordinator: Coordinator) -> IntegrityError | None:
+    """Ask the office what it has seen charged to us; what the node must stop for, if our books do not know it."""
+    try:
+        desk.identity.keep_charges(coordinator.charges())
+    except VersionMismatch:
+        log.warning("the coordinator is older: a ledger that was restored from a backup would not be recognised")
+        return None
+    try:
+        check(desk.books)
+    except IntegrityError as error:
+        return error
+    return None

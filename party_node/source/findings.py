@@ -1,0 +1,71 @@
+"""Counts of cells that were replaced, by column, and when so many were that the column must not be released.
+
+A column of which hardly a cell was read is released as its fill value: charged for good, and of no use to anybody. It is
+nearly always a declaration that does not fit the file, such as a decimal comma or another unit. Counts are functions of
+private data: they are for the local screen, the local log and one file that only its owner reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from dprelease.data.columns import Column, NumericColumn
+from dprelease.files.durable import write_durably
+
+REMEDY = "mend the file or the column's declaration in party.toml, or take the column out of it"
+
+
+@dataclass
+class Findings:
+    """What a column's cells were like. Local screen only.
+
+    Attributes:
+        missing: empty cells, replaced by the fill value.
+        unreadable: cells that are no number, or not finite, replaced by the fill value.
+        outside: numbers beyond the bounds, clipped; or values that are no declared level, coded as ``other``.
+    """
+
+    missing: int = 0
+    unreadable: int = 0
+    outside: int = 0
+
+    def words(self) -> str:
+        """The counts in words."""
+        return f"{self.missing} missing, {self.unreadable} unreadable, {self.outside} outside bounds or levels"
+
+    def implausible(self, column: Column, rows: int, *, mostly_replaced: bool = False) -> bool:
+        """Whether more than half of a column's cells were replaced, or all of them.
+
+        Values beside the only level of a category are its second value, and do not count unless there is no other.
+
+        Args:
+            column: its declaration.
+            rows: how many cells it has.
+            mostly_replaced: whether `party.toml` says that more than half is in order.
+        """
+        replaced = self.missing + self.unreadable + self.outside
+        if replaced >= rows:
+            return True
+        two_valued = not isinstance(column, NumericColumn) and len(column.levels) == 1
+        return not mostly_replaced and replaced - (self.outside if two_valued else 0) > rows / 2
+
+
+def problems(findings: Mapping[str, Findings], implausible: frozenset[str]) -> tuple[str, ...]:
+    """A sentence for each column that must not be released, with its counts."""
+    return tuple(f"column {name}: {findings[name].words()}; {REMEDY}" for name in findings if name in implausible)
+
+
+def write_findings(path: Path, findings: Mapping[str, Findings], implausible: frozenset[str]) -> None:
+    """Keep the counts of the table as last read, for its owner's eyes."""
+    kept = {name: asdict(found) | {"implausible": name in implausible} for name, found in findings.items()}
+    write_durably(path, json.dumps(kept).encode(), mode=0o600)
+
+
+def read_findings(path: Path) -> tuple[dict[str, Findings], frozenset[str]]:
+    """The counts as last kept, and the columns that must not be released; nothing if none were kept."""
+    kept = json.loads(path.read_bytes()) if path.exists() else {}
+    implausible = frozenset(name for name, found in kept.items() if found.pop("implausible"))
+    return {name: Findings(**found) for name, found in kept.items()}, implausible

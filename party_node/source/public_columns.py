@@ -1,0 +1,140 @@
+"""Columns that the owner declared public: an act in the ledger, for good, and what it makes of our declarations.
+
+An act covers one column of the source under one declaration (privacy.md 3.4, C 9). Pointing the name at another column of the
+source, or changing its bounds, would publish what nobody declared public; reading the same column under a second name would
+claim a privacy that is not there. Both are refused until the owner acts again, and a source's column stays public for good.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from dprelease.canonical import canonical_bytes
+from dprelease.data.columns import Column
+from dprelease.errors import DataRefused, InvalidInput
+from party_node.settings import PartySettings
+from party_node.state.ledger import Ledger
+
+_COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
+
+
+@dataclass(frozen=True)
+class PublicAct:
+    """One declaration of a public column.
+
+    Attributes:
+        column: as it was declared, public.
+        source: the source's name for it.
+        at: when.
+        number: of its entry in the ledger.
+    """
+
+    column: Column
+    source: str
+    at: str
+    number: int
+
+    def covers(self, settings: PartySettings, column: Column) -> bool:
+        """Whether it makes this column public, under just this declaration, as party.toml names its source."""
+        named = column.name in settings.columns and settings.source_name(column.name)
+        return (self.column, self.source) == (_as_public(column), named)
+
+
+def acts(ledger: Ledger, roster: str) -> tuple[PublicAct, ...]:
+    """All acts, oldest first."""
+    found = []
+    for entry in ledger.entries(roster):
+        if entry.kind == "public":
+            detail = json.loads(entry.detail)
+            found.append(PublicAct(_COLUMN.validate_json(detail["column"]), detail["source"], entry.at, entry.number))
+    return tuple(found)
+
+
+def latest(known: Iterable[PublicAct]) -> dict[str, PublicAct]:
+    """Column to the last act that names it."""
+    return {act.column.name: act for act in known}
+
+
+def declare(ledger: Ledger, settings: PartySettings, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Declare columns public, all of them or none; what is public as it stands is left alone.
+
+    Args:
+        ledger: takes the acts.
+        settings: whose declarations and source names they cover.
+        names: columns.
+
+    Returns:
+        The columns that were not public before, as they stand.
+
+    Raises:
+        InvalidInput: a column is not declared in party.toml, or tells patients or their rows apart.
+    """
+    found = {name: covered(settings, name) for name in names}
+    known = latest(acts(ledger, settings.roster))
+    new = tuple(name for name, column in found.items() if name not in known or not known[name].covers(settings, column))
+    ledger.declare_public(settings.roster, [_detail(settings, found[name]) for name in new])
+    return new
+
+
+def _detail(settings: PartySettings, column: Column) -> dict[str, str | float]:
+    return {
+        "title": f"column {column.name} is public",
+        "column": canonical_bytes(column.model_dump(mode="json")).decode(),
+        "source": settings.source_name(column.name),
+    }
+
+
+def covered(settings: PartySettings, name: str) -> Column:
+    """The declaration that an act would cover.
+
+    Raises:
+        InvalidInput: the column is not declared in party.toml, or tells patients or their rows apart.
+    """
+    declared = {column.name: column for column in settings.declarations()}
+    if name not in declared:
+        raise InvalidInput(f"no column {name} is declared in party.toml; declared are {', '.join(declared)}")
+    source = settings.source_name(name)
+    if source in {settings.source.subject, settings.source.record}:
+        raise InvalidInput(
+            f"column {name} reads {source}, which identifies patients or their rows; it cannot be public"
+        )
+    return _as_public(declared[name])
+
+
+def _as_public(column: Column) -> Column:
+    return column.model_copy(update={"public": True})
+
+
+def with_public(
+    settings: PartySettings, known: tuple[PublicAct, ...], names: frozenset[str] | None = None
+) -> tuple[Column, ...]:
+    """Our declarations, those that acts cover marked as public.
+
+    Args:
+        settings: declarations and source names.
+        known: all acts.
+        names: columns to look at; all of them unless told.
+
+    Raises:
+        DataRefused: a public column's declaration or source was changed, or the source is read under another name.
+    """
+    sources, current, columns = {act.source for act in known}, latest(known), []
+    for column in settings.declarations():
+        if names is not None and column.name not in names:
+            continue
+        act, source = current.get(column.name), settings.source_name(column.name)
+        again = f"declare it: party-node public declare {column.name}"
+        if act is None and source in sources:
+            raise DataRefused(
+                f"column {column.name} reads {source}, which is public under another name; leave it out, or {again}"
+            )
+        if act is not None and not act.covers(settings, column):
+            raise DataRefused(
+                f"column {column.name} was declared public with other bounds, levels or source; set them back, or {again}"
+            )
+        columns.append(column if act is None else act.column)
+    return tuple(columns)

@@ -1,0 +1,184 @@
+"""What the hospital knows of every release it was offered: its own record, which no coordinator can change.
+
+SQLite beside the ledger. The daemon and the `review` command meet here: a person's decision is a row that the daemon
+acts on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import instant
+from party_node.state.transactions import transaction
+
+
+class Status(StrEnum):
+    """Where a release stands here."""
+
+    WAITING = "waiting"  # for a person
+    ACCEPTED = "accepted"  # decided; the approval is not signed yet
+    APPROVED = "approved"  # signed; waits for the others
+    DECLINED = "declined"
+    SEALED = "sealed"  # the block is frozen on disk
+    DELIVERED = "delivered"  # the hub holds it
+    ENDED = "ended"  # over, published or not
+
+
+FINAL = frozenset({Status.DECLINED, Status.ENDED})
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS releases (
+    release TEXT PRIMARY KEY, spec BLOB NOT NULL, status TEXT NOT NULL, note TEXT NOT NULL, seen TEXT NOT NULL,
+    changed TEXT NOT NULL, codes TEXT, salt BLOB, approval BLOB
+)
+"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One release.
+
+    Attributes:
+        release: spec digest.
+        spec: the spec itself.
+        status: where it stands here.
+        note: why, in words; local.
+        seen: first offered at.
+        changed: last change at.
+        codes: digest of the quantised, ordered columns, recorded at approval.
+        salt: of the commitment to it; secret.
+        approval: canonical bytes of our signed approval.
+    """
+
+    release: str
+    spec: ReleaseSpec
+    status: Status
+    note: str
+    seen: str
+    changed: str
+    codes: str | None
+    salt: bytes | None
+    approval: bytes | None
+
+
+class Journal:
+    """The party's own record of releases.
+
+    Args:
+        path: SQLite file; made if absent.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._transaction() as db:
+            db.execute(_SCHEMA)
+
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._path)
+
+    def records(self) -> list[Record]:
+        """All releases, oldest first."""
+        return self._select("TRUE")
+
+    def _select(self, condition: str, *values: str | int) -> list[Record]:
+        # Only what is asked for is read: the daemon looks up every open release at every poll, and a record holds a spec.
+        query = f"SELECT * FROM releases WHERE {condition} ORDER BY seen, release"  # noqa: S608 - conditions are ours
+        with self._transaction() as db:
+            return [_record(row) for row in db.execute(query, values)]
+
+    def find(self, prefix: str) -> Record:
+        """The release whose digest begins so.
+
+        Raises:
+            NotFound: there is none.
+            InvalidInput: there are several.
+        """
+        found = self._select("substr(release, 1, ?) = ?", len(prefix), prefix.lower())
+        if not found:
+            raise NotFound(f"no release {prefix} was offered here; see: party-node review list")
+        if len(found) > 1:
+            raise InvalidInput(f"{prefix} fits {len(found)} releases; give more digits")
+        return found[0]
+
+    def get(self, release: str) -> Record | None:
+        """A release by its whole digest, or None."""
+        return next(iter(self._select("release = ?", release)), None)
+
+    def standing(self) -> dict[str, str]:
+        """Status of every release by its digest; cheap, unlike `records`."""
+        with self._transaction() as db:
+            return dict(db.execute("SELECT release, status FROM releases"))
+
+    def offer(self, spec: ReleaseSpec, status: Status, note: str) -> Record:
+        """Note a release that was offered for the first time; offering it again changes nothing."""
+        now = instant(datetime.now(UTC))
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO releases VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+                (spec.digest(), spec.to_bytes(), status, note, now, now),
+            )
+        return self.find(spec.digest())
+
+    def move(self, release: str, before: set[Status], status: Status, note: str = "") -> None:
+        """Move a release on.
+
+        Raises:
+            Conflict: it does not stand where the caller believes.
+        """
+        with self._transaction() as db:
+            row = db.execute("SELECT status FROM releases WHERE release = ?", (release,)).fetchone()
+            if row is None or row[0] not in before:
+                raise Conflict(
+                    f"release {release[:12]} is {row[0] if row else 'unknown'} here; it cannot become {status}"
+                )
+            db.execute(
+                "UPDATE releases SET status = ?, note = ?, changed = ? WHERE release = ?",
+                (status, note, instant(datetime.now(UTC)), release),
+            )
+
+    def annotate(self, release: str, note: str) -> None:
+        """Say in words why a release is not moving; one that is over keeps its last words."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE releases SET note = ? WHERE release = ? AND status NOT IN (?, ?)", (note, release, *FINAL)
+            )
+
+    def commit(self, release: str, codes: str, salt: bytes) -> None:
+        """Record the digest of the columns that an approval covers, once.
+
+        Raises:
+            Conflict: another digest was recorded before.
+        """
+        with self._transaction() as db:
+            row = db.execute("SELECT codes FROM releases WHERE release = ?", (release,)).fetchone()
+            if row is None or row[0] not in (None, codes):
+                raise Conflict(f"release {release[:12]} was approved over other data")
+            if row[0] is None:
+                db.execute("UPDATE releases SET codes = ?, salt = ? WHERE release = ?", (codes, salt, release))
+
+    def sign(self, release: str, approval: bytes) -> None:
+        """Keep our signed approval and move the release to `APPROVED`.
+
+        Raises:
+            Conflict: the release is not `ACCEPTED` any more; the approval must not be sent.
+        """
+        with self._transaction() as db:
+            changed = db.execute(
+                "UPDATE releases SET approval = ?, status = ?, changed = ? WHERE release = ? AND status = ?",
+                (approval, Status.APPROVED, instant(datetime.now(UTC)), release, Status.ACCEPTED),
+            )
+            if changed.rowcount != 1:
+                raise Conflict(f"release {release[:12]} is no longer accepted here; its approval is not sent")
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    release, spec, status, *rest = row
+    return Record(release, ReleaseSpec.from_bytes(spec), Status(status), *rest)

@@ -1,0 +1,128 @@
+"""A session on the hospital's own disk, so that a restart goes on where it stood.
+
+    joint/RELEASE/session.json   round, session key, and what belongs to the session of the files beside it
+    joint/RELEASE/out/NAME       a message of ours: signed header (.json) and sealed body (.body), frozen before it is sent
+    joint/RELEASE/in/NAME        what was dealt to us, as it came, sealed to the session key
+
+Seeds that we deal are never here, not even sealed to ourselves. Everything is removed when the release is over.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprelease.files.durable import make_folder, sync_folder, write_durably
+from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
+from dprelease.mpc.messages import Message, name_of
+from dprelease.mpc.storage import State
+
+_SECRET = 0o600
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A frozen message of ours and the file of its body; None without one."""
+
+    message: Message
+    body: Path | None
+
+
+class SessionFolder:
+    """One release's session.
+
+    Args:
+        folder: of this release alone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def state(self) -> State | None:
+        """Where we stand; None before the first session."""
+        path = self._folder / "session.json"
+        return State.from_bytes(path.read_bytes()) if path.exists() else None
+
+    def begin(self, number: int, draw: Draw = secrets.token_bytes) -> State:
+        """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed.
+
+        A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
+        on may not go on with it.
+        """
+        make_folder(self._folder.parent)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(self._folder.parent)
+        self._remove("in")  # the earlier round can still fetch it again; the new one must not find it
+        state = self._save(State(round=number, key=private_bytes(new_session_key(draw)).hex()))
+        self._remove("out")
+        return state
+
+    def outgoing(self) -> tuple[Outgoing, ...]:
+        """Our messages, in the order in which they were frozen."""
+        state = self.state()
+        return tuple(self._outgoing(name) for name in (state.messages if state else ()))
+
+    def messages(self) -> tuple[Message, ...]:
+        """The same without their bodies."""
+        return tuple(each.message for each in self.outgoing())
+
+    def body(self, header_name: str) -> Path:
+        """Where the body of a message of ours is written before it is frozen."""
+        make_folder(self._folder / "out")
+        return self._folder / "out" / f"{header_name}.body"
+
+    def freeze(self, messages: Iterable[Message]) -> None:
+        """Make messages count, all together, once their bodies are on disk."""
+        state, names = self.state(), []
+        assert state is not None  # noqa: S101 - a session begins before anything is frozen in it
+        for message in messages:
+            names.append(name_of(message.header))
+            write_durably(self._folder / "out" / f"{names[-1]}.json", message.to_bytes(), mode=_SECRET)
+        self._save(state.model_copy(update={"messages": (*state.messages, *names)}))
+
+    def keep_body(self, name: str, data: bytes) -> None:
+        """Write the body of a message of ours."""
+        write_durably(self.body(name), data, mode=_SECRET)
+
+    def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
+        with os.fdopen(os.open(self.body(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def dealt(self, dealer: str) -> bytes | None:
+        """What a dealer dealt to us, as it came; None before it has."""
+        path = self._dealt(dealer)
+        return path.read_bytes() if path.exists() else None
+
+    def keep_dealt(self, dealer: str, sealed: bytes) -> None:
+        """Keep what a dealer dealt to us."""
+        write_durably(self._dealt(dealer), sealed, mode=_SECRET)
+
+    def erase(self) -> None:
+        """Forget the session; again changes nothing."""
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
+            sync_folder(self._folder.parent)
+
+    def _remove(self, name: str) -> None:
+        if (self._folder / name).exists():
+            shutil.rmtree(self._folder / name)
+            sync_folder(self._folder)
+
+    def _dealt(self, dealer: str) -> Path:
+        return self._folder / "in" / f"deal+{dealer}"
+
+    def _outgoing(self, name: str) -> Outgoing:
+        message = Message.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
+        return Outgoing(message, self.body(name) if message.header.size else None)
+
+    def _save(self, state: State) -> State:
+        write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
+        return state

@@ -1,0 +1,81 @@
+"""The sealed blocks on disk: written once, signed once, sent as often as asked, never made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dprelease.block import Block, SealedBlock
+from dprelease.canonical import Value, sha256
+from dprelease.errors import IntegrityError
+from dprelease.files.durable import sync_folder, write_durably
+from dprelease.identity.signing import PrivateKey
+from dprelease.release.manifest import sealed_block
+
+
+class Seal(Value):
+    """All sealed blocks of a release, by sequence number."""
+
+    blocks: tuple[SealedBlock, ...]
+
+
+class Vault:
+    """Sealed blocks in the party's state folder. The blocks of a release count as sealed, all at once, once its seal is on disk.
+
+    Args:
+        folder: where they are kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, release: str, sequence: int = 0) -> Path:
+        """The file of one of a release's blocks."""
+        return self._folder / f"{release}.{sequence}.block"
+
+    def _seal(self, release: str) -> Path:
+        return self._folder / f"{release}.seal"
+
+    def seal(self, blocks: tuple[Block, ...], key: PrivateKey) -> tuple[SealedBlock, ...]:
+        """Freeze all blocks of a release; if it has sealed ones already, these stand and the new ones are dropped.
+
+        Args:
+            blocks: by sequence number, drawn together.
+            key: the party's.
+        """
+        release = blocks[0].header.spec
+        existing = self.find(release)
+        if existing:
+            return existing
+        sealed = []
+        for block in blocks:
+            data = block.to_bytes()
+            sealed.append(sealed_block(key, block.header, data))
+            write_durably(self.path(release, block.header.sequence), data, mode=0o600)
+        seal = Seal(blocks=tuple(sealed))
+        write_durably(self._seal(release), seal.to_bytes(), mode=0o600)
+        return seal.blocks
+
+    def find(self, release: str) -> tuple[SealedBlock, ...]:
+        """The sealed blocks of a release, by sequence number; none before all are sealed.
+
+        Raises:
+            IntegrityError: a block on disk is not the one that was sealed; it must never be sent.
+        """
+        if not self._seal(release).exists():
+            return ()
+        blocks = Seal.from_bytes(self._seal(release).read_bytes()).blocks
+        for sealed in blocks:
+            path = self.path(release, sealed.sequence)
+            if not path.exists() or sha256(path.read_bytes()) != sealed.sha256:
+                raise IntegrityError(
+                    f"sealed block {sealed.sequence} of release {release[:12]} was altered on disk; restore it"
+                )
+        return blocks
+
+    def discard(self, release: str) -> None:
+        """Destroy blocks that never left, after their reservation was given back; again changes nothing."""
+        there = [path for path in (self._seal(release), *self._folder.glob(f"{release}.*.block")) if path.exists()]
+        for path in there:
+            path.unlink()
+        if there:
+            sync_folder(self._folder)
