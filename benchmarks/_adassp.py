@@ -10,7 +10,7 @@ is loose. Two ways to mend that:
     recalibrated   the same three releases, a third of mu^2 each, with what a replaced row moves them by at most: the
                    eigenvalue by |X|^2 (Weyl), the upper triangle of X^T X by |X|^2, X^T y by 2 |X| |y|
     joint          stronger than what was published: the part `share` of mu^2 goes to the eigenvalue, and the rest to the
-                   Gram matrix of (1, x, y) at once with the sensitivity of `dprelease.mechanisms.moments.sensitivity`, smaller noise
+                   Gram matrix of (1, x, y) at once with the sensitivity of `sensitivity`, smaller noise
                    on squares and exact entries included: the same noise that joint moments have at t = 0
 
 Bounds are public: rows (1, x) of squared norm at most the number of declared columns in scaled units, outcomes within

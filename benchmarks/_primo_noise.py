@@ -8,7 +8,7 @@ S is sqrt(l) for labels within [-1, 1], max |y_i| where outcomes are public. The
 the association by 2 R S, not R S, and yet both together keep less than epsilon = 1: the split and the classical sigma waste
 more than that (`kept_mu`). Where features are public X^T X needs no noise, and X^T Y gets all of (epsilon, delta).
 
-Corrected: `dprelease.mechanisms.moments.joint_calibration.scales`, one exact calibration for both. Noise is continuous here, in double precision, which
+Corrected: `joint_calibration.scales`, one exact calibration for both. Noise is continuous here, in double precision, which
 is for simulations only; a release's is discrete and exact, and its grid adds nothing that could be seen.
 
 Sources: PRIMO (2023), Algorithms 1 and 2; privacy.md 2.2, 2.3.
@@ -75,7 +75,7 @@ def published(radius2: float, outcome2: float, epsilon: float, delta: float) -> 
 
 
 def corrected(features: Features, outcomes: int, outcome2: float, mu: float) -> Noise:
-    """What mu needs, split by `dprelease.mechanisms.moments.joint_calibration.split`.
+    """What mu needs, split by `joint_calibration.split`.
 
     Args:
         features: whose bounds count.

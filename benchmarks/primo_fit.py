@@ -4,7 +4,7 @@ Times are those of the fit from arrays as released to models with their errors, 
 the features' Gram matrix, their products with all outcomes, and one solve, in plain numpy in the same run. Outcomes are linear
 in the features with noise; what is in the rows does not change how long anything takes.
 
-Above 64 variables joint moments are fitted in closed form (`dprelease.estimators.moments.spectral_ridge`). How good and how safe that
+Above 64 variables joint moments are fitted in closed form (`spectral_ridge`). How good and how safe that
 is shows on the tables of `moments_utility`: as they are, where draws do better (results/moments_utility.json), and with rows
 drawn again and 60 columns added that have nothing to do with them.
 """

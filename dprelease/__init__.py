@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from dprelease.release.verification import verify_release
 
 _HOMES = {
-    "BoundedRows": "bounding",
-    "CategoricalColumn": "columns",
-    "Guarantee": "accounting",
-    "NumericColumn": "columns",
-    "Release": "release",
-    "ReleaseSpec": "spec",
-    "bound": "bounding",
-    "check_spec": "accounting",
-    "delta_of": "gaussian",
-    "epsilon_of": "gaussian",
-    "guarantee": "accounting",
-    "load": "loading",
-    "mu_of": "gaussian",
+    "BoundedRows": "data.bounding",
+    "CategoricalColumn": "data.columns",
+    "Guarantee": "release.accounting",
+    "NumericColumn": "data.columns",
+    "Release": "release.release",
+    "ReleaseSpec": "release.spec",
+    "bound": "data.bounding",
+    "check_spec": "release.accounting",
+    "delta_of": "privacy.gaussian",
+    "epsilon_of": "privacy.gaussian",
+    "guarantee": "release.accounting",
+    "load": "release.loading",
+    "mu_of": "privacy.gaussian",
     "privatize": "privatization",
-    "verify_release": "verification",
+    "verify_release": "release.verification",
 }
 
 __all__ = [

@@ -33,7 +33,6 @@ from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval, check_all_approved
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
-from dprelease.wire.transport import connect
 from party_node.computation.sessions import JointWork
 from party_node.decision.duplicates import PUBLISHED
 from party_node.hospital import Desk
@@ -63,7 +62,7 @@ class Daemon:
     def __init__(self, desk: Desk, noise: NoiseSource) -> None:
         self._desk = desk
         self._noise = noise
-        self._hub = HubLine(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
+        self._hub = HubLine.of(desk)
         self._ears = Ears(desk.settings.daemon, desk.journal)
         self._joint = JointWork(desk, noise, self._hub)
         self._computing = self._unreached = False

@@ -27,9 +27,7 @@ from dprelease.identity.signing import (
 )
 from dprelease.release.charges import Charge, SignedStatement, check_statement
 from dprelease.spec_base import moment
-from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
-from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
+from dprelease.wire.transport import Credentials
 from party_node.source.alignment import KEY_BYTES, new_key
 
 _PINS = TypeAdapter(dict[str, str])
@@ -109,8 +107,8 @@ class Identity:
             )
         return Credentials(enrolment.root.encode(), enrolment.certificate.encode(), private_key_pem(self.key()))
 
-    def enrol(self, invite: Invite, name: str) -> Enrolment:
-        """Trade an invite for a certificate, over TLS pinned to the root that the invite carries.
+    def check_invite(self, invite: Invite, name: str) -> None:
+        """Refuse an invite that would not make us a member.
 
         Args:
             invite: from the consortium's office.
@@ -118,8 +116,7 @@ class Identity:
 
         Raises:
             InvalidInput: the invite is for another party, or has lapsed.
-            Unauthenticated: the coordinator does not accept it.
-            PeerUnavailable: the coordinator cannot be reached.
+            Conflict: it names another cap than the one fixed before.
         """
         if invite.party != name:
             raise InvalidInput(f"the invite is for {invite.party}, but party.toml says name = {name!r}")
@@ -127,30 +124,21 @@ class Identity:
             raise InvalidInput("this invite has lapsed; ask the consortium's office for a new one")
         if self._enrolment.exists() and Fraction(self.enrolment().cap_mu2) != Fraction(invite.cap_mu2):
             raise Conflict("the invite names another cap than the one fixed when this party enrolled")
-        request = signing_request(name, self.key()).decode()
-        with connect(invite.address, Credentials(invite.root.encode())) as channel, translated("the coordinator"):
-            answer = enrolment_pb2_grpc.EnrolmentServiceStub(channel).Enrol(
-                enrolment_pb2.EnrolRequest(secret=invite.secret, signing_request=request),
-                timeout=CALL_SECONDS,
-                metadata=VERSION,
-            )
-        granted = check_certificate(answer.certificate, invite.root, datetime.now(UTC), "party")
+
+    def keep_enrolment(self, enrolment: Enrolment, charges: SignedStatement) -> None:
+        """Keep what the office granted, once it is ours.
+
+        Raises:
+            IntegrityError: the consortium's root did not sign it.
+            InvalidInput: the certificate is for somebody else.
+        """
+        root, name = enrolment.root, enrolment.party
+        granted = check_certificate(enrolment.certificate, root, datetime.now(UTC), "party")
         if granted.name != name or granted.fingerprint != self.fingerprint():
             raise InvalidInput("the coordinator answered with a certificate for somebody else")
-        signed = SignedStatement.from_bytes(answer.charges)
-        check_statement(signed, invite.root, invite.consortium, name)
-        enrolment = Enrolment(
-            party=name,
-            consortium=invite.consortium,
-            coordinator=answer.coordinator,
-            hub=answer.hub,
-            certificate=answer.certificate,
-            root=invite.root,
-            cap_mu2=invite.cap_mu2,
-        )
+        check_statement(charges, root, enrolment.consortium, name)
         write_durably(self._enrolment, enrolment.to_bytes())
-        write_durably(self._charges, signed.to_bytes())
-        return enrolment
+        write_durably(self._charges, charges.to_bytes())
 
     def charges(self) -> tuple[Charge, ...]:
         """What the office had seen charged to us when it last told us; nothing if it never did."""

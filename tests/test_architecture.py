@@ -14,7 +14,17 @@ import dprelease
 ROOT = Path(__file__).parents[1]
 ROLES = ("party_node", "coordinator", "learner")
 PACKAGES = ("dprelease", *ROLES)
-FORBIDDEN_IN_CORE = ("grpc", "grpc_status", "google", "click", "rich", "sqlalchemy", "dprelease.wire", *ROLES)
+FORBIDDEN_IN_CORE = (
+    "grpc",
+    "grpc_status",
+    "google",
+    "click",
+    "rich",
+    "sqlalchemy",
+    "dprelease.wire",
+    "dprelease.cli",
+    *ROLES,
+)
 LONGEST = 300
 
 
@@ -27,7 +37,8 @@ def sources(*packages: str) -> Iterator[Path]:
 
 
 def core() -> Iterator[Path]:
-    return (path for path in sources("dprelease") if not path.is_relative_to(ROOT / "dprelease" / "wire"))
+    outside = (ROOT / "dprelease" / "wire", ROOT / "dprelease" / "cli")  # transport, and what commands share
+    return (path for path in sources("dprelease") if not any(path.is_relative_to(each) for each in outside))
 
 
 def name_of(path: Path) -> str:
@@ -95,7 +106,7 @@ def test_the_core_knows_nothing_of_networks_commands_databases_or_roles() -> Non
 
 def test_secure_products_know_no_statistic() -> None:
     """Nor a spec, a release or a role: widths, bits and a digest are all that they are told. Keys sign their messages."""
-    known = ("dprelease.mpc", *(f"dprelease.{name}" for name in ("canonical", "errors", "signing")))
+    known = ("dprelease.mpc", *(f"dprelease.{name}" for name in ("canonical", "errors", "identity.signing")))
     paths = list(sources("dprelease/mpc"))
     assert len(paths) > 10
     others = {name for path in paths for name in imports_of(path) if within(name, PACKAGES) and name != "dprelease"}
@@ -103,8 +114,7 @@ def test_secure_products_know_no_statistic() -> None:
 
 
 def test_a_mechanism_knows_no_whole_release_and_no_other_mechanism() -> None:
-    whole = ("accounting", "block", "comparison", "estimators", "forecast", "manifest", "mechanisms.registry")
-    whole += ("privatization", "rehearsal", "release", "spec", "trust", "verification")
+    whole = ("block", "estimators", "mechanisms.registry", "privatization", "release")
     root = ROOT / "dprelease" / "mechanisms"
     rooms = [path.parent.name for path in sorted(root.glob("*/__init__.py"))]
     assert len(rooms) > 1
@@ -124,17 +134,37 @@ def test_roles_do_not_import_one_another(role: str) -> None:
     assert offenders(sources(role), tuple(other for other in ROLES if other != role)) == []
 
 
+def test_only_one_room_of_a_hospital_opens_a_channel() -> None:
+    calling = {path for path in sources("party_node") if _opens_a_channel(path)}
+    assert calling
+    assert {path.parent.name for path in calling} == {"outgoing"}
+
+
+def _opens_a_channel(path: Path) -> bool:
+    return any(name.endswith("wire.transport.connect") or "_pb2_grpc" in name for name in imports_of(path))
+
+
+def test_only_one_room_of_a_hospital_reads_its_table() -> None:
+    reading = {path for path in sources("party_node") if within("pyarrow.csv", tuple(imports_of(path)))}
+    assert {path.parent.name for path in reading} == {"source"}
+
+
+def test_hub_and_client_never_meet() -> None:
+    assert (
+        offenders(sources("learner/hub"), ("learner.client", "learner.cli", "learner.report", "learner.export")) == []
+    )
+    assert offenders(sources("learner/client"), ("learner.hub",)) == []
+
+
 def test_the_noise_module_alone_draws_secret_noise() -> None:
-    door = ROOT / "dprelease" / "noise.py"
+    door = ROOT / "dprelease" / "privacy" / "noise.py"
     sampler = "dprelease.privacy.discrete_gaussian"
     assert within(sampler, tuple(imports_of(door)))
     assert offenders((path for path in sources(*PACKAGES) if path != door), (sampler,)) == []
     assert offenders(sources(*PACKAGES), ("opendp",)) == []  # it keeps its state in the process
     drawing = [name_of(path) for path in sources(*PACKAGES) if path != door and "discrete_gaussian" in attributes(path)]
-    drawers = ("mechanisms.moments.privatize", "mechanisms.noisy_rows.privatize", "subsampling")
+    drawers = ("mechanisms.moments.privatize", "mechanisms.noisy_rows.privatize")
     assert drawing == [f"dprelease.{name}" for name in drawers]
-    experts = ("dprelease.subsampling",)  # for whoever calls it by hand: no hospital's daemon does
-    assert offenders((path for path in sources(*PACKAGES) if path.stem != "subsampling"), experts) == []
 
 
 def test_only_the_party_node_holds_the_secure_source() -> None:
@@ -144,19 +174,19 @@ def test_only_the_party_node_holds_the_secure_source() -> None:
 
 
 def test_public_and_secret_randomness_share_no_code() -> None:
-    public = ("public_stream", "mechanisms.noisy_rows.mixing")
+    public = ("privacy.public_stream", "mechanisms.noisy_rows.mixing")
     forbidden = tuple(f"dprelease.{module}" for module in public)
-    assert offenders(iter([ROOT / "dprelease" / "noise.py"]), forbidden) == []
+    assert offenders(iter([ROOT / "dprelease" / "privacy" / "noise.py"]), forbidden) == []
     for module in public:
         path = ROOT / "dprelease" / f"{module.replace('.', '/')}.py"
         assert offenders(iter([path]), ("dprelease.privacy.noise", "secrets", "opendp", "os")) == []
 
 
 def test_secret_keystreams_are_another_type_than_public_ones() -> None:
-    public, secret = ROOT / "dprelease" / "public_stream.py", ROOT / "dprelease" / "mpc" / "ring.py"
+    public, secret = ROOT / "dprelease" / "privacy" / "public_stream.py", ROOT / "dprelease" / "mpc" / "ring.py"
     forbidden = ("dprelease.privacy.public_stream", "dprelease.mechanisms", "dprelease.privacy.noise")
     assert offenders(iter([secret]), forbidden) == []
-    assert offenders(iter([public]), ("dprelease.moments", "dprelease.mpc")) == []
+    assert offenders(iter([public]), ("dprelease.mechanisms", "dprelease.mpc")) == []
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecretStream" in attributes(path)}
     assert holders == {
         f"dprelease.{name}"
@@ -195,11 +225,11 @@ def test_global_generators_are_recognised(source: str, caught: bool) -> None:
         ("def f():\n    from rich import print", False, {"rich", "rich.print"}),
         ("from . import wire", False, {"dprelease", "dprelease.wire"}),
         ("from .wire import status", False, {"dprelease.wire", "dprelease.wire.status"}),
-        ("from .ols import fit", True, {"dprelease.release.spec.ols", "dprelease.release.spec.ols.fit"}),
+        ("from .ols import fit", True, {"dprelease.block.ols", "dprelease.block.ols.fit"}),
     ],
 )
 def test_imports_are_recognised(source: str, package: bool, found: set[str]) -> None:
-    assert imports(ast.parse(source), "dprelease.release.spec", package=package) == found
+    assert imports(ast.parse(source), "dprelease.block", package=package) == found
 
 
 def test_the_public_names_are_sorted_and_importable() -> None:

@@ -55,9 +55,9 @@ from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
 from dprelease.wire import boundary, chunks, status
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
-from learner.client.listing import Index
 from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
 from learner.hub.settings import Limits as HubLimits
+from learner.listing import Index
 from party_node.identity import alignment_key_text, key_check
 from party_node.source.alignment import align, pseudonym
 from tests.support.noise import SeededNoise

@@ -10,7 +10,6 @@ made in the middle of a draw. No argument could replace the source; tests put a 
 from __future__ import annotations
 
 import os
-from secrets import SystemRandom
 from typing import Protocol
 
 import numpy as np
@@ -48,21 +47,6 @@ class SecureNoise:
         if not 0 < scale < 2.0**56:
             raise InvalidInput(f"the noise scale must be positive and below 2^56, not {scale}")
         return discrete_gaussian(scale, shape[0] * shape[1], _FreshKeystream()).reshape(shape)
-
-
-def secret_part(count: int, size: int) -> npt.NDArray[np.int64]:
-    """(size,) distinct row numbers below `count`, every set of them equally likely, from the operating system's entropy.
-
-    Args:
-        count: n.
-        size: s, between 1 and n.
-
-    Raises:
-        InvalidInput: no such part.
-    """
-    if not 1 <= size <= count:
-        raise InvalidInput(f"{size} of {count} rows cannot be drawn")
-    return np.array(SystemRandom().sample(range(count), size), np.int64)
 
 
 class _FreshKeystream:

@@ -18,9 +18,9 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from learner.client.describe import Description
 from learner.client.library import Opened
-from learner.client.listing import Listed
 from learner.client.pinned_roots import Trusted
 from learner.client.spending import Account
+from learner.listing import Listed
 
 SHOWN_DIGITS = 16
 """Hexadecimal digits of a digest in tables: an ID that every command takes."""

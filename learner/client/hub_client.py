@@ -14,8 +14,8 @@ from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import public_pb2, public_pb2_grpc, release_pb2
-from learner.client.listing import Listed
 from learner.client.pinned_roots import Trusted
+from learner.listing import Listed
 
 PEER = "the hub"
 MOST_RELEASES = 100_000

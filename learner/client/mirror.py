@@ -29,8 +29,8 @@ from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.progress import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
-from learner.client.listing import INDEX, Index, Listed
 from learner.client.sockets import Sockets
+from learner.listing import INDEX, Index, Listed
 
 MOST_MANIFEST_BYTES = 4 << 20
 """A hub's answer cannot be longer either: it is gRPC's limit of a message."""

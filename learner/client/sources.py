@@ -16,9 +16,9 @@ from typing import Protocol, TypeVar
 from dprelease.errors import DpReleaseError, InvalidInput
 from learner.client.download import Source
 from learner.client.hub_client import PublicHub
-from learner.client.listing import Listed
 from learner.client.mirror import Mirror
 from learner.client.pinned_roots import Trusted
+from learner.listing import Listed
 
 Answer = TypeVar("Answer")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.files.durable import write_durably
 from dprelease.release.folder import ReleaseFolder
-from learner.client.listing import INDEX, Index, Listed
+from learner.listing import INDEX, Index, Listed
 
 log = logging.getLogger(__name__)
 

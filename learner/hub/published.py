@@ -14,8 +14,8 @@ from pathlib import Path
 from dprelease.errors import InvalidInput, NotFound
 from dprelease.release.folder import MANIFEST, ReleaseFolder
 from dprelease.sequence import BlockKey
-from learner.client.listing import Listed
 from learner.hub.storage import Storage
+from learner.listing import Listed
 
 SHORTEST_PREFIX_BYTES = 4
 LARGEST_PAGE = 200

@@ -15,11 +15,11 @@ from dprelease.wire.call import Call
 from dprelease.wire.chunks import KnownChecksums, stream_chunks
 from dprelease.wire.limits import Streams
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
-from learner.client.listing import Listed
 from learner.hub.intake import Intake
 from learner.hub.published import Shelf
 from learner.hub.revocation import Revocations
 from learner.hub.uploads import Upload
+from learner.listing import Listed
 
 
 class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.privacy.price import mu2_text
-from dprelease.wire.transport import connect
 from party_node.hospital import Desk
 from party_node.identity import key_check
-from party_node.outgoing.calls import knock
+from party_node.outgoing.calls import reach
 from party_node.state.books import check as check_books
 
 _SOON = 6
@@ -113,6 +112,5 @@ def _books(desk: Desk) -> str:
 
 
 def _health(desk: Desk, address: str, name: str) -> str:
-    with connect(address, desk.identity.credentials()) as channel:
-        knock(channel, name)
+    reach(address, desk.identity.credentials(), name)
     return f"{address} answers"

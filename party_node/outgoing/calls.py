@@ -151,6 +151,21 @@ class Coordinator:
             )
 
 
+def reach(address: str, credentials: Credentials, peer: str) -> None:
+    """Refuse a server that cannot be reached, or does not serve.
+
+    Args:
+        address: host and port.
+        credentials: ours.
+        peer: whom it is, for the error.
+
+    Raises:
+        PeerUnavailable: as `knock`.
+    """
+    with connect(address, credentials) as channel:
+        knock(channel, peer)
+
+
 def knock(channel: grpc.Channel, peer: str) -> None:
     """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
 

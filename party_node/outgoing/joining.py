@@ -10,6 +10,7 @@ from dprelease.identity.invite import Invite
 from party_node.hospital import Desk
 from party_node.identity import Enrolment
 from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.enrol import trade
 from party_node.state.books import check, reconcile
 
 log = logging.getLogger(__name__)
@@ -27,14 +28,14 @@ def enrol(desk: Desk, invite: Invite, *, ledger_lost: bool = False) -> Enrolment
 
     Raises:
         Conflict: the ledger or an earlier enrolment names another cap, or the ledger was lost; the invite stays unused.
-        InvalidInput, Unauthenticated, PeerUnavailable, ...: see `Identity.enrol`.
+        InvalidInput, Unauthenticated, PeerUnavailable, ...: see `outgoing.enrol.trade`.
     """
     cap = Fraction(invite.cap_mu2)
     if any(entry.kind == "open" and Fraction(entry.mu2) != cap for entry in desk.ledger.entries()):
         raise Conflict("the invite names another cap than the one that our ledger was opened with")
     if not ledger_lost:
         _check_not_lost(desk, desk.settings.roster)
-    enrolment = desk.identity.enrol(invite, desk.settings.name)
+    enrolment = trade(invite, desk.identity, desk.settings.name)
     open_roster(desk, desk.settings.roster, f"fixed at enrolment in {enrolment.consortium}", ledger_lost=ledger_lost)
     return enrolment
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import grpc
 
+from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
+from party_node.hospital import Desk
 
 
 class HubLine:
@@ -24,6 +26,11 @@ class HubLine:
         self._dial = dial
         self._open: tuple[grpc.Channel, RelayServiceStub] | None = None
         self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, desk: Desk) -> HubLine:
+        """The line of a hospital, to the hub that its enrolment names."""
+        return cls(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
 
     def channel(self) -> grpc.Channel:
         """The channel, for the thread that closes it.

@@ -12,9 +12,9 @@ import pytest
 
 from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.release.manifest import Manifest
-from learner.client.listing import INDEX, Index, Listed
 from learner.hub import index as index_module
 from learner.hub.storage import Storage
+from learner.listing import INDEX, Index, Listed
 from tests.learner.world import Sealed, World, publish_to
 
 NOW = datetime.now(UTC)

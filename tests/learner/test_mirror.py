@@ -25,10 +25,10 @@ from dprelease.sequence import BlockKey
 from learner.client import mirror as mirror_module
 from learner.client.download import Patience, consortium_of, fetch
 from learner.client.library import Library
-from learner.client.listing import INDEX, Index
 from learner.client.mirror import USUAL, Deadlines, Mirror, check_url, split_release
 from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
+from learner.listing import INDEX, Index
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST
 from tests.learner.world import Sealed, World, publish_to
 from tests.support.web import Handler, RangeHandler, Web, serving

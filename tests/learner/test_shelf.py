@@ -17,10 +17,10 @@ import pytest
 from dprelease.errors import InvalidInput, NotFound
 from dprelease.release.folder import ReleaseFolder
 from dprelease.sequence import BlockKey
-from learner.client.listing import INDEX
 from learner.hub import published as shelf_module
 from learner.hub.published import LARGEST_PAGE, Shelf
 from learner.hub.storage import Storage
+from learner.listing import INDEX
 from tests.learner.world import PATIENCE_SECONDS, Sealed, World, publish_to
 
 

@@ -15,11 +15,11 @@ from dprelease.wire.status import TABLE
 from learner.cli.main import main
 from learner.client.hub_client import PublicHub
 from learner.client.library import Library
-from learner.client.listing import INDEX
 from learner.client.pinned_roots import Trusted
 from learner.client.sources import hub_first, mirrors_first
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from learner.listing import INDEX
 from tests.learner.tampering import BLOCKS
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.web import Web, serving

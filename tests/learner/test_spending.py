@@ -20,11 +20,11 @@ from dprelease.release.manifest import Manifest
 from dprelease.spec_base import Target
 from learner.cli.main import main
 from learner.client.download import Patience
-from learner.client.listing import Listed
 from learner.client.pinned_roots import Trusted
 from learner.client.spending import Account, accounts, signed_manifests, summary
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from learner.listing import Listed
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 
 DELTA = 1e-6

@@ -19,7 +19,7 @@ Association. Its square moves by at most
 
 Both. With A = R^4/s1^2 and Q = 2 R^2 (S2 + T2)/s2^2 the terms in c, -c^2/s1^2 + 2 (S2 + T2)|c|/s2^2, are at most Q^2/(4A);
 the rest is convex in the squares of the numbers, and at a vertex with h of them at zero no larger than at none, as for the
-covariance alone: A + Q. Hence mu^2 <= A + Q + Q^2/(4A), formula (1) of `dprelease.mechanisms.moments.joint_calibration` with Delta_1 = R^2 and
+covariance alone: A + Q. Hence mu^2 <= A + Q + Q^2/(4A), formula (1) of `joint_calibration` with Delta_1 = R^2 and
 Delta_2^2 = 4 R^2 (S2 + T2), where Q <= 2A; beyond, the sum A + 2Q. Without private features it is Delta_2^2/s2^2 alone, with
 R^2 = P2 and without T2.
 
@@ -54,7 +54,7 @@ from dprelease.mechanisms.moments.entries import Kind, Layout, Variable, code
 from dprelease.privacy.calibration import GRID_VARIANCE, root_up
 
 LARGEST_SPLIT = Fraction(1023, 1024)
-"""q of `dprelease.mechanisms.moments.joint_calibration.split` stays below 1, where rounding of the scales could leave formula (1)."""
+"""q of `joint_calibration.split` stays below 1, where rounding of the scales could leave formula (1)."""
 
 
 @dataclass(frozen=True)

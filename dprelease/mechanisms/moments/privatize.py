@@ -26,7 +26,7 @@ def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) 
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), the sum of all parties' shares is
     mu-GDP on the grid with mu^2 = `accounting.guarantee(spec).joint_mu2`, also for up to t curious parties that subtract their own
-    shares; derived in `dprelease.mechanisms.moments.calibration`. A share alone is uniform to whoever lacks one of its masks. It must be
+    shares; derived in `calibration`. A share alone is uniform to whoever lacks one of its masks. It must be
     made once for a release, ever: two shares over different inputs differ by exact data.
 
     Args:

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from random import SystemRandom
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +29,26 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments import joint_calibration as reuse_cov
 from dprelease.privacy.calibration import GRID_VARIANCE, root_up
 from dprelease.privacy.gaussian import check_target, delta_of, mu_of
-from dprelease.privacy.noise import NoiseSource, secret_part
+from dprelease.privacy.noise import NoiseSource
 
 _ROUNDING = 1e-13
 """Relative margin that keeps the rounding of exponentials and logarithms on the safe side."""
 _MOST_EPSILON = 600
+
+
+def secret_part(count: int, size: int) -> npt.NDArray[np.int64]:
+    """(size,) distinct row numbers below `count`, every set of them equally likely, from the operating system's entropy.
+
+    Args:
+        count: n.
+        size: s, between 1 and n.
+
+    Raises:
+        InvalidInput: no such part.
+    """
+    if not 1 <= size <= count:
+        raise InvalidInput(f"{size} of {count} rows cannot be drawn")
+    return np.array(SystemRandom().sample(range(count), size), np.int64)
 
 
 def amplified(epsilon: float, delta: float, part: float) -> tuple[float, float]:
