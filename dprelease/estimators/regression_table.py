@@ -2,7 +2,7 @@
 
 Two columns of coefficients stand side by side. ``coef`` is the model that predicts: it is shrunken as far as noise asks, so it
 is biased and has no standard error. ``unshrunken`` estimates the population's coefficient, and what is to the right of it is
-about that: `dprelease.estimators.intervals.inference`. Where nothing is known about the population's, the model's have two digits: no more of
+about that (`intervals.inference`). Where nothing is known about the population's, the model's have two digits: no more of
 them means anything to a reader. What noise hides altogether is said in words: `resolution`.
 """
 
