@@ -96,7 +96,7 @@ def _certificate(desk: Desk) -> str:
     if left < (certificate.not_valid_after_utc - certificate.not_valid_before_utc) / _SOON:
         when = f"expires in {days} days and was not renewed; start the daemon, or" if days >= 0 else "has expired;"
         raise InvalidInput(
-            f"the certificate {when} ask the consortium's office for a new invite: party-node enroll TOKEN"
+            f"the certificate {when} ask the consortium's office for a new invite: party-node enrol TOKEN"
         )
     return f"consortium {desk.enrolment.consortium}, certificate valid for {days} more days"
 

@@ -18,7 +18,7 @@ COMMANDS = {
         "party_node.cli.keys:alignment_key", "The secret by which hospitals agree on the order of patients."
     ),
     "check": Command("party_node.cli.node:check", "Check settings, table, keys, ledger and connections.", "pyarrow"),
-    "enroll": Command("party_node.cli.node:enroll", "Join the consortium with an invite."),
+    "enrol": Command("party_node.cli.node:enrol", "Join the consortium with an invite."),
     "fingerprint": Command("party_node.cli.keys:fingerprint", "This hospital's key, for the others to pin."),
     "ledger": Command("party_node.cli.budget:ledger", "The privacy budget: append-only, hash-chained, kept here."),
     "peers": Command("party_node.cli.keys:peers", "Keys of the other hospitals, compared between people."),

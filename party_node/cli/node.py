@@ -1,4 +1,4 @@
-"""`party-node enroll`, `check` and `run`: a node's life."""
+"""`party-node enrol`, `check` and `run`: a node's life."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from dprelease.privacy.price import mu2_text
 from party_node.cli.checkup import check as run_check
 from party_node.daemon import Daemon
 from party_node.hospital import Desk
-from party_node.outgoing.joining import enrol
+from party_node.outgoing.joining import enrol as join
 
 
 @click.command()
 @click.argument("token")
 @click.option("--ledger-lost", is_flag=True, help="Open a new ledger, charged with all that is known of the lost one.")
 @click.pass_context
-def enroll(context: click.Context, token: str, ledger_lost: bool) -> None:
+def enrol(context: click.Context, token: str, ledger_lost: bool) -> None:
     """Join the consortium with an invite; keys are made here and stay here.
 
-    Example: party-node enroll eyJhZGRyZXNzIjoi...
+    Example: party-node enrol eyJhZGRyZXNzIjoi...
     """
     desk: Desk = context.obj()
     try:
-        enrolment = enrol(desk, Invite.from_token(token), ledger_lost=ledger_lost)
+        enrolment = join(desk, Invite.from_token(token), ledger_lost=ledger_lost)
     except Unauthenticated as error:
         words = f"{error.message} An invite serves once and lapses: ask the consortium's office for a new one"
         raise Unauthenticated(words) from error

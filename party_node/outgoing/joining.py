@@ -73,7 +73,7 @@ def _check_not_lost(desk: Desk, roster: str) -> None:
     if not opened and any(record.approval and record.spec.roster == roster for record in desk.journal.records()):
         raise Conflict(
             f"releases of roster {roster} were approved here, so there was a ledger: restore state/ledger.sqlite, the "
-            "latest that there is; if it is lost for good: party-node enroll TOKEN --ledger-lost"
+            "latest that there is; if it is lost for good: party-node enrol TOKEN --ledger-lost"
         )
 
 

@@ -64,7 +64,7 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) ->
 
 def test_there_are_the_commands_that_the_manual_names() -> None:
     assert {path for path in ALL if path} >= {
-        ("enroll",),
+        ("enrol",),
         ("check",),
         ("run",),
         ("review", "list"),
@@ -136,7 +136,7 @@ def test_every_output_for_machines_was_looked_at() -> None:
         (["review", "approve", "zz", "--yes"], NotFound),
         (["review", "decline", "zz"], NotFound),
         (["review", "show", ""], None),
-        (["enroll", "not-a-token"], InvalidInput),
+        (["enrol", "not-a-token"], InvalidInput),
         (["alignment-key", "new"], InvalidInput),
         (["alignment-key", "import", "ABCD"], InvalidInput),
         (["peers", "pin", "east", "beef"], InvalidInput),

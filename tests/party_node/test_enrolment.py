@@ -110,7 +110,7 @@ def identity(folder: Path) -> Identity:
 
 def enrol(folder: Path, invite: Invite, *options: str) -> Result:
     (folder / "party.toml").write_text(PARTY_TOML)
-    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", invite.token(), *options])
+    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enrol", invite.token(), *options])
 
 
 def test_an_invite_becomes_a_certificate_a_budget_and_two_addresses(

@@ -128,7 +128,7 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
     assert certificate(world.north) == old
     assert world.north.record(release).approval is not None
     assert caplog.text.count("the certificate was not renewed") == 1  # told once, not every few seconds
-    assert "party-node enroll TOKEN" in caplog.text
+    assert "party-node enrol TOKEN" in caplog.text
 
 
 def test_a_coordinator_that_does_not_know_the_call_holds_up_nothing(
@@ -145,17 +145,17 @@ def test_an_expired_certificate_is_told_here_with_what_to_do(
     world: World, renewing: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     expired = give(world.north, timedelta(seconds=-1))
-    with pytest.raises(Unauthenticated, match=r"expired at .* party-node enroll TOKEN"):
+    with pytest.raises(Unauthenticated, match=r"expired at .* party-node enrol TOKEN"):
         world.north.desk().identity.credentials()
     result = world.north.run("check", "--json")
-    assert "party-node enroll TOKEN" in result.stdout
+    assert "party-node enrol TOKEN" in result.stdout
     caplog.set_level(logging.WARNING)
     stop = threading.Event()
     said = threading.Event()
 
     class Heard(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "party-node enroll TOKEN" in record.getMessage():
+            if "party-node enrol TOKEN" in record.getMessage():
                 said.set()
 
     handler = Heard()
@@ -164,7 +164,7 @@ def test_an_expired_certificate_is_told_here_with_what_to_do(
     daemon.start()
     try:
         assert said.wait(60)
-        give(world.north, timedelta(days=20))  # as `party-node enroll` does, while the daemon runs
+        give(world.north, timedelta(days=20))  # as `party-node enrol` does, while the daemon runs
         assert world.coordinator.asked.wait(60)
     finally:
         stop.set()

@@ -96,7 +96,7 @@ JOINING = [
 
 def _enrol(folder: Path, token: str) -> Result:
     (folder / "party.toml").write_text(PARTY_TOML)
-    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", token])
+    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enrol", token])
 
 
 @each(JOINING)
