@@ -130,7 +130,7 @@ class Hospital:
 
     def run(self, *arguments: str, stdin: str | None = None) -> Result:
         """A command, as IT would type it."""
-        return CliRunner().invoke(main, ["--config", str(self.config), *arguments], input=stdin)
+        return CliRunner().invoke(main, [*arguments, "--config", str(self.config)], input=stdin)
 
     def record(self, release: str) -> Record:
         return self.desk().journal.find(release)
