@@ -35,7 +35,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.computation.sessions import JointWork
 from party_node.decision.duplicates import PUBLISHED
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.memory import give_back
 from party_node.outgoing.calls import Coordinator, Offer, knock, upload
 from party_node.outgoing.joining import hear_witness
@@ -59,7 +59,7 @@ class Daemon:
         noise: secret noise; `SecureNoise` outside tests.
     """
 
-    def __init__(self, desk: Desk, noise: NoiseSource) -> None:
+    def __init__(self, desk: HospitalState, noise: NoiseSource) -> None:
         self._desk = desk
         self._noise = noise
         self._hub = HubLine.of(desk)

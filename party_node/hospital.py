@@ -1,4 +1,4 @@
-"""The hospital's desk: everything a decision needs, opened from one settings file. CLI and daemon both sit here."""
+"""The hospital's state: everything a decision needs, opened from one settings file. Commands and daemon both use it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _CATALOGUE_GRID_BITS = 8  # a catalogue needs order and count only; any grid will do
 
 
-class Desk:
-    """The party's state, opened.
+class HospitalState:
+    """The hospital's state, opened.
 
     Args:
         settings: party.toml.

@@ -13,7 +13,7 @@ from dprelease.files.durable import write_durably
 from dprelease.privacy.price import mu2_text
 from party_node.cli.options import with_desk
 from party_node.cli.show import screen
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.outgoing.joining import open_roster as add_roster
 from party_node.state.books import mismatches
 from party_node.state.books import reconcile as reconcile_books
@@ -37,7 +37,7 @@ def ledger() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
-def show(desk: Desk, delta: float | None, as_json: bool) -> None:
+def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
     """What the roster has spent and has left, and the account after every entry.
 
     Example: party-node ledger show --delta 1e-5
@@ -51,7 +51,7 @@ def show(desk: Desk, delta: float | None, as_json: bool) -> None:
         print_account(screen(), roster, balance, lines, shown)
 
 
-def _usual_delta(desk: Desk) -> float:
+def _usual_delta(desk: HospitalState) -> float:
     agreed = desk.settings.policy.limits.max_delta
     return USUAL_DELTA if agreed is None else agreed
 
@@ -59,7 +59,7 @@ def _usual_delta(desk: Desk) -> float:
 @ledger.command("open")
 @click.argument("roster")
 @with_desk
-def open_roster(desk: Desk, roster: str) -> None:
+def open_roster(desk: HospitalState, roster: str) -> None:
     """Open the account of another roster: another set of patients, never the same ones under a new name.
 
     Example: party-node ledger open cohort-2027
@@ -70,7 +70,7 @@ def open_roster(desk: Desk, roster: str) -> None:
 
 @ledger.command()
 @with_desk
-def verify(desk: Desk) -> None:
+def verify(desk: HospitalState) -> None:
     """Check the hash chain; note the printed hash somewhere else to recognise a lost tail.
 
     Example: party-node ledger verify
@@ -82,7 +82,7 @@ def verify(desk: Desk) -> None:
 @ledger.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_desk
-def reconcile(desk: Desk, yes: bool) -> None:
+def reconcile(desk: HospitalState, yes: bool) -> None:
     """After a restore: close every release on which ledger, journal and sealed blocks disagree, at its full price.
 
     Nothing of a closed release is made or sent here any more. There is no way back.
@@ -104,7 +104,7 @@ def reconcile(desk: Desk, yes: bool) -> None:
 @ledger.command()
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
 @with_desk
-def export(desk: Desk, output: Path) -> None:
+def export(desk: HospitalState, output: Path) -> None:
     """Write all entries as JSON lines, hashes included.
 
     Example: party-node ledger export --output ledger.jsonl

@@ -7,7 +7,7 @@ import json
 import click
 
 from party_node.cli.options import with_desk
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.identity import alignment_key_text, key_check
 
 
@@ -21,7 +21,7 @@ def alignment_key() -> None:
 
 @alignment_key.command()
 @with_desk
-def new(desk: Desk) -> None:
+def new(desk: HospitalState) -> None:
     """Make the key, at one hospital, and print it for the others.
 
     Example: party-node alignment-key new
@@ -34,7 +34,7 @@ def new(desk: Desk) -> None:
 @alignment_key.command("import")
 @click.argument("text")
 @with_desk
-def import_key(desk: Desk, text: str) -> None:
+def import_key(desk: HospitalState, text: str) -> None:
     """Take over the key that another hospital made.
 
     Example: party-node alignment-key import ABCD-EFGH-...
@@ -44,7 +44,7 @@ def import_key(desk: Desk, text: str) -> None:
 
 @click.command()
 @with_desk
-def fingerprint(desk: Desk) -> None:
+def fingerprint(desk: HospitalState) -> None:
     """Print this party's key fingerprint, for the other hospitals to pin.
 
     Example: party-node fingerprint
@@ -63,7 +63,7 @@ def peers() -> None:
 @peers.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
-def list_peers(desk: Desk, as_json: bool) -> None:
+def list_peers(desk: HospitalState, as_json: bool) -> None:
     """The pinned keys.
 
     Example: party-node peers list --json
@@ -80,7 +80,7 @@ def list_peers(desk: Desk, as_json: bool) -> None:
 @click.argument("party")
 @click.argument("digits", metavar="FINGERPRINT")
 @with_desk
-def pin(desk: Desk, party: str, digits: str) -> None:
+def pin(desk: HospitalState, party: str, digits: str) -> None:
     """Pin a peer's key after comparing it with its IT department.
 
     Example: party-node peers pin clinic-b 5f0c...e1
@@ -92,7 +92,7 @@ def pin(desk: Desk, party: str, digits: str) -> None:
 @peers.command()
 @click.argument("party")
 @with_desk
-def forget(desk: Desk, party: str) -> None:
+def forget(desk: HospitalState, party: str) -> None:
     """Remove a pinned key, before pinning another.
 
     Example: party-node peers forget clinic-b

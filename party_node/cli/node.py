@@ -15,7 +15,7 @@ from dprelease.privacy.price import mu2_text
 from party_node.cli.checkup import check as run_check
 from party_node.cli.options import with_desk
 from party_node.daemon import Daemon
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.outgoing.joining import enrol as join
 
 
@@ -23,7 +23,7 @@ from party_node.outgoing.joining import enrol as join
 @click.argument("token")
 @click.option("--ledger-lost", is_flag=True, help="Open a new ledger, charged with all that is known of the lost one.")
 @with_desk
-def enrol(desk: Desk, token: str, ledger_lost: bool) -> None:
+def enrol(desk: HospitalState, token: str, ledger_lost: bool) -> None:
     """Join the consortium with an invite; keys are made here and stay here.
 
     Example: party-node enrol eyJhZGRyZXNzIjoi...
@@ -42,7 +42,7 @@ def enrol(desk: Desk, token: str, ledger_lost: bool) -> None:
 @click.option("--offline", is_flag=True, help="Do not dial the coordinator and the hub.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
-def check(desk: Desk, offline: bool, as_json: bool) -> None:
+def check(desk: HospitalState, offline: bool, as_json: bool) -> None:
     """Check settings, source, bounds, identifiers, keys, ledger and connections. Nothing of it leaves.
 
     Exit code 0 when everything is in order, 10 when something is not.
@@ -65,7 +65,7 @@ def check(desk: Desk, offline: bool, as_json: bool) -> None:
 @click.option("--verbose", is_flag=True, help="Log more; never a cell or an identifier.")
 @log_json_option
 @with_desk
-def run(desk: Desk, verbose: bool, log_json: bool) -> None:
+def run(desk: HospitalState, verbose: bool, log_json: bool) -> None:
     """Run the daemon until it is stopped by SIGTERM or SIGINT.
 
     Example: party-node run --config /etc/dprelease/party.toml

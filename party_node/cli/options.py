@@ -12,7 +12,7 @@ import click
 from dprelease.errors import InvalidInput
 from dprelease.files.extras import require
 from dprelease.files.settings import read_settings
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.settings import PartySettings
 
 
@@ -42,10 +42,10 @@ def with_desk(command: Callable[..., None], needs: str | None = None) -> Callabl
     return opened
 
 
-def _open(config: Path) -> Desk:
+def _open(config: Path) -> HospitalState:
     if not config.exists():
         raise InvalidInput(
             f"there is no {config}; give --config FILE after the command (party-node check --config FILE) or set "
             "PARTY_NODE_CONFIG; a sample is deploy/party.toml"
         )
-    return Desk(read_settings(config, PartySettings))
+    return HospitalState(read_settings(config, PartySettings))

@@ -11,7 +11,7 @@ from dprelease.errors import InvalidInput
 from dprelease.files.one_line import one_line
 from party_node.cli.options import with_desk
 from party_node.cli.show import describe
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.source.public_columns import acts, covered, declare, latest
 from party_node.source.public_norm import public_norm2
 
@@ -38,7 +38,7 @@ def public() -> None:
 @click.argument("columns", nargs=-1, required=True)
 @click.option("--irrevocable", is_flag=True, help="Do not ask: it is understood that this cannot be taken back.")
 @with_desk
-def declare_columns(desk: Desk, columns: tuple[str, ...], irrevocable: bool) -> None:
+def declare_columns(desk: HospitalState, columns: tuple[str, ...], irrevocable: bool) -> None:
     """Declare COLUMNS of party.toml public, for good.
 
     Example: party-node public declare age sex
@@ -57,7 +57,7 @@ def declare_columns(desk: Desk, columns: tuple[str, ...], irrevocable: bool) -> 
 @public.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
-def list_columns(desk: Desk, as_json: bool) -> None:
+def list_columns(desk: HospitalState, as_json: bool) -> None:
     """Every declaration of a public column, oldest first; also one that a later declaration took the place of.
 
     Example: party-node public list --json
@@ -82,7 +82,7 @@ def list_columns(desk: Desk, as_json: bool) -> None:
 @click.argument("columns", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @partial(with_desk, needs="pyarrow")
-def norm_of_columns(desk: Desk, columns: tuple[str, ...], as_json: bool) -> None:
+def norm_of_columns(desk: HospitalState, columns: tuple[str, ...], as_json: bool) -> None:
     """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
 
     Where these columns are the outcomes of a release, noise is made for it instead of for their bounds, and is less. It is

@@ -9,7 +9,7 @@ import click
 
 from party_node.cli.options import with_desk
 from party_node.cli.show import card, print_card, print_releases, screen
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 
 
 @click.group()
@@ -23,7 +23,7 @@ def review() -> None:
 @review.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
-def list_releases(desk: Desk, as_json: bool) -> None:
+def list_releases(desk: HospitalState, as_json: bool) -> None:
     """All releases that were ever offered here.
 
     Example: party-node review list --json
@@ -43,7 +43,7 @@ def list_releases(desk: Desk, as_json: bool) -> None:
 @click.argument("release")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
-def show(desk: Desk, release: str, as_json: bool) -> None:
+def show(desk: HospitalState, release: str, as_json: bool) -> None:
     """What a release would publish and what it costs, from metadata alone: no noise exists yet.
 
     Example: party-node review show 3fa2c1
@@ -60,7 +60,7 @@ def show(desk: Desk, release: str, as_json: bool) -> None:
 @click.argument("release")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_desk
-def approve(desk: Desk, release: str, yes: bool) -> None:
+def approve(desk: HospitalState, release: str, yes: bool) -> None:
     """Approve a release; the daemon signs when it looks next.
 
     Example: party-node review approve 3fa2c1
@@ -77,7 +77,7 @@ def approve(desk: Desk, release: str, yes: bool) -> None:
 @click.argument("release")
 @click.option("--reason", default="", help="Told to the consortium's office; write nothing about patients.")
 @with_desk
-def decline(desk: Desk, release: str, reason: str) -> None:
+def decline(desk: HospitalState, release: str, reason: str) -> None:
     """Decline a release, before anything was computed.
 
     Example: party-node review decline 3fa2c1 --reason "not before the ethics board has met"

@@ -51,7 +51,7 @@ def card(
     Args:
         assessment: what taking part would mean.
         record: the release in the journal.
-        findings: from `Desk.findings`.
+        findings: from `HospitalState.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
     delta = spec.target.delta

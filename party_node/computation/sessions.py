@@ -14,7 +14,7 @@ from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.spec_base import moment
 from party_node.computation.steps import Computation
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.relay import Relay
@@ -37,7 +37,7 @@ class JointWork:
         hub: the connection to its relay.
     """
 
-    def __init__(self, desk: Desk, noise: NoiseSource, hub: HubLine) -> None:
+    def __init__(self, desk: HospitalState, noise: NoiseSource, hub: HubLine) -> None:
         self._desk = desk
         self._noise = noise
         self._hub = hub

@@ -11,7 +11,7 @@ from dprelease.errors import Conflict, DataRefused, PeerUnavailable
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target
 from dprelease.wire.v1 import coordination_pb2
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.state.journal import Status
 from tests.party_node.world import Hospital, World
 from tests.support.specs import numeric, with_terms
@@ -185,7 +185,7 @@ def test_a_person_who_declines_while_the_daemon_reads_the_table_is_obeyed(
     release, north = careful.propose(), careful.north
     north.cycle()
     north.desk().accept(north.record(release))
-    interleave(monkeypatch, Desk, "_table", lambda: north.desk().decline(north.record(release), "no"))
+    interleave(monkeypatch, HospitalState, "_table", lambda: north.desk().decline(north.record(release), "no"))
     north.cycle()
     assert careful.coordinator.heard("Approve") == []
     north.cycle()
