@@ -185,7 +185,7 @@ class Daemon:
 
     def _stay_out(self, coordinator: Coordinator, record: Record, offer: Offer) -> None:
         """Say no until the coordinator has heard it, and keep nothing: a person may decline while we compute."""
-        self._desk.let_go(record.release)
+        self._desk.release_hold(record.release)
         if offer.state not in _OVER:
             coordinator.decline(record.release, record.note)
 

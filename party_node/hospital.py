@@ -166,7 +166,7 @@ class HospitalState:
             Conflict: the approval is signed, or the release is over.
         """
         self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)
-        self.let_go(record.release)
+        self.release_hold(record.release)
 
     def check_acts(self, spec: ReleaseSpec) -> tuple[Column, ...]:
         """Our columns of a spec, if it calls public just what the owner's acts cover, under just these declarations.
@@ -261,11 +261,11 @@ class HospitalState:
             )
 
     def give_up(self, record: Record, status: Status, note: str) -> None:
-        """End a release here; see `let_go` for what comes back."""
-        self.let_go(record.release)
+        """End a release here; see `release_hold` for what comes back."""
+        self.release_hold(record.release)
         self.journal.move(record.release, set(Status), status, note)
 
-    def let_go(self, release: str) -> None:
+    def release_hold(self, release: str) -> None:
         """Give the budget back and destroy the block, unless its first byte has left; erase any session with peers."""
         stage = self.ledger.stage(self.settings.roster, release)
         if stage in {"reserve", "charge"}:
