@@ -37,7 +37,7 @@ from party_node.computation.sessions import JointWork
 from party_node.decision.duplicates import PUBLISHED
 from party_node.hospital import HospitalState
 from party_node.memory import give_back
-from party_node.outgoing.calls import Coordinator, Offer, knock, upload
+from party_node.outgoing.calls import Coordinator, Offer, check_reachable, upload
 from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.news import Ears
@@ -273,7 +273,7 @@ class Daemon:
         if not sealed:
             raise Conflict("the sealed block is gone; it cannot be made again")
         hub = self._hub.channel()
-        knock(hub, "the hub")
+        check_reachable(hub, "the hub")
         desk.ledger.send(desk.settings.roster, record.release)
         for block in sealed:
             path = desk.vault.path(record.release, block.sequence)

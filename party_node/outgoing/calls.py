@@ -160,13 +160,13 @@ def reach(address: str, credentials: Credentials, peer: str) -> None:
         peer: whom it is, for the error.
 
     Raises:
-        PeerUnavailable: as `knock`.
+        PeerUnavailable: as `check_reachable`.
     """
     with connect(address, credentials) as channel:
-        knock(channel, peer)
+        check_reachable(channel, peer)
 
 
-def knock(channel: grpc.Channel, peer: str) -> None:
+def check_reachable(channel: grpc.Channel, peer: str) -> None:
     """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
 
     Args:

@@ -16,7 +16,7 @@ from dprelease.files.durable import write_durably
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import key_fingerprint
 from dprelease.wire.transport import Credentials, connect
-from party_node.outgoing.calls import Coordinator, knock
+from party_node.outgoing.calls import Coordinator, check_reachable
 from party_node.state.journal import Status
 from tests.party_node.world import Hospital, World
 
@@ -183,7 +183,7 @@ def test_both_servers_refuse_an_expired_certificate(world: World) -> None:
     ):
         coordinator.offers()
     with connect(world.shelf.address, late) as hub, pytest.raises(PeerUnavailable, match="it may have expired"):
-        knock(hub, "the hub")
+        check_reachable(hub, "the hub")
     assert world.coordinator.received == []
 
 

@@ -67,7 +67,7 @@ SEALED: list[Cut] = [
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
     ("party_node.state.journal.Journal.move", "after", 1),
-    ("party_node.daemon.knock", "after", 1),
+    ("party_node.daemon.check_reachable", "after", 1),
     ("party_node.state.ledger.Ledger.send", "before", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
     ("party_node.daemon.upload", "before", 1),
