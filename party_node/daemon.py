@@ -199,7 +199,7 @@ class Daemon:
         if assessment.automatic:
             self._desk.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
         else:
-            note = "; ".join((*assessment.repeats, *assessment.blockers, *assessment.beyond_auto))
+            note = "; ".join((*assessment.repeats, *assessment.blockers, *assessment.review_reasons))
             if note != record.note:
                 log.info(
                     "release %s waits for a person: party-node review show %s", record.release[:12], record.release[:12]

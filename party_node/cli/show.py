@@ -94,7 +94,7 @@ def card(
         "decide_before": spec.expires,
         "pays_again": list(assessment.repeats),
         "first": list(assessment.blockers),
-        "needs_a_person_because": list(assessment.beyond_auto),
+        "needs_a_person_because": list(assessment.review_reasons),
     }
 
 

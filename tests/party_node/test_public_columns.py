@@ -181,7 +181,7 @@ def test_a_policy_approves_public_columns_only_by_name(label: str, mechanism: st
     spec = public_age(label, mechanism)
     mechanisms = ("mixed", "moments")
     person = knowing(spec, Policy(auto_approve=Limits(mechanisms=mechanisms))).assess(spec)
-    assert any(f"name {label} in auto_approve's guarantees" in reason for reason in person.beyond_auto)
+    assert any(f"name {label} in auto_approve's guarantees" in reason for reason in person.review_reasons)
     named = Limits(guarantees=("DP", label), mechanisms=mechanisms)  # type: ignore[arg-type]
     assert knowing(spec, Policy(auto_approve=named)).assess(spec).automatic
     other = Limits(guarantees=("DP",), mechanisms=mechanisms)
