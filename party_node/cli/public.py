@@ -12,7 +12,7 @@ from dprelease.files.one_line import one_line
 from party_node.cli.options import with_desk
 from party_node.cli.show import describe
 from party_node.hospital import HospitalState
-from party_node.source.public_columns import acts, covered, declare, latest
+from party_node.source.public_columns import covered, declare, latest, public_declarations
 from party_node.source.public_norm import public_norm2
 
 MEANING = """\
@@ -62,7 +62,7 @@ def list_columns(desk: HospitalState, as_json: bool) -> None:
 
     Example: party-node public list --json
     """
-    found = acts(desk.ledger, desk.settings.roster)
+    found = public_declarations(desk.ledger, desk.settings.roster)
     superseded = {act: act not in latest(found).values() for act in found}
     if as_json:
         lines = [

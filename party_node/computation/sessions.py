@@ -62,7 +62,7 @@ class JointWork:
             Conflict: nothing is reserved for the release.
         """
         desk, spec, party = self._desk, record.spec, self._desk.settings.name
-        desk.check_acts(spec)  # rows are held between looks, and a column may have become public since
+        desk.check_declarations(spec)  # rows are held between looks, and a column may have become public since
         if record.release not in self._looked:
             self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
             self._looked.add(record.release)
