@@ -20,9 +20,9 @@ from party_node.source.public_columns import public_declarations
 
 _LIVES = (
     ["reserve"],
-    ["reserve", "free"],
+    ["reserve", "refund"],
     ["reserve", "charge"],
-    ["reserve", "charge", "free"],
+    ["reserve", "charge", "refund"],
     ["reserve", "charge", "send"],
 )
 

@@ -269,7 +269,7 @@ class HospitalState:
         """Give the budget back and destroy the block, unless its first byte has left; erase any session with peers."""
         stage = self.ledger.stage(self.settings.roster, release)
         if stage in {"reserve", "charge"}:
-            self.ledger.free(self.settings.roster, release)
+            self.ledger.refund(self.settings.roster, release)
         if stage != "send":
             self.vault.discard(release)
         self.session(release).erase()

@@ -275,5 +275,5 @@ def test_a_column_that_becomes_public_after_the_approval_ends_the_release(world:
     declare(world.north, "sex")
     world.north.cycle()
     assert world.north.status(release) == "declined"
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert world.north.noise.draws == []
