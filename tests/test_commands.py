@@ -38,7 +38,7 @@ def test_a_command_has_the_name_by_which_it_is_loaded(role: str, name: str) -> N
 
 @pytest.mark.parametrize("role", ROLES)
 def test_help_loads_nothing_slow(role: str) -> None:
-    code = f"from {role}.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
+    code = f"from {role}.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
     assert loaded(code) == set()
 
 
@@ -84,7 +84,7 @@ def test_a_command_without_its_extra_names_it_before_it_begins(
     tmp_path: Path, line: tuple[str, ...], needed: tuple[str, str]
 ) -> None:
     package, extra = needed
-    code = [sys.executable, "-c", BLOCKED, package, f"{line[0]}.cli", *line[1:]]
+    code = [sys.executable, "-c", BLOCKED, package, f"{line[0]}.cli.main", *line[1:]]
     done = subprocess.run(code, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -96,7 +96,7 @@ def test_a_command_without_its_extra_names_it_before_it_begins(
 
 @pytest.mark.parametrize(("role", "packages"), [("coordinator", "sqlalchemy"), ("party_node", "pyarrow")])
 def test_help_needs_no_extra(role: str, packages: str) -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCKED, packages, f"{role}.cli", "--help"], check=False)
+    done = subprocess.run([sys.executable, "-c", BLOCKED, packages, f"{role}.cli.main", "--help"], check=False)
     assert done.returncode == 0
 
 

@@ -32,6 +32,7 @@ from dprelease.wire.status import exit_code
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.cli.main import main
 from party_node.identity import Identity
+from party_node.outgoing.enrol import trade
 from party_node.state.ledger import Ledger
 from tests.wire.pki import HOST, Authority
 
@@ -177,7 +178,7 @@ def test_an_invite_that_does_not_fit_asks_nobody(
     identity: Identity, invite: Invite, office: Office, changes: dict[str, str], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        identity.enrol(invite.model_copy(update=changes), "north")
+        trade(invite.model_copy(update=changes), identity, "north")
     assert office.asked == []
     with pytest.raises(DpReleaseError, match="not enrolled"):
         identity.enrolment()
@@ -233,7 +234,7 @@ def test_a_certificate_that_is_not_ours_is_not_kept(
 ) -> None:
     office.certify = certify(office.authority)
     with pytest.raises(error):
-        identity.enrol(invite, "north")
+        trade(invite, identity, "north")
     with pytest.raises(DpReleaseError, match="not enrolled"):
         identity.enrolment()
 
