@@ -21,7 +21,7 @@ from dprelease.data.columns import CategoricalColumn
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
-from party_node.source.public_columns import acts
+from party_node.source.public_columns import public_declarations
 
 SHORTEST = 6
 _WORD = re.compile(rb"[A-Za-z0-9_.+-]{%d,}" % SHORTEST)
@@ -40,7 +40,7 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
             header = pyarrow.csv.read_csv(source.path, parse_options=parse).column_names
             as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(header, pyarrow.string()))
             table = pyarrow.csv.read_csv(source.path, parse_options=parse, convert_options=as_text)
-        exact = {act.source for act in acts(hospital.ledger, hospital.settings.roster)}
+        exact = {act.source for act in public_declarations(hospital.ledger, hospital.settings.roster)}
         for column in (table[name] for name in table.column_names if name not in exact):
             words |= {str(cell).encode() for cell in column.unique().to_pylist() if cell is not None}
         for declared in hospital.settings.declarations():

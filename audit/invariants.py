@@ -16,13 +16,13 @@ from dprelease.release.accounting import guarantee
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.spec import ReleaseSpec
-from party_node.source.public_columns import acts
+from party_node.source.public_columns import public_declarations
 
 _LIVES = (
     ["reserve"],
-    ["reserve", "free"],
+    ["reserve", "refund"],
     ["reserve", "charge"],
-    ["reserve", "charge", "free"],
+    ["reserve", "charge", "refund"],
     ["reserve", "charge", "send"],
 )
 
@@ -132,7 +132,7 @@ def _declared_public(hospital: Hospital, spec: ReleaseSpec, party: str) -> Itera
     part, digest = spec.party(party), spec.digest()
     entries = hospital.ledger.entries(spec.roster)
     reserved = min((entry.number for entry in entries if (entry.release, entry.kind) == (digest, "reserve")), default=0)
-    declared = [act.column for act in acts(hospital.ledger, spec.roster) if act.number < reserved]
+    declared = [act.column for act in public_declarations(hospital.ledger, spec.roster) if act.number < reserved]
     for column in public(part.columns) if part else ():
         if column not in declared:
             yield Violation(

@@ -16,7 +16,7 @@ from dprelease.block import Block, SealedBlock, expected_header
 from dprelease.errors import NotFound
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import connect
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.identity import Identity
 from party_node.outgoing.calls import upload
 from party_node.settings import PartySettings
@@ -106,7 +106,7 @@ def _all_say(logs: list[Path], words: str) -> bool:
 
 def _seal(home: Path, name: str, digests: list[str]) -> None:
     """Seal blocks of the right shape: what numbers are in them makes no difference to a transfer."""
-    desk = Desk(read_settings(home / "party.toml", PartySettings))
+    desk = HospitalState(read_settings(home / "party.toml", PartySettings))
     for digest in digests:
         header = expected_header(desk.journal.find(digest).spec, name)
         values = np.random.default_rng(0).integers(-(1 << 30), 1 << 30, (header.rows, header.columns))

@@ -22,7 +22,7 @@ from demo.consortium import Consortium, wait_for
 from dprelease.files.settings import read_settings
 from dprelease.privacy.noise import SecureNoise
 from party_node.daemon import Daemon
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.outgoing.calls import Coordinator
 from party_node.settings import PartySettings
 from party_node.state.journal import Status
@@ -90,13 +90,13 @@ def _driven(consortium: Consortium, number: int) -> float:
 
 
 @contextmanager
-def _hospital(consortium: Consortium, name: str) -> Iterator[tuple[Desk, Daemon, Coordinator]]:
-    desk = Desk(read_settings(consortium.hospital(name) / "party.toml", PartySettings))
+def _hospital(consortium: Consortium, name: str) -> Iterator[tuple[HospitalState, Daemon, Coordinator]]:
+    desk = HospitalState(read_settings(consortium.hospital(name) / "party.toml", PartySettings))
     with Coordinator.dial(desk.enrolment.coordinator, desk.identity.credentials()) as coordinator:
         yield desk, Daemon(desk, SecureNoise()), coordinator
 
 
-def _round(hospitals: Sequence[tuple[Desk, Daemon, Coordinator]]) -> list[float]:
+def _round(hospitals: Sequence[tuple[HospitalState, Daemon, Coordinator]]) -> list[float]:
     spent = []
     for _, daemon, coordinator in hospitals:
         started = time.monotonic()

@@ -245,7 +245,7 @@ class Consortium:
         """Invite and enrol every party, share the alignment key, pin every peer's key. party.toml must lie ready."""
         share = "--share", f"1/{len(names)}"
         tokens = {name: self.run("coordinator", "invite", name, *share, home=self.office).split()[-1] for name in names}
-        self.run_at_hospitals(names, "enroll", tokens.__getitem__)
+        self.run_at_hospitals(names, "enrol", tokens.__getitem__)
         (key,) = self.run_at_hospitals(names[:1], "alignment-key", "new")
         if names[1:]:
             self.run_at_hospitals(names[1:], "alignment-key", "import", key)

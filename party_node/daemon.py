@@ -35,9 +35,9 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.computation.sessions import JointWork
 from party_node.decision.duplicates import PUBLISHED
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.memory import give_back
-from party_node.outgoing.calls import Coordinator, Offer, knock, upload
+from party_node.outgoing.calls import Coordinator, PendingRelease, check_reachable, upload
 from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.news import Ears
@@ -59,7 +59,7 @@ class Daemon:
         noise: secret noise; `SecureNoise` outside tests.
     """
 
-    def __init__(self, desk: Desk, noise: NoiseSource) -> None:
+    def __init__(self, desk: HospitalState, noise: NoiseSource) -> None:
         self._desk = desk
         self._noise = noise
         self._hub = HubLine.of(desk)
@@ -121,10 +121,10 @@ class Daemon:
         self._renewal.look(coordinator)
         self._report(coordinator)
         self._computing = self._unreached = False
-        for offer in coordinator.offers():
-            release = offer.spec.digest()
+        for pending in coordinator.pending_releases():
+            release = pending.spec.digest()
             try:
-                self._step(coordinator, offer)
+                self._step(coordinator, pending)
             except PeerUnavailable as error:
                 self._unreached = True
                 self._hub.close()  # a connection that is half open would keep it so
@@ -155,18 +155,18 @@ class Daemon:
         except (OSError, DpReleaseError) as error:
             log.error("the table was not reported: %s", error)
 
-    def _step(self, coordinator: Coordinator, offer: Offer) -> None:
+    def _step(self, coordinator: Coordinator, pending: PendingRelease) -> None:
         desk = self._desk
-        record = desk.journal.get(offer.spec.digest())
+        record = desk.journal.get(pending.spec.digest())
         if record is None:
-            if offer.state != "PROPOSED":
+            if pending.state != "PROPOSED":
                 return
-            record = desk.journal.offer(offer.spec, Status.WAITING, "new")
+            record = desk.journal.offer(pending.spec, Status.WAITING, "new")
         if record.status == Status.DECLINED:
-            self._stay_out(coordinator, record, offer)
+            self._stay_out(coordinator, record, pending)
             return
-        if offer.state in _OVER:
-            self._end(record, offer)
+        if pending.state in _OVER:
+            self._end(record, pending)
             return
         if record.status == Status.WAITING:
             record = self._consider(coordinator, record)
@@ -174,19 +174,19 @@ class Daemon:
             self._approve(coordinator, record)
             return  # what we were told is from before our approval
         if record.status == Status.APPROVED:
-            if offer.state == "PROPOSED" and record.approval not in offer.approvals and record.approval is not None:
+            if pending.state == "PROPOSED" and record.approval not in pending.approvals and record.approval is not None:
                 coordinator.approve(record.approval)
-            elif offer.state in _GO:
-                record = self._seal(coordinator, record, offer)
-        if record.status == Status.SEALED and offer.state in _GO:
+            elif pending.state in _GO:
+                record = self._seal(coordinator, record, pending)
+        if record.status == Status.SEALED and pending.state in _GO:
             self._deliver(record)
-        if record.status in {Status.SEALED, Status.DELIVERED} and offer.state in _GO:
+        if record.status in {Status.SEALED, Status.DELIVERED} and pending.state in _GO:
             self._joint.keep_up(record)
 
-    def _stay_out(self, coordinator: Coordinator, record: Record, offer: Offer) -> None:
+    def _stay_out(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> None:
         """Say no until the coordinator has heard it, and keep nothing: a person may decline while we compute."""
-        self._desk.let_go(record.release)
-        if offer.state not in _OVER:
+        self._desk.release_hold(record.release)
+        if pending.state not in _OVER:
             coordinator.decline(record.release, record.note)
 
     def _consider(self, coordinator: Coordinator, record: Record) -> Record:
@@ -199,7 +199,7 @@ class Daemon:
         if assessment.automatic:
             self._desk.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
         else:
-            note = "; ".join((*assessment.repeats, *assessment.blockers, *assessment.beyond_auto))
+            note = "; ".join((*assessment.repeats, *assessment.blockers, *assessment.review_reasons))
             if note != record.note:
                 log.info(
                     "release %s waits for a person: party-node review show %s", record.release[:12], record.release[:12]
@@ -224,11 +224,11 @@ class Daemon:
         coordinator.approve(approval)
         log.info("release %s: approved", record.release[:12])
 
-    def _seal(self, coordinator: Coordinator, record: Record, offer: Offer) -> Record:
+    def _seal(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> Record:
         """All parties approved: check that, then compute, seal and charge. No noise exists before this."""
         desk = self._desk
         roster = desk.settings.roster
-        approvals = offer.signed_approvals()
+        approvals = pending.signed_approvals()
         check_all_approved(approvals, record.spec, desk.enrolment.root, desk.pins())
         sealed = desk.vault.find(record.release)
         if not sealed:
@@ -273,7 +273,7 @@ class Daemon:
         if not sealed:
             raise Conflict("the sealed block is gone; it cannot be made again")
         hub = self._hub.channel()
-        knock(hub, "the hub")
+        check_reachable(hub, "the hub")
         desk.ledger.send(desk.settings.roster, record.release)
         for block in sealed:
             path = desk.vault.path(record.release, block.sequence)
@@ -281,10 +281,10 @@ class Daemon:
         desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
         log.info("release %s: delivered", record.release[:12])
 
-    def _end(self, record: Record, offer: Offer) -> None:
+    def _end(self, record: Record, pending: PendingRelease) -> None:
         if record.status == Status.ENDED:
             return
-        note = PUBLISHED if offer.state == "PUBLISHED" else f"{offer.state.lower()}: {offer.explanation}"
+        note = PUBLISHED if pending.state == "PUBLISHED" else f"{pending.state.lower()}: {pending.explanation}"
         self._desk.give_up(record, Status.ENDED, note)
         log.info("release %s is over: %s", record.release[:12], note)
 

@@ -1,4 +1,4 @@
-"""The hospital's desk: everything a decision needs, opened from one settings file. CLI and daemon both sit here."""
+"""The hospital's state: everything a decision needs, opened from one settings file. Commands and daemon both use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from party_node.decision.linkage import linkages
 from party_node.identity import Enrolment, Identity
 from party_node.settings import PartySettings
 from party_node.source.findings import Findings, problems, read_findings, write_findings
-from party_node.source.public_columns import PublicAct, acts, latest, with_public
+from party_node.source.public_columns import PublicDeclaration, latest, public_declarations, with_public
 from party_node.state.books import Books
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _CATALOGUE_GRID_BITS = 8  # a catalogue needs order and count only; any grid will do
 
 
-class Desk:
-    """The party's state, opened.
+class HospitalState:
+    """The hospital's state, opened.
 
     Args:
         settings: party.toml.
@@ -65,9 +65,9 @@ class Desk:
 
         return read_table(self.settings, self.identity.alignment_key(), self.columns(), grid_bits)
 
-    def public(self) -> dict[str, PublicAct]:
+    def public(self) -> dict[str, PublicDeclaration]:
         """What was declared public here, by column."""
-        return latest(acts(self.ledger, self.settings.roster))
+        return latest(public_declarations(self.ledger, self.settings.roster))
 
     def columns(self, names: frozenset[str] | None = None) -> tuple[Column, ...]:
         """Our declarations, with what the owner declared public; of all columns, or some.
@@ -75,7 +75,7 @@ class Desk:
         Raises:
             DataRefused: a public column's declaration or source was changed, or the source is read under another name.
         """
-        return with_public(self.settings, acts(self.ledger, self.settings.roster), names)
+        return with_public(self.settings, public_declarations(self.ledger, self.settings.roster), names)
 
     def make_catalogue(self) -> Catalogue:
         """The catalogue of the table as it is now; kept for `catalogue`, and its counts for `findings`.
@@ -166,9 +166,9 @@ class Desk:
             Conflict: the approval is signed, or the release is over.
         """
         self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)
-        self.let_go(record.release)
+        self.release_hold(record.release)
 
-    def check_acts(self, spec: ReleaseSpec) -> tuple[Column, ...]:
+    def check_declarations(self, spec: ReleaseSpec) -> tuple[Column, ...]:
         """Our columns of a spec, if it calls public just what the owner's acts cover, under just these declarations.
 
         Raises:
@@ -201,9 +201,9 @@ class Desk:
         """Our columns of a spec as the source has them now.
 
         Raises:
-            DataRefused: the table is no longer the one that the spec describes, or see `check_acts`.
+            DataRefused: the table is no longer the one that the spec describes, or see `check_declarations`.
         """
-        columns = self.check_acts(spec)
+        columns = self.check_declarations(spec)
         from party_node.source.table import read_table
 
         table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits)
@@ -261,15 +261,15 @@ class Desk:
             )
 
     def give_up(self, record: Record, status: Status, note: str) -> None:
-        """End a release here; see `let_go` for what comes back."""
-        self.let_go(record.release)
+        """End a release here; see `release_hold` for what comes back."""
+        self.release_hold(record.release)
         self.journal.move(record.release, set(Status), status, note)
 
-    def let_go(self, release: str) -> None:
+    def release_hold(self, release: str) -> None:
         """Give the budget back and destroy the block, unless its first byte has left; erase any session with peers."""
         stage = self.ledger.stage(self.settings.roster, release)
         if stage in {"reserve", "charge"}:
-            self.ledger.free(self.settings.roster, release)
+            self.ledger.refund(self.settings.roster, release)
         if stage != "send":
             self.vault.discard(release)
         self.session(release).erase()

@@ -87,7 +87,7 @@ class Identity:
         """
         if not self._enrolment.exists():
             raise NotFound(
-                "this party is not enrolled; ask the consortium's office for an invite: party-node enroll TOKEN"
+                "this party is not enrolled; ask the consortium's office for an invite: party-node enrol TOKEN"
             )
         return Enrolment.from_bytes(self._enrolment.read_bytes())
 
@@ -103,7 +103,7 @@ class Identity:
         if ends < datetime.now(UTC):
             raise Unauthenticated(
                 f"our certificate expired at {ends:%Y-%m-%d %H:%M} UTC; if this machine's clock is right, ask the "
-                "consortium's office for a new invite: party-node enroll TOKEN"
+                "consortium's office for a new invite: party-node enrol TOKEN"
             )
         return Credentials(enrolment.root.encode(), enrolment.certificate.encode(), private_key_pem(self.key()))
 

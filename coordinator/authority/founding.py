@@ -125,7 +125,7 @@ def _fill(home: Path, plan: Plan, store: Store, now: datetime) -> Founded:
     write_identity(home, authority, "coordinator", plan.hosts, now)
     certificate = write_identity(hub, authority, "hub", plan.hub_hosts, now)
     with store.writing() as tx:
-        tx.hub.take(certificate)
+        tx.hub.set(certificate)
     public = _address(plan.hosts[0], plan.port)
     _write_toml(hub / "hub.toml", _hub_settings(plan, public))
     _write_toml(home / SETTINGS, _coordinator_settings(plan, public))

@@ -57,7 +57,7 @@ def revoke(settings: CoordinatorSettings) -> None:
       coordinator hub revoke
     """
     with opened(settings) as store, store.writing() as tx:
-        tx.hub.vacate()
+        tx.hub.clear()
         tx.history.note("the hub was revoked", utc_now())
     click.echo("no hub is accepted any more; for a new one: coordinator hub reissue --into FOLDER --host NAME")
 
@@ -81,6 +81,6 @@ def reissue(settings: CoordinatorSettings, into: Path, hosts: tuple[str, ...]) -
         if not hosts and present is None:
             raise InvalidInput("no hub is accepted now, so its names are not known; give --host")
         names = hosts or hosts_of(read_certificate(present or ""))
-        tx.hub.take(founding.write_identity(into, authority, "hub", names, utc_now()))
+        tx.hub.set(founding.write_identity(into, authority, "hub", names, utc_now()))
         tx.history.note(f"the hub was issued again for {', '.join(names)}", utc_now())
     click.echo(f"move hub.key, hub.pem and root.pem from {into} to the hub and start it again")

@@ -38,12 +38,12 @@ def renew(
         raise AccessDenied(f"{caller.name} asked for a certificate over another key than its own")
     with store.writing() as tx:
         if caller.role == "hub":
-            latest, days = tx.hub.admit(caller, now), SERVER_DAYS
+            latest, days = tx.hub.check(caller, now), SERVER_DAYS
         else:
             latest, days = tx.members.admit(caller, now).certificate, settings.certificate_days
         if renewal_due(latest, now):
             latest = authority.renew(latest, now, days).decode()
-            tx.hub.take(latest) if caller.role == "hub" else tx.members.renew(latest)
+            tx.hub.set(latest) if caller.role == "hub" else tx.members.renew(latest)
             tx.history.note(
                 f"the certificate of {caller.name} was renewed",
                 now,

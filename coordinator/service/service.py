@@ -134,7 +134,7 @@ class CoordinationService(CoordinationServiceServicer):
     def _hub(self, context: Any) -> None:
         identity = caller(context, "hub")
         with self._store.reading() as tx:
-            tx.hub.admit(identity, self._clock())
+            tx.hub.check(identity, self._clock())
 
     def _party(self, context: Any) -> str:
         identity = caller(context, "party")

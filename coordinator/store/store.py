@@ -16,7 +16,7 @@ from coordinator.lifecycle.lifecycle import PartyRevoked, Tick
 from coordinator.store.database import Database
 from coordinator.store.dealt import Deals
 from coordinator.store.history import History
-from coordinator.store.hub_certificate import HubSeat
+from coordinator.store.hub_certificate import HubCertificate
 from coordinator.store.members import Members
 from coordinator.store.releases import Releases
 from coordinator.store.tables import SCHEMA, meta
@@ -50,7 +50,7 @@ class Transaction:
     releases: Releases
     deals: Deals
     history: History
-    hub: HubSeat
+    hub: HubCertificate
 
 
 class Store:
@@ -182,7 +182,7 @@ class Store:
 
 def _transaction(connection: Connection) -> Transaction:
     return Transaction(
-        Members(connection), Releases(connection), Deals(connection), History(connection), HubSeat(connection)
+        Members(connection), Releases(connection), Deals(connection), History(connection), HubCertificate(connection)
     )
 
 

@@ -13,7 +13,6 @@ from learner.client.home import default_home
 
 COMMANDS = {
     "card": Command("learner.cli.report:release_card", "Print a fit as a model card, in JSON."),
-    "catalogue": Command("learner.cli.spending:catalogue", "What every release spent, and what is left."),
     "describe": Command(
         "learner.cli.analysis:describe_release", "Means, standard deviations and correlations of a release."
     ),
@@ -24,6 +23,7 @@ COMMANDS = {
     "plan": Command("learner.cli.plan:plan", "What to expect of a release, and which mechanism to ask for."),
     "report": Command("learner.cli.report:report_release", "Write a fit as one HTML page."),
     "serve": Command("learner.hub.cli:serve", "Run the hub."),
+    "spending": Command("learner.cli.spending:spending", "What every release spent, and what is left."),
     "trust": Command("learner.cli.trust:trust", "Consortium roots that are believed."),
     "verify": Command("learner.cli.releases:verify_release", "Check a release without any network."),
 }

@@ -1,4 +1,4 @@
-"""`learner catalogue`: what was published by date, what it has spent, and what is left."""
+"""`learner spending`: what was published by date, what it has spent, and what is left."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from learner.client.sources import answered, hub_first
 from learner.client.spending import accounts, signed_manifests, summary, to_json
 
 
-@click.command("catalogue")
+@click.command("spending")
 @click.option("--delta", default=1e-6, show_default=True, help="delta at which epsilon is shown.")
 @click.option("--budget", type=float, metavar="EPSILON", help="The consortium's budget at that delta, as announced.")
 @from_option
 @json_option
 @click.pass_obj
-def catalogue(home: Path, delta: float, budget: float | None, name: str | None, as_json: bool) -> None:
+def spending(home: Path, delta: float, budget: float | None, name: str | None, as_json: bool) -> None:
     """Show every release by date with what it spent, what all up to it spent, and what is left of a budget.
 
     Fetches and checks each signed manifest, from the hub or else a mirror; nothing is taken from an unsigned list. Rosters
@@ -28,7 +28,7 @@ def catalogue(home: Path, delta: float, budget: float | None, name: str | None, 
 
     \b
     Example:
-      learner catalogue --from trial --budget 3
+      learner spending --from trial --budget 3
     """
     consortium = TrustStore(home).get(name)
     found = answered(hub_first(consortium), lambda source: accounts(signed_manifests(source, consortium)), tell)

@@ -11,8 +11,9 @@ import click
 
 from dprelease.files.durable import write_durably
 from dprelease.privacy.price import mu2_text
+from party_node.cli.options import with_desk
 from party_node.cli.show import screen
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.outgoing.joining import open_roster as add_roster
 from party_node.state.books import mismatches
 from party_node.state.books import reconcile as reconcile_books
@@ -35,13 +36,12 @@ def ledger() -> None:
     "--delta", type=float, help="delta at which epsilon is shown; max_delta of the policy, or 1e-6, if left out."
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.pass_context
-def show(context: click.Context, delta: float | None, as_json: bool) -> None:
+@with_desk
+def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
     """What the roster has spent and has left, and the account after every entry.
 
     Example: party-node ledger show --delta 1e-5
     """
-    desk: Desk = context.obj()
     roster = desk.settings.roster
     balance, lines = desk.ledger.balance(roster), history(desk.ledger.entries(roster))
     shown = _usual_delta(desk) if delta is None else delta
@@ -51,47 +51,44 @@ def show(context: click.Context, delta: float | None, as_json: bool) -> None:
         print_account(screen(), roster, balance, lines, shown)
 
 
-def _usual_delta(desk: Desk) -> float:
+def _usual_delta(desk: HospitalState) -> float:
     agreed = desk.settings.policy.limits.max_delta
     return USUAL_DELTA if agreed is None else agreed
 
 
 @ledger.command("open")
 @click.argument("roster")
-@click.pass_context
-def open_roster(context: click.Context, roster: str) -> None:
+@with_desk
+def open_roster(desk: HospitalState, roster: str) -> None:
     """Open the account of another roster: another set of patients, never the same ones under a new name.
 
     Example: party-node ledger open cohort-2027
     """
-    desk: Desk = context.obj()
     add_roster(desk, roster, f"opened by hand under enrolment in {desk.enrolment.consortium}")
     click.echo(f"roster {roster}: mu^2 = {mu2_text(Fraction(desk.enrolment.cap_mu2))}, for good")
 
 
 @ledger.command()
-@click.pass_context
-def verify(context: click.Context) -> None:
+@with_desk
+def verify(desk: HospitalState) -> None:
     """Check the hash chain; note the printed hash somewhere else to recognise a lost tail.
 
     Example: party-node ledger verify
     """
-    desk: Desk = context.obj()
     head = desk.ledger.verify()
     click.echo(f"whole; last hash {head}")
 
 
 @ledger.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_context
-def reconcile(context: click.Context, yes: bool) -> None:
+@with_desk
+def reconcile(desk: HospitalState, yes: bool) -> None:
     """After a restore: close every release on which ledger, journal and sealed blocks disagree, at its full price.
 
     Nothing of a closed release is made or sent here any more. There is no way back.
 
     Example: party-node ledger reconcile
     """
-    desk: Desk = context.obj()
     found = mismatches(desk.books)
     for each in found:
         click.echo(f"{each.words}; mu^2 = {mu2_text(each.mu2)}")
@@ -106,13 +103,12 @@ def reconcile(context: click.Context, yes: bool) -> None:
 
 @ledger.command()
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
-@click.pass_context
-def export(context: click.Context, output: Path) -> None:
+@with_desk
+def export(desk: HospitalState, output: Path) -> None:
     """Write all entries as JSON lines, hashes included.
 
     Example: party-node ledger export --output ledger.jsonl
     """
-    desk: Desk = context.obj()
     desk.ledger.verify()
     lines = [json.dumps(asdict(entry), sort_keys=True) + "\n" for entry in desk.ledger.entries()]
     write_durably(output, "".join(lines).encode())

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.privacy.price import mu2_text
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.identity import key_check
 from party_node.outgoing.calls import reach
 from party_node.state.books import check as check_books
@@ -37,7 +37,7 @@ class Finding:
         return asdict(self)
 
 
-def check(desk: Desk, *, connectivity: bool = True) -> list[Finding]:
+def check(desk: HospitalState, *, connectivity: bool = True) -> list[Finding]:
     """Look at source, declarations, identifiers, keys, ledger, peers and connections.
 
     Args:
@@ -71,7 +71,7 @@ def _attempt(what: str, look: Callable[[], str]) -> Finding:
         return Finding(what, False, error.message)
 
 
-def _source(desk: Desk) -> list[Finding]:
+def _source(desk: HospitalState) -> list[Finding]:
     try:
         table = desk.read()
     except DpReleaseError as error:
@@ -85,32 +85,32 @@ def _source(desk: Desk) -> list[Finding]:
     return findings
 
 
-def _alignment_key(desk: Desk) -> str:
+def _alignment_key(desk: HospitalState) -> str:
     return f"key check {key_check(desk.identity.alignment_key())}; it must be the same at every hospital"
 
 
-def _certificate(desk: Desk) -> str:
+def _certificate(desk: HospitalState) -> str:
     certificate = read_certificate(desk.enrolment.certificate)
     left = certificate.not_valid_after_utc - datetime.now(UTC)
     days = left.days
     if left < (certificate.not_valid_after_utc - certificate.not_valid_before_utc) / _SOON:
         when = f"expires in {days} days and was not renewed; start the daemon, or" if days >= 0 else "has expired;"
         raise InvalidInput(
-            f"the certificate {when} ask the consortium's office for a new invite: party-node enroll TOKEN"
+            f"the certificate {when} ask the consortium's office for a new invite: party-node enrol TOKEN"
         )
     return f"consortium {desk.enrolment.consortium}, certificate valid for {days} more days"
 
 
-def _ledger(desk: Desk) -> str:
+def _ledger(desk: HospitalState) -> str:
     head, left = desk.ledger.verify(), desk.ledger.balance(desk.settings.roster).remaining
     return f"chain whole, last hash {head[:16]}, mu^2 left {mu2_text(left)}"
 
 
-def _books(desk: Desk) -> str:
+def _books(desk: HospitalState) -> str:
     check_books(desk.books)
     return "ledger, journal and sealed blocks agree"
 
 
-def _health(desk: Desk, address: str, name: str) -> str:
+def _health(desk: HospitalState, address: str, name: str) -> str:
     reach(address, desk.identity.credentials(), name)
     return f"{address} answers"

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from party_node.hospital import Desk
+from party_node.cli.options import with_desk
+from party_node.hospital import HospitalState
 from party_node.identity import alignment_key_text, key_check
 
 
@@ -19,13 +20,12 @@ def alignment_key() -> None:
 
 
 @alignment_key.command()
-@click.pass_context
-def new(context: click.Context) -> None:
+@with_desk
+def new(desk: HospitalState) -> None:
     """Make the key, at one hospital, and print it for the others.
 
     Example: party-node alignment-key new
     """
-    desk: Desk = context.obj()
     key = desk.identity.new_alignment_key()
     click.echo(alignment_key_text(key))
     click.echo(f"key check {key_check(key)}: hand the line above to the other hospitals, never to the office", err=True)
@@ -33,24 +33,22 @@ def new(context: click.Context) -> None:
 
 @alignment_key.command("import")
 @click.argument("text")
-@click.pass_context
-def import_key(context: click.Context, text: str) -> None:
+@with_desk
+def import_key(desk: HospitalState, text: str) -> None:
     """Take over the key that another hospital made.
 
     Example: party-node alignment-key import ABCD-EFGH-...
     """
-    desk: Desk = context.obj()
     click.echo(f"key check {key_check(desk.identity.import_alignment_key(text))}")
 
 
 @click.command()
-@click.pass_context
-def fingerprint(context: click.Context) -> None:
+@with_desk
+def fingerprint(desk: HospitalState) -> None:
     """Print this party's key fingerprint, for the other hospitals to pin.
 
     Example: party-node fingerprint
     """
-    desk: Desk = context.obj()
     click.echo(desk.identity.fingerprint())
 
 
@@ -64,13 +62,12 @@ def peers() -> None:
 
 @peers.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.pass_context
-def list_peers(context: click.Context, as_json: bool) -> None:
+@with_desk
+def list_peers(desk: HospitalState, as_json: bool) -> None:
     """The pinned keys.
 
     Example: party-node peers list --json
     """
-    desk: Desk = context.obj()
     pins = desk.identity.pins()
     if as_json:
         click.echo(json.dumps(pins, indent=2, sort_keys=True))
@@ -82,25 +79,23 @@ def list_peers(context: click.Context, as_json: bool) -> None:
 @peers.command()
 @click.argument("party")
 @click.argument("digits", metavar="FINGERPRINT")
-@click.pass_context
-def pin(context: click.Context, party: str, digits: str) -> None:
+@with_desk
+def pin(desk: HospitalState, party: str, digits: str) -> None:
     """Pin a peer's key after comparing it with its IT department.
 
     Example: party-node peers pin clinic-b 5f0c...e1
     """
-    desk: Desk = context.obj()
     desk.identity.pin(party, digits)
     click.echo(f"pinned {party}")
 
 
 @peers.command()
 @click.argument("party")
-@click.pass_context
-def forget(context: click.Context, party: str) -> None:
+@with_desk
+def forget(desk: HospitalState, party: str) -> None:
     """Remove a pinned key, before pinning another.
 
     Example: party-node peers forget clinic-b
     """
-    desk: Desk = context.obj()
     desk.identity.forget(party)
     click.echo(f"forgot {party}")

@@ -1,4 +1,4 @@
-"""`party-node enroll`, `check` and `run`: a node's life."""
+"""`party-node enrol`, `check` and `run`: a node's life."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from dprelease.identity.invite import Invite
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.price import mu2_text
 from party_node.cli.checkup import check as run_check
+from party_node.cli.options import with_desk
 from party_node.daemon import Daemon
-from party_node.hospital import Desk
-from party_node.outgoing.joining import enrol
+from party_node.hospital import HospitalState
+from party_node.outgoing.joining import enrol as join
 
 
 @click.command()
 @click.argument("token")
 @click.option("--ledger-lost", is_flag=True, help="Open a new ledger, charged with all that is known of the lost one.")
-@click.pass_context
-def enroll(context: click.Context, token: str, ledger_lost: bool) -> None:
+@with_desk
+def enrol(desk: HospitalState, token: str, ledger_lost: bool) -> None:
     """Join the consortium with an invite; keys are made here and stay here.
 
-    Example: party-node enroll eyJhZGRyZXNzIjoi...
+    Example: party-node enrol eyJhZGRyZXNzIjoi...
     """
-    desk: Desk = context.obj()
     try:
-        enrolment = enrol(desk, Invite.from_token(token), ledger_lost=ledger_lost)
+        enrolment = join(desk, Invite.from_token(token), ledger_lost=ledger_lost)
     except Unauthenticated as error:
         words = f"{error.message} An invite serves once and lapses: ask the consortium's office for a new one"
         raise Unauthenticated(words) from error
@@ -41,15 +41,15 @@ def enroll(context: click.Context, token: str, ledger_lost: bool) -> None:
 @click.command()
 @click.option("--offline", is_flag=True, help="Do not dial the coordinator and the hub.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.pass_context
-def check(context: click.Context, offline: bool, as_json: bool) -> None:
+@with_desk
+def check(desk: HospitalState, offline: bool, as_json: bool) -> None:
     """Check settings, source, bounds, identifiers, keys, ledger and connections. Nothing of it leaves.
 
     Exit code 0 when everything is in order, 10 when something is not.
 
     Example: party-node check --offline
     """
-    findings = run_check(context.obj(), connectivity=not offline)
+    findings = run_check(desk, connectivity=not offline)
     if as_json:
         click.echo(json.dumps([finding.to_json() for finding in findings], indent=2))
     else:
@@ -64,12 +64,12 @@ def check(context: click.Context, offline: bool, as_json: bool) -> None:
 @click.command()
 @click.option("--verbose", is_flag=True, help="Log more; never a cell or an identifier.")
 @log_json_option
-@click.pass_context
-def run(context: click.Context, verbose: bool, log_json: bool) -> None:
+@with_desk
+def run(desk: HospitalState, verbose: bool, log_json: bool) -> None:
     """Run the daemon until it is stopped by SIGTERM or SIGINT.
 
-    Example: party-node --config /etc/dprelease/party.toml run
+    Example: party-node run --config /etc/dprelease/party.toml
     """
     log_to_stderr(verbose=verbose, as_json=log_json)
     stop = StopSignal()
-    Daemon(context.obj(), SecureNoise()).run(stop)
+    Daemon(desk, SecureNoise()).run(stop)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import click
 
 from dprelease.errors import InvalidInput
-from dprelease.files.extras import require
 from dprelease.files.one_line import one_line
+from party_node.cli.options import with_desk
 from party_node.cli.show import describe
-from party_node.hospital import Desk
-from party_node.source.public_columns import acts, covered, declare, latest
+from party_node.hospital import HospitalState
+from party_node.source.public_columns import covered, declare, latest, public_declarations
 from party_node.source.public_norm import public_norm2
 
 MEANING = """\
@@ -36,13 +37,12 @@ def public() -> None:
 @public.command("declare")
 @click.argument("columns", nargs=-1, required=True)
 @click.option("--irrevocable", is_flag=True, help="Do not ask: it is understood that this cannot be taken back.")
-@click.pass_context
-def declare_columns(context: click.Context, columns: tuple[str, ...], irrevocable: bool) -> None:
+@with_desk
+def declare_columns(desk: HospitalState, columns: tuple[str, ...], irrevocable: bool) -> None:
     """Declare COLUMNS of party.toml public, for good.
 
     Example: party-node public declare age sex
     """
-    desk: Desk = context.obj()
     declared = [covered(desk.settings, name) for name in columns]
     click.echo(MEANING)
     for column in declared:
@@ -56,14 +56,13 @@ def declare_columns(context: click.Context, columns: tuple[str, ...], irrevocabl
 
 @public.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.pass_context
-def list_columns(context: click.Context, as_json: bool) -> None:
+@with_desk
+def list_columns(desk: HospitalState, as_json: bool) -> None:
     """Every declaration of a public column, oldest first; also one that a later declaration took the place of.
 
     Example: party-node public list --json
     """
-    desk: Desk = context.obj()
-    found = acts(desk.ledger, desk.settings.roster)
+    found = public_declarations(desk.ledger, desk.settings.roster)
     superseded = {act: act not in latest(found).values() for act in found}
     if as_json:
         lines = [
@@ -82,8 +81,8 @@ def list_columns(context: click.Context, as_json: bool) -> None:
 @public.command("norm")
 @click.argument("columns", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.pass_context
-def norm_of_columns(context: click.Context, columns: tuple[str, ...], as_json: bool) -> None:
+@partial(with_desk, needs="pyarrow")
+def norm_of_columns(desk: HospitalState, columns: tuple[str, ...], as_json: bool) -> None:
     """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
 
     Where these columns are the outcomes of a release, noise is made for it instead of for their bounds, and is less. It is
@@ -91,8 +90,6 @@ def norm_of_columns(context: click.Context, columns: tuple[str, ...], as_json: b
 
     Example: party-node public norm phenotype1 phenotype2
     """
-    require("pyarrow", "party")
-    desk: Desk = context.obj()
     columns = tuple(dict.fromkeys(columns))
     norm2 = public_norm2(desk.read().bounded, columns)
     if as_json:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import click
 
+from party_node.cli.options import with_desk
 from party_node.cli.show import card, print_card, print_releases, screen
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 
 
 @click.group()
@@ -21,13 +22,13 @@ def review() -> None:
 
 @review.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.pass_context
-def list_releases(context: click.Context, as_json: bool) -> None:
+@with_desk
+def list_releases(desk: HospitalState, as_json: bool) -> None:
     """All releases that were ever offered here.
 
     Example: party-node review list --json
     """
-    records = context.obj().journal.records()
+    records = desk.journal.records()
     if as_json:
         lines = [
             {"release": record.release, "status": record.status.value, "title": record.spec.title, "note": record.note}
@@ -41,13 +42,12 @@ def list_releases(context: click.Context, as_json: bool) -> None:
 @review.command()
 @click.argument("release")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.pass_context
-def show(context: click.Context, release: str, as_json: bool) -> None:
+@with_desk
+def show(desk: HospitalState, release: str, as_json: bool) -> None:
     """What a release would publish and what it costs, from metadata alone: no noise exists yet.
 
     Example: party-node review show 3fa2c1
     """
-    desk: Desk = context.obj()
     record = desk.journal.find(release)
     shown = card(desk.assess(record.spec), record, desk.findings(record.spec))
     if as_json:
@@ -59,13 +59,12 @@ def show(context: click.Context, release: str, as_json: bool) -> None:
 @review.command()
 @click.argument("release")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_context
-def approve(context: click.Context, release: str, yes: bool) -> None:
+@with_desk
+def approve(desk: HospitalState, release: str, yes: bool) -> None:
     """Approve a release; the daemon signs when it looks next.
 
     Example: party-node review approve 3fa2c1
     """
-    desk: Desk = context.obj()
     record = desk.journal.find(release)
     print_card(screen(), card(desk.assess(record.spec), record, desk.findings(record.spec)))
     if not yes:
@@ -77,13 +76,12 @@ def approve(context: click.Context, release: str, yes: bool) -> None:
 @review.command()
 @click.argument("release")
 @click.option("--reason", default="", help="Told to the consortium's office; write nothing about patients.")
-@click.pass_context
-def decline(context: click.Context, release: str, reason: str) -> None:
+@with_desk
+def decline(desk: HospitalState, release: str, reason: str) -> None:
     """Decline a release, before anything was computed.
 
     Example: party-node review decline 3fa2c1 --reason "not before the ethics board has met"
     """
-    desk: Desk = context.obj()
     record = desk.journal.find(release)
     desk.decline(record, reason)
     click.echo(f"declined {record.release[:12]}")

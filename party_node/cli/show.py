@@ -51,7 +51,7 @@ def card(
     Args:
         assessment: what taking part would mean.
         record: the release in the journal.
-        findings: from `Desk.findings`.
+        findings: from `HospitalState.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
     delta = spec.target.delta
@@ -94,7 +94,7 @@ def card(
         "decide_before": spec.expires,
         "pays_again": list(assessment.repeats),
         "first": list(assessment.blockers),
-        "needs_a_person_because": list(assessment.beyond_auto),
+        "needs_a_person_because": list(assessment.review_reasons),
     }
 
 

@@ -14,7 +14,7 @@ from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.spec_base import moment
 from party_node.computation.steps import Computation
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.relay import Relay
@@ -37,7 +37,7 @@ class JointWork:
         hub: the connection to its relay.
     """
 
-    def __init__(self, desk: Desk, noise: NoiseSource, hub: HubLine) -> None:
+    def __init__(self, desk: HospitalState, noise: NoiseSource, hub: HubLine) -> None:
         self._desk = desk
         self._noise = noise
         self._hub = hub
@@ -62,7 +62,7 @@ class JointWork:
             Conflict: nothing is reserved for the release.
         """
         desk, spec, party = self._desk, record.spec, self._desk.settings.name
-        desk.check_acts(spec)  # rows are held between looks, and a column may have become public since
+        desk.check_declarations(spec)  # rows are held between looks, and a column may have become public since
         if record.release not in self._looked:
             self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
             self._looked.add(record.release)

@@ -32,7 +32,7 @@ class Assessment:
         cost: our mu_j^2.
         balance: our budget now.
         blockers: what a person here has to do before the release can be approved, e.g. pin a key.
-        beyond_auto: why the release needs a person, empty when policy approves it.
+        review_reasons: why the release needs a person, empty when policy approves it.
         repeats: other releases that we paid for the same content, in words; such a proposal always needs a person.
     """
 
@@ -42,13 +42,13 @@ class Assessment:
     cost: Fraction
     balance: Balance
     blockers: tuple[str, ...]
-    beyond_auto: tuple[str, ...]
+    review_reasons: tuple[str, ...]
     repeats: tuple[str, ...] = ()
 
     @property
     def automatic(self) -> bool:
         """Whether policy approves this without a person."""
-        return not (self.blockers or self.beyond_auto or self.repeats)
+        return not (self.blockers or self.review_reasons or self.repeats)
 
 
 def assess(

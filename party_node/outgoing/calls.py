@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Offer:
+class PendingRelease:
     """A release as the coordinator tells it.
 
     Attributes:
@@ -90,13 +90,13 @@ class Coordinator:
                 metadata=VERSION,
             )
 
-    def offers(self) -> list[Offer]:
+    def pending_releases(self) -> list[PendingRelease]:
         """The releases we take part in, that are not over or ended lately. One that cannot be read is left out."""
         with translated("the coordinator"):
             answer = self.stub.ListReleases(
                 coordination_pb2.ListReleasesRequest(), timeout=CALL_SECONDS, metadata=VERSION
             )
-        offers = []
+        pending = []
         for record in answer.releases:
             try:
                 # An unknown number raises ValueError: a state that only a later version has.
@@ -105,8 +105,8 @@ class Coordinator:
             except (InvalidInput, ValueError) as error:
                 log.warning("a release cannot be read and is left alone: %s", one_line(str(error)))
                 continue
-            offers.append(Offer(spec, state, tuple(record.approvals), one_line(record.explanation)))
-        return offers
+            pending.append(PendingRelease(spec, state, tuple(record.approvals), one_line(record.explanation)))
+        return pending
 
     def renew(self, signing_request: bytes) -> str:
         """Ask for a later certificate over our key; PEM, unchecked."""
@@ -160,13 +160,13 @@ def reach(address: str, credentials: Credentials, peer: str) -> None:
         peer: whom it is, for the error.
 
     Raises:
-        PeerUnavailable: as `knock`.
+        PeerUnavailable: as `check_reachable`.
     """
     with connect(address, credentials) as channel:
-        knock(channel, peer)
+        check_reachable(channel, peer)
 
 
-def knock(channel: grpc.Channel, peer: str) -> None:
+def check_reachable(channel: grpc.Channel, peer: str) -> None:
     """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
 
     Args:

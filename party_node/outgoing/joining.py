@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dprelease.errors import Conflict, IntegrityError, VersionMismatch
 from dprelease.identity.invite import Invite
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.identity import Enrolment
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.enrol import trade
@@ -16,7 +16,7 @@ from party_node.state.books import check, reconcile
 log = logging.getLogger(__name__)
 
 
-def enrol(desk: Desk, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
+def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
     """Join the consortium and open our roster's budget, with a cap that is fixed for good.
 
     What the office has seen charged to us before is charged to a new ledger at once.
@@ -40,7 +40,7 @@ def enrol(desk: Desk, invite: Invite, *, ledger_lost: bool = False) -> Enrolment
     return enrolment
 
 
-def open_roster(desk: Desk, roster: str, detail: str, *, ledger_lost: bool = False) -> None:
+def open_roster(desk: HospitalState, roster: str, detail: str, *, ledger_lost: bool = False) -> None:
     """Open a roster's account under our cap, with what the office has seen charged to it; again changes nothing.
 
     Args:
@@ -68,16 +68,16 @@ def open_roster(desk: Desk, roster: str, detail: str, *, ledger_lost: bool = Fal
             )
 
 
-def _check_not_lost(desk: Desk, roster: str) -> None:
+def _check_not_lost(desk: HospitalState, roster: str) -> None:
     opened = any(entry.kind == "open" and entry.roster == roster for entry in desk.ledger.entries())
     if not opened and any(record.approval and record.spec.roster == roster for record in desk.journal.records()):
         raise Conflict(
             f"releases of roster {roster} were approved here, so there was a ledger: restore state/ledger.sqlite, the "
-            "latest that there is; if it is lost for good: party-node enroll TOKEN --ledger-lost"
+            "latest that there is; if it is lost for good: party-node enrol TOKEN --ledger-lost"
         )
 
 
-def hear_witness(desk: Desk, coordinator: Coordinator) -> IntegrityError | None:
+def hear_witness(desk: HospitalState, coordinator: Coordinator) -> IntegrityError | None:
     """Ask the office what it has seen charged to us; what the node must stop for, if our books do not know it."""
     try:
         desk.identity.keep_charges(coordinator.charges())

@@ -9,7 +9,7 @@ import grpc
 
 from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 
 
 class HubLine:
@@ -28,7 +28,7 @@ class HubLine:
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, desk: Desk) -> HubLine:
+    def of(cls, desk: HospitalState) -> HubLine:
         """The line of a hospital, to the hub that its enrolment names."""
         return cls(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
 

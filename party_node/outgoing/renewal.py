@@ -44,7 +44,7 @@ class Renewal:
             if error.message != self._told:
                 log.error(
                     "the certificate was not renewed: %s; should it end, ask the consortium's office for a new invite: "
-                    "party-node enroll TOKEN",
+                    "party-node enrol TOKEN",
                     one_line(error.message),
                 )
             self._told = error.message

@@ -23,7 +23,7 @@ _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
 
 
 @dataclass(frozen=True)
-class PublicAct:
+class PublicDeclaration:
     """One declaration of a public column.
 
     Attributes:
@@ -44,17 +44,19 @@ class PublicAct:
         return (self.column, self.source) == (_as_public(column), named)
 
 
-def acts(ledger: Ledger, roster: str) -> tuple[PublicAct, ...]:
-    """All acts, oldest first."""
+def public_declarations(ledger: Ledger, roster: str) -> tuple[PublicDeclaration, ...]:
+    """All declarations of public columns, oldest first."""
     found = []
     for entry in ledger.entries(roster):
         if entry.kind == "public":
             detail = json.loads(entry.detail)
-            found.append(PublicAct(_COLUMN.validate_json(detail["column"]), detail["source"], entry.at, entry.number))
+            found.append(
+                PublicDeclaration(_COLUMN.validate_json(detail["column"]), detail["source"], entry.at, entry.number)
+            )
     return tuple(found)
 
 
-def latest(known: Iterable[PublicAct]) -> dict[str, PublicAct]:
+def latest(known: Iterable[PublicDeclaration]) -> dict[str, PublicDeclaration]:
     """Column to the last act that names it."""
     return {act.column.name: act for act in known}
 
@@ -74,7 +76,7 @@ def declare(ledger: Ledger, settings: PartySettings, names: tuple[str, ...]) -> 
         InvalidInput: a column is not declared in party.toml, or tells patients or their rows apart.
     """
     found = {name: covered(settings, name) for name in names}
-    known = latest(acts(ledger, settings.roster))
+    known = latest(public_declarations(ledger, settings.roster))
     new = tuple(name for name, column in found.items() if name not in known or not known[name].covers(settings, column))
     ledger.declare_public(settings.roster, [_detail(settings, found[name]) for name in new])
     return new
@@ -110,7 +112,7 @@ def _as_public(column: Column) -> Column:
 
 
 def with_public(
-    settings: PartySettings, known: tuple[PublicAct, ...], names: frozenset[str] | None = None
+    settings: PartySettings, known: tuple[PublicDeclaration, ...], names: frozenset[str] | None = None
 ) -> tuple[Column, ...]:
     """Our declarations, those that acts cover marked as public.
 

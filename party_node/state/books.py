@@ -32,12 +32,12 @@ _MAY: Mapping[Status | None, frozenset[str]] = MappingProxyType(
     {
         None: frozenset({""}),
         Status.WAITING: frozenset({""}),
-        Status.ACCEPTED: frozenset({"", "reserve", "free"}),
-        Status.APPROVED: frozenset({"reserve", "charge", "send", "free"}),
-        Status.SEALED: frozenset({"charge", "send", "free"}),
+        Status.ACCEPTED: frozenset({"", "reserve", "refund"}),
+        Status.APPROVED: frozenset({"reserve", "charge", "send", "refund"}),
+        Status.SEALED: frozenset({"charge", "send", "refund"}),
         Status.DELIVERED: frozenset({"send"}),
-        Status.DECLINED: frozenset({"", "reserve", "charge", "send", "free"}),
-        Status.ENDED: frozenset({"", "send", "free"}),
+        Status.DECLINED: frozenset({"", "reserve", "charge", "send", "refund"}),
+        Status.ENDED: frozenset({"", "send", "refund"}),
     }
 )
 """What the ledger may say last of a release that stands so in the journal; ``close`` it may always say."""
@@ -142,7 +142,7 @@ def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> 
         return ""
     if stage not in _MAY[status] or (record is not None and record.note == PUBLISHED and stage not in CHARGED):
         return f"the journal says {told}, the ledger {stage or 'nothing'}"
-    if record is None or status not in {Status.APPROVED, Status.SEALED, Status.DELIVERED} or stage == "free":
+    if record is None or status not in {Status.APPROVED, Status.SEALED, Status.DELIVERED} or stage == "refund":
         return ""
     made = {entry.blocks for entry in entries} - {()}
     try:

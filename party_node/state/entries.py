@@ -12,7 +12,7 @@ from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import NotFound
 from dprelease.privacy.gaussian import epsilon_of
 
-STAGES = frozenset({"reserve", "charge", "send", "free", "close"})
+STAGES = frozenset({"reserve", "charge", "send", "refund", "close"})
 """What may be the last thing that happened to a release."""
 
 CHARGED = frozenset({"charge", "send", "close"})
@@ -29,7 +29,7 @@ class Entry:
     Attributes:
         number: 1, 2, 3, ...
         roster: whose budget.
-        kind: ``open``, ``reserve``, ``charge``, ``send``, ``free``, ``close`` or ``made``; ``public`` for a column that was
+        kind: ``open``, ``reserve``, ``charge``, ``send``, ``refund``, ``close`` or ``made``; ``public`` for a column that was
             declared so.
         release: spec digest; empty for ``open`` and ``public``.
         mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public`` and ``made``.

@@ -4,7 +4,7 @@ One account for each roster (set of patients), with a cap on mu^2 that is fixed 
 at most the consortium's, so a joint cap over time holds although nobody sees another's ledger (second_reading.md 7).
 mu^2 adds under composition, exactly, in rationals.
 
-A release moves through ``reserve -> charge -> send``; ``free`` ends it before the first byte and gives the budget back,
+A release moves through ``reserve -> charge -> send``; ``refund`` ends it before the first byte and gives the budget back,
 after ``send`` nothing does. ``close`` ends it for good at its full price, whatever it was: books that were restored from
 backups of different moments cannot tell what has left (`party_node.state.books`). Beside these stages, ``made`` names all blocks
 that were ever made for a release; it is noted once, before a byte of any leaves, and no noise is drawn where it stands.
@@ -92,7 +92,7 @@ class Ledger:
             )
 
     def stage(self, roster: str, release: str) -> str:
-        """The last thing that happened to a release: ``reserve``, ``charge``, ``send``, ``free``, ``close``, or empty."""
+        """The last thing that happened to a release: ``reserve``, ``charge``, ``send``, ``refund``, ``close``, or empty."""
         with self._transaction() as db:
             return stage_of(_read(db), roster, release)
 
@@ -154,14 +154,14 @@ class Ledger:
         Raises:
             InvalidInput: `mu2` is negative.
             BudgetExceeded: the cap does not allow it.
-            Conflict: the release was freed before; it needs a new proposal.
+            Conflict: the release was refunded before; it needs a new proposal.
         """
         if mu2 < 0:
             raise InvalidInput(f"a release gives no budget back; mu^2 = {mu2} cannot be reserved")
         with self._transaction() as db:
             entries = _read(db)
             stage = stage_of(entries, roster, release)
-            if stage in {"free", "close"}:
+            if stage in {"refund", "close"}:
                 raise Conflict("this release was given up here; a new attempt needs a new proposal")
             if stage:
                 return
@@ -193,13 +193,13 @@ class Ledger:
         """
         self._advance(roster, release, "send", {"charge"}, {"send"})
 
-    def free(self, roster: str, release: str) -> None:
+    def refund(self, roster: str, release: str) -> None:
         """Give back what a release holds, before its first byte; again changes nothing.
 
         Raises:
             Conflict: bytes have left, or nothing was reserved. No refund after bytes.
         """
-        self._advance(roster, release, "free", {"reserve", "charge"}, {"free"})
+        self._advance(roster, release, "refund", {"reserve", "charge"}, {"refund"})
 
     def close(self, roster: str, release: str, mu2: Fraction, exposure: Fraction, reason: str) -> None:
         """Charge a release for good and end it, whatever stands here and whatever the cap says; again changes nothing.

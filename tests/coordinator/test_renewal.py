@@ -43,7 +43,7 @@ def aged_hub(world: World) -> tuple[Credentials, PrivateKey]:
     then = world.clock() - timedelta(days=SERVER_DAYS - 30)
     pem = world.authority.issue("hub", "hub", key.public_key(), then, SERVER_DAYS, ("localhost", "127.0.0.1"))
     with world.store().writing() as tx:
-        tx.hub.take(pem.decode())
+        tx.hub.set(pem.decode())
     return Credentials(world.root, pem, private_key_pem(key)), key
 
 

@@ -199,7 +199,7 @@ def test_a_party_that_never_comes_back_ends_the_release_and_frees_the_others(con
     def freed() -> bool:
         ledger = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
         kinds = [line["kind"] for line in ledger["entries"] if line["release"] == release]
-        return kinds in ([], ["reserve", "free"])
+        return kinds in ([], ["reserve", "refund"])
 
     wait_for(freed, 60, "the clinic to give its reservation back")
     consortium.restart("ward")

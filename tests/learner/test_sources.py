@@ -84,8 +84,8 @@ def test_a_mirror_alone_will_do(run: Run, world: World, web: Web, sealed: Sealed
     assert json.loads(fetched.stdout)["release"] == sealed.digest
     assert "instead" not in fetched.stderr
     assert run("verify", sealed.digest).exit_code == 0
-    catalogue = json.loads(run("catalogue", "--json").stdout)
-    assert {each["release"] for each in catalogue["rosters"][0]["releases"]} == {sealed.digest, other.digest}
+    spending = json.loads(run("spending", "--json").stdout)
+    assert {each["release"] for each in spending["rosters"][0]["releases"]} == {sealed.digest, other.digest}
     assert run("fetch", "00" * 8).exit_code == EXIT["NotFound"]
 
 
@@ -93,7 +93,7 @@ def test_bytes_come_from_the_mirror_and_lists_from_the_hub(
     run: Run, world: World, web: Web, hub: Hub, sealed: Sealed, home: Path
 ) -> None:
     trust(run, world, "--hub", f"localhost:{hub.public_port}", "--mirror", web.url)
-    for command in ("list", "catalogue"):
+    for command in ("list", "spending"):
         assert run(command).exit_code == 0
     assert web.asked == []
     assert run("fetch", sealed.digest[:8]).exit_code == 0
@@ -159,7 +159,7 @@ def test_bytes_of_the_mirror_are_gone_on_from_at_the_hub(
 
 def test_lists_of_a_mirror_are_taken_where_the_hub_is_away(run: Run, world: World, web: Web, sealed: Sealed) -> None:
     trust(run, world, "--hub", "localhost:1", "--mirror", web.url)
-    for command in ("list", "catalogue"):
+    for command in ("list", "spending"):
         shown = run(command, "--json")
         assert shown.exit_code == 0, shown.output
         assert sealed.digest in shown.stdout

@@ -153,12 +153,12 @@ def test_the_command(
     storage.close()
     port = start_hub().public_port
     run("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes", "--hub", f"localhost:{port}")
-    text = run("catalogue", "--budget", "3").stdout
+    text = run("spending", "--budget", "3").stdout
     for each in account.releases:
         assert mu2_text(each.total) in text
         assert each.manifest.spec.digest()[:16] in text
     assert text.endswith("\n".join(summary(account, DELTA, 3.0)) + "\n")
-    found = json.loads(run("catalogue", "--json").stdout)
+    found = json.loads(run("spending", "--json").stdout)
     assert found["consortium"] == CONSORTIUM
     (roster,) = found["rosters"]
     assert [Fraction(each["spent_mu2"]) for each in roster["releases"]] == [each.total for each in account.releases]
@@ -170,4 +170,4 @@ def test_nothing_published_is_said(world: World, tmp_path: Path, start_hub: Call
     port = start_hub().public_port
     add = ("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes", "--hub", f"localhost:{port}")
     assert CliRunner().invoke(main, [*home, *add]).exit_code == 0
-    assert CliRunner().invoke(main, [*home, "catalogue"]).stdout == f"{CONSORTIUM} has published nothing yet\n"
+    assert CliRunner().invoke(main, [*home, "spending"]).stdout == f"{CONSORTIUM} has published nothing yet\n"

@@ -27,7 +27,7 @@ def ledger(tmp_path: Path) -> Ledger:
     ledger.reserve("cohort", SECOND, Fraction(1, 7), {"title": "second"})
     ledger.charge("cohort", FIRST)
     ledger.reserve("another", FIRST, Fraction(1, 11), {"title": "elsewhere"})
-    ledger.free("cohort", SECOND)
+    ledger.refund("cohort", SECOND)
     ledger.send("cohort", FIRST)
     return ledger
 
@@ -40,7 +40,7 @@ def test_every_entry_says_where_the_account_stands(ledger: Ledger) -> None:
         ("reserve", "first", THIRD),
         ("reserve", "second", both),
         ("charge", "first", both),
-        ("free", "second", THIRD),
+        ("refund", "second", THIRD),
         ("send", "first", THIRD),
     ]
     assert all(line.left == 1 - line.held for line in lines)

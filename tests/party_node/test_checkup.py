@@ -104,7 +104,7 @@ def hub_cannot_serve(world: World) -> None:
     [
         (no_source, "source", "No such file"),
         (no_alignment_key, "alignment key", "party-node alignment-key new"),
-        (no_enrolment, "enrolment", "party-node enroll TOKEN"),
+        (no_enrolment, "enrolment", "party-node enrol TOKEN"),
         (certificate_for(5.5), "enrolment", "the certificate expires in 5 days"),
         (broken_ledger, "ledger", "chain is broken at entry 1"),
         (no_ledger, "ledger", "no roster cohort"),

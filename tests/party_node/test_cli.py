@@ -45,7 +45,9 @@ def test_without_settings_the_error_says_where_to_name_them(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["check"])
     assert result.exit_code == exit_code(InvalidInput(""))
-    assert "there is no party.toml; name the settings before the command" in result.stderr
+    assert (
+        "there is no party.toml; give --config FILE after the command (party-node check --config FILE)" in result.stderr
+    )
     assert "PARTY_NODE_CONFIG" in result.stderr
 
 
@@ -62,9 +64,15 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) ->
         assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), parameter.name
 
 
+@pytest.mark.parametrize("path", [path for path in ALL if not isinstance(ALL[path], click.Group)], ids=" ".join)
+def test_every_command_takes_the_settings_after_its_name(path: tuple[str, ...]) -> None:
+    (option,) = [option for option in ALL[path].params if option.name == "config"]
+    assert (option.opts, option.envvar) == (["--config"], "PARTY_NODE_CONFIG")
+
+
 def test_there_are_the_commands_that_the_manual_names() -> None:
     assert {path for path in ALL if path} >= {
-        ("enroll",),
+        ("enrol",),
         ("check",),
         ("run",),
         ("review", "list"),
@@ -136,7 +144,7 @@ def test_every_output_for_machines_was_looked_at() -> None:
         (["review", "approve", "zz", "--yes"], NotFound),
         (["review", "decline", "zz"], NotFound),
         (["review", "show", ""], None),
-        (["enroll", "not-a-token"], InvalidInput),
+        (["enrol", "not-a-token"], InvalidInput),
         (["alignment-key", "new"], InvalidInput),
         (["alignment-key", "import", "ABCD"], InvalidInput),
         (["peers", "pin", "east", "beef"], InvalidInput),

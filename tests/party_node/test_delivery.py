@@ -68,7 +68,7 @@ def test_cancelled_while_the_hub_is_away_costs_nothing(world: World) -> None:
     assert sealed_bytes(world, release)
     world.coordinator.move(release, "CANCELLED", "withdrawn by the office")
     world.north.cycle()
-    assert world.north.ledger_kinds(release) == ["reserve", "charge", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "refund"]
     assert world.north.status(release) == "ended"
     assert world.north.record(release).note == "cancelled: withdrawn by the office"
     folder = world.north.folder / "state" / "sealed"
@@ -96,7 +96,7 @@ def test_over_before_anything_was_made_frees_the_reservation(world: World, state
     assert world.north.desk().ledger.balance("cohort").reserved > 0
     world.coordinator.move(release, state)
     world.north.cycle(2)
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert world.north.desk().ledger.balance("cohort").reserved == 0
     assert world.north.noise.draws == []
 

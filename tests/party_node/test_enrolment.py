@@ -111,7 +111,7 @@ def identity(folder: Path) -> Identity:
 
 def enrol(folder: Path, invite: Invite, *options: str) -> Result:
     (folder / "party.toml").write_text(PARTY_TOML)
-    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", invite.token(), *options])
+    return CliRunner().invoke(main, ["enrol", invite.token(), *options, "--config", str(folder / "party.toml")])
 
 
 def test_an_invite_becomes_a_certificate_a_budget_and_two_addresses(
@@ -273,7 +273,7 @@ def test_a_new_ledger_begins_with_what_the_office_has_seen_charged(
     assert ledger.stage("cohort", SEEN.release) == "close"
     assert enrol(folder, invite).exit_code == 0
     assert ledger.balance("cohort").charged == Fraction(1, 100)
-    opened = CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "ledger", "open", "another"])
+    opened = CliRunner().invoke(main, ["ledger", "open", "another", "--config", str(folder / "party.toml")])
     assert opened.exit_code == 0, opened.output
     assert ledger.balance("another").charged == Fraction(1, 50)
 

@@ -43,7 +43,7 @@ def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, stat
         assert float(balance.charged) == pytest.approx(float(Fraction(spec.terms.mu2)) / 2)
         assert float(balance.exposed) == pytest.approx(float(Fraction(spec.terms.mu2)))
     else:
-        assert world.north.ledger_kinds(release) == ["reserve", "free"]
+        assert world.north.ledger_kinds(release) == ["reserve", "refund"]
         assert (balance.charged, balance.reserved) == (0, 0)
     world.coordinator.move(release, "APPROVED")  # a coordinator that changes its mind gains nothing
     sent = len(kinds(world, release))
@@ -79,7 +79,7 @@ def test_rows_that_changed_after_approval_are_withdrawn(world: World, left: bool
     deliver(world)
     assert world.north.status(release) == "declined"
     assert [kind for kind in kinds(world, release) if kind != "transcript"] == sent
-    assert world.north.ledger_kinds(release)[-1] == ("send" if left else "free")
+    assert world.north.ledger_kinds(release)[-1] == ("send" if left else "refund")
     assert session_folder(world.north, release) == []
     assert world.north.noise.draws == []
     assert world.hub.sealed == []
@@ -197,12 +197,12 @@ def test_budget_that_was_given_back_makes_no_noise_if_the_coordinator_turns(
     release = approved(world, *names)
     world.coordinator.move(release, "CANCELLED")
     with pytest.MonkeyPatch.context() as patch:
-        cut(patch, "party_node.state.ledger.Ledger.free", "after")
+        cut(patch, "party_node.state.ledger.Ledger.refund", "after")
         with pytest.raises(PowerCut):
             world.north.cycle()
     world.coordinator.move(release, "APPROVED")
     deliver(world)
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert world.north.noise.draws == []
     assert "columns" not in kinds(world, release)
     assert world.hub.sealed == []

@@ -64,7 +64,7 @@ def test_what_is_freed_before_sending_comes_back_whole(ledger: Ledger, charged: 
     if charged:
         ledger.charge("cohort", A)
     for _ in range(2):
-        ledger.free("cohort", A)
+        ledger.refund("cohort", A)
     assert ledger.balance("cohort") == Balance(CAP, Fraction(0), Fraction(0), Fraction(0))
     with pytest.raises(Conflict, match="needs a new proposal"):
         reserve(ledger, A, CAP)
@@ -85,15 +85,15 @@ def test_after_a_later_step_an_earlier_one_changes_nothing(ledger: Ledger) -> No
     [
         ("", "charge"),
         ("", "send"),
-        ("", "free"),
+        ("", "refund"),
         ("reserve", "send"),
-        ("send", "free"),
-        ("free", "charge"),
-        ("free", "send"),
+        ("send", "refund"),
+        ("refund", "charge"),
+        ("refund", "send"),
     ],
 )
 def test_no_step_is_skipped_and_nothing_comes_back_after_bytes(ledger: Ledger, done: str, refused: str) -> None:
-    way = {"": [], "reserve": ["reserve"], "send": ["reserve", "charge", "send"], "free": ["reserve", "free"]}
+    way = {"": [], "reserve": ["reserve"], "send": ["reserve", "charge", "send"], "refund": ["reserve", "refund"]}
     for step in way[done]:
         reserve(ledger, A, CAP) if step == "reserve" else getattr(ledger, step)("cohort", A)
     before = ledger.entries()
@@ -184,7 +184,7 @@ def filled(ledger: Ledger) -> None:
         reserve(ledger, release, Fraction(1, 100))
     ledger.charge("cohort", A)
     ledger.send("cohort", A)
-    ledger.free("cohort", B)
+    ledger.refund("cohort", B)
 
 
 def tamper(path: Path, statement: str, *values: object) -> None:
@@ -198,7 +198,7 @@ def tamper(path: Path, statement: str, *values: object) -> None:
 ALTERED: dict[str, object] = {
     "number": 99,
     "roster": "others",
-    "kind": "free",
+    "kind": "refund",
     "release": "e" * 64,
     "mu2": "1/1000000",
     "detail": "{}",

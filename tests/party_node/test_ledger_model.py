@@ -68,7 +68,7 @@ class LedgerAndModel(RuleBasedStateMachine):
     def reserve(self, roster: str, release: str, cost: Fraction) -> None:
         stage, _ = self.releases.get((roster, release), ("", Fraction(0)))
         error: type[DpReleaseError] | None = None
-        if stage == "free":
+        if stage == "refund":
             error = Conflict
         elif not stage and roster not in self.caps:
             error = NotFound
@@ -91,12 +91,12 @@ class LedgerAndModel(RuleBasedStateMachine):
             self.written += 1
 
     @rule(roster=ROSTERS, release=RELEASES)
-    def free(self, roster: str, release: str) -> None:
+    def refund(self, roster: str, release: str) -> None:
         stage, cost = self.releases.get((roster, release), ("", Fraction(0)))
-        with self.expecting(None if stage in {"reserve", "charge", "free"} else Conflict) as ledger:
-            ledger.free(roster, release)
+        with self.expecting(None if stage in {"reserve", "charge", "refund"} else Conflict) as ledger:
+            ledger.refund(roster, release)
         if stage in {"reserve", "charge"}:
-            self.releases[roster, release] = ("free", cost)
+            self.releases[roster, release] = ("refund", cost)
             self.written += 1
 
     @invariant()
@@ -214,10 +214,10 @@ def test_freeing_and_sending_at_once_leave_one_winner(folder: Path, worker: int)
         except Conflict:
             lost.append(step)
 
-    threads = [threading.Thread(target=work, args=(step,)) for step in ("free", "send")]
+    threads = [threading.Thread(target=work, args=(step,)) for step in ("refund", "send")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     (loser,) = lost
-    assert ledger.stage("cohort", release) == ({"free", "send"} - {loser}).pop()
+    assert ledger.stage("cohort", release) == ({"refund", "send"} - {loser}).pop()

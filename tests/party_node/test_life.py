@@ -70,7 +70,7 @@ def test_the_approvals_are_good_for_every_party(world: World) -> None:
     world.south.cycle()
     held = world.coordinator.records[release].approvals
     with world.north.dialled() as coordinator:
-        (offer,) = coordinator.offers()
+        (offer,) = coordinator.pending_releases()
     assert offer.approvals == tuple(held)
     pins = {name: world.members[name].fingerprint for name in ("north", "south")}
     check_all_approved(offer.signed_approvals(), spec, world.authority.root, pins)

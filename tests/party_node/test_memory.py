@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dprelease.release.spec import ReleaseSpec
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from tests.party_node.world import World
 
 C = ctypes.CDLL(None)
@@ -36,15 +36,15 @@ def freed_in_pieces(size: int) -> None:
 
 
 def test_what_releases_free_does_not_add_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    assess, seen = Desk.assess, []
+    assess, seen = HospitalState.assess, []
 
-    def assessed(self: Desk, spec: ReleaseSpec) -> Any:
+    def assessed(self: HospitalState, spec: ReleaseSpec) -> Any:
         seen.append(spec)
         freed_in_pieces((16 + 8 * len(seen)) * KIB)
         return assess(self, spec)
 
     world.north.cycle()
-    monkeypatch.setattr(Desk, "assess", assessed)
+    monkeypatch.setattr(HospitalState, "assess", assessed)
     before = held()
     for number in range(RELEASES):
         world.propose(title=f"release {number}")

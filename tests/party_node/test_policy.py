@@ -39,14 +39,14 @@ def test_each_limit_of_the_policy(outside: dict[str, Any], inside: dict[str, Any
     bounded = {"max_delta": 1e-5}
     person = replace(KNOWN, policy=Policy(auto_approve=Limits(**bounded | outside))).assess(SPEC)
     assert not person.automatic
-    assert [words in reason for reason in person.beyond_auto] == [True]
+    assert [words in reason for reason in person.review_reasons] == [True]
     assert replace(KNOWN, policy=Policy(auto_approve=Limits(**bounded | inside))).assess(SPEC).automatic
 
 
 @pytest.mark.parametrize("limit", ["max_epsilon", "max_total_epsilon"])
 def test_a_policy_that_limits_epsilon_at_any_delta_approves_nothing(limit: str) -> None:
     limits: dict[str, Any] = {limit: 2.0}
-    (reason,) = replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(SPEC).beyond_auto
+    (reason,) = replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(SPEC).review_reasons
     assert "name max_delta in auto_approve" in reason
     for policy in (
         Policy(auto_approve=Limits(**limits, max_delta=1e-5)),
@@ -83,7 +83,7 @@ def test_without_a_policy_a_person_approves() -> None:
     assessment = replace(KNOWN, policy=Policy()).assess(SPEC)
     assert not assessment.automatic
     assert assessment.blockers == ()
-    assert "a person" in assessment.beyond_auto[0]
+    assert "a person" in assessment.review_reasons[0]
 
 
 @pytest.mark.parametrize(("delta", "allowed"), [(1 / 40, False), (0.5, False), (0.0249, True)])
@@ -111,7 +111,7 @@ def test_an_unpinned_or_differently_pinned_peer_needs_a_person_first(pins: dict[
     assert not assessment.automatic
     assert words in assessment.blockers[0]
     assert KEYS["south"] not in assessment.blockers[0]  # the coordinator named it; it has to come from the south itself
-    assert assessment.beyond_auto == ()
+    assert assessment.review_reasons == ()
 
 
 def test_each_peer_is_looked_at() -> None:
@@ -150,7 +150,7 @@ def test_joint_moments_are_approved_by_a_policy_that_names_them_only() -> None:
     spec = build_spec(TWO_PARTIES, mechanism="moments", keys=KEYS, epsilon=0.5)
 
     def reasons(**limits: Any) -> tuple[str, ...]:
-        return replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(spec).beyond_auto
+        return replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(spec).review_reasons
 
     assert ["name the mechanism in auto_approve" in reason for reason in reasons()] == [True]
     assert reasons(mechanisms=("moments",)) == ()
@@ -163,7 +163,7 @@ def test_a_person_looks_where_the_coordinator_would_deal_although_a_hospital_cou
     def reasons(dealer: str) -> tuple[str, ...]:
         spec = build_spec(parties, mechanism="moments", keys=keys, epsilon=0.5, dealer=dealer)
         known = replace(KNOWN, policy=Policy(auto_approve=Limits(mechanisms=("moments",))), pins=keys)
-        return known.assess(spec).beyond_auto
+        return known.assess(spec).review_reasons
 
     assert reasons("rotating") == ()
     assert ["the coordinator would deal" in reason for reason in reasons("coordinator")] == [True]

@@ -57,7 +57,7 @@ def test_a_stale_declaration_that_was_approved_is_withdrawn_before_any_charge(op
     redeclare(open_north.north, "bounds")
     open_north.north.cycle()
     assert open_north.north.status(release) == "declined"
-    assert open_north.north.ledger_kinds(release) == ["reserve", "free"]
+    assert open_north.north.ledger_kinds(release) == ["reserve", "refund"]
 
 
 def test_a_catalogue_on_disk_outlives_a_column(world: World) -> None:
@@ -79,7 +79,7 @@ def test_a_column_that_becomes_public_between_two_looks_ends_a_joint_release(wor
             world.south.cycle()
             daemon.cycle(coordinator)
     assert world.north.status(release) == "declined"
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert kinds(world, release) == ["hello"]
     assert world.north.noise.draws == []
 

@@ -181,7 +181,7 @@ def test_a_policy_approves_public_columns_only_by_name(label: str, mechanism: st
     spec = public_age(label, mechanism)
     mechanisms = ("mixed", "moments")
     person = knowing(spec, Policy(auto_approve=Limits(mechanisms=mechanisms))).assess(spec)
-    assert any(f"name {label} in auto_approve's guarantees" in reason for reason in person.beyond_auto)
+    assert any(f"name {label} in auto_approve's guarantees" in reason for reason in person.review_reasons)
     named = Limits(guarantees=("DP", label), mechanisms=mechanisms)  # type: ignore[arg-type]
     assert knowing(spec, Policy(auto_approve=named)).assess(spec).automatic
     other = Limits(guarantees=("DP",), mechanisms=mechanisms)
@@ -275,5 +275,5 @@ def test_a_column_that_becomes_public_after_the_approval_ends_the_release(world:
     declare(world.north, "sex")
     world.north.cycle()
     assert world.north.status(release) == "declined"
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert world.north.noise.draws == []

@@ -11,7 +11,7 @@ from dprelease.errors import Conflict, DataRefused, PeerUnavailable
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target
 from dprelease.wire.v1 import coordination_pb2
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.state.journal import Status
 from tests.party_node.world import Hospital, World
 from tests.support.specs import numeric, with_terms
@@ -104,7 +104,7 @@ def test_data_that_changed_after_approval_are_not_released(
     change(world.north)
     world.north.cycle()
     assert world.north.noise.draws == []
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert world.north.status(release) == "declined"
     assert reasons(world) == ["The party cannot take part."]
     assert world.coordinator.state(release) == "FAILED"
@@ -149,7 +149,7 @@ def test_a_coordinator_that_is_away_hears_the_refusal_later(world: World) -> Non
     assert world.north.ledger_kinds(release) == ["reserve"]
     del world.coordinator.raises["Decline"]
     world.north.cycle()
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert world.coordinator.state(release) == "FAILED"
 
 
@@ -185,11 +185,11 @@ def test_a_person_who_declines_while_the_daemon_reads_the_table_is_obeyed(
     release, north = careful.propose(), careful.north
     north.cycle()
     north.desk().accept(north.record(release))
-    interleave(monkeypatch, Desk, "_table", lambda: north.desk().decline(north.record(release), "no"))
+    interleave(monkeypatch, HospitalState, "_table", lambda: north.desk().decline(north.record(release), "no"))
     north.cycle()
     assert careful.coordinator.heard("Approve") == []
     north.cycle()
-    assert north.ledger_kinds(release) == ["reserve", "free"]
+    assert north.ledger_kinds(release) == ["reserve", "refund"]
     assert reasons(careful) == ["no"]
     assert north.status(release) == "declined"
 
@@ -221,7 +221,7 @@ def test_a_release_given_up_here_is_never_approved_again(careful: World) -> None
     desk = north.desk()
     desk.accept(north.record(release))
     desk.ledger.reserve("cohort", release, desk.assess(careful.spec()).cost, {})
-    desk.ledger.free("cohort", release)  # as after a power cut between freeing and the journal's note
+    desk.ledger.refund("cohort", release)  # as after a power cut between freeing and the journal's note
     north.cycle(2)
     assert careful.coordinator.heard("Approve") == []
     assert "given up here" in north.record(release).note
@@ -233,7 +233,7 @@ def test_giving_up_twice_changes_nothing(world: World) -> None:
     desk = world.north.desk()
     for _ in range(2):
         desk.give_up(desk.journal.find(release), Status.ENDED, "over")
-    assert world.north.ledger_kinds(release) == ["reserve", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
 
 
 def test_a_spec_without_our_columns_is_refused_in_every_way(world: World) -> None:

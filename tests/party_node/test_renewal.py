@@ -16,7 +16,7 @@ from dprelease.files.durable import write_durably
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import key_fingerprint
 from dprelease.wire.transport import Credentials, connect
-from party_node.outgoing.calls import Coordinator, knock
+from party_node.outgoing.calls import Coordinator, check_reachable
 from party_node.state.journal import Status
 from tests.party_node.world import Hospital, World
 
@@ -128,7 +128,7 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
     assert certificate(world.north) == old
     assert world.north.record(release).approval is not None
     assert caplog.text.count("the certificate was not renewed") == 1  # told once, not every few seconds
-    assert "party-node enroll TOKEN" in caplog.text
+    assert "party-node enrol TOKEN" in caplog.text
 
 
 def test_a_coordinator_that_does_not_know_the_call_holds_up_nothing(
@@ -145,17 +145,17 @@ def test_an_expired_certificate_is_told_here_with_what_to_do(
     world: World, renewing: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     expired = give(world.north, timedelta(seconds=-1))
-    with pytest.raises(Unauthenticated, match=r"expired at .* party-node enroll TOKEN"):
+    with pytest.raises(Unauthenticated, match=r"expired at .* party-node enrol TOKEN"):
         world.north.desk().identity.credentials()
     result = world.north.run("check", "--json")
-    assert "party-node enroll TOKEN" in result.stdout
+    assert "party-node enrol TOKEN" in result.stdout
     caplog.set_level(logging.WARNING)
     stop = threading.Event()
     said = threading.Event()
 
     class Heard(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "party-node enroll TOKEN" in record.getMessage():
+            if "party-node enrol TOKEN" in record.getMessage():
                 said.set()
 
     handler = Heard()
@@ -164,7 +164,7 @@ def test_an_expired_certificate_is_told_here_with_what_to_do(
     daemon.start()
     try:
         assert said.wait(60)
-        give(world.north, timedelta(days=20))  # as `party-node enroll` does, while the daemon runs
+        give(world.north, timedelta(days=20))  # as `party-node enrol` does, while the daemon runs
         assert world.coordinator.asked.wait(60)
     finally:
         stop.set()
@@ -181,9 +181,9 @@ def test_both_servers_refuse_an_expired_certificate(world: World) -> None:
         Coordinator.dial(world.office.address, late) as coordinator,
         pytest.raises(PeerUnavailable, match="it may have expired"),
     ):
-        coordinator.offers()
+        coordinator.pending_releases()
     with connect(world.shelf.address, late) as hub, pytest.raises(PeerUnavailable, match="it may have expired"):
-        knock(hub, "the hub")
+        check_reachable(hub, "the hub")
     assert world.coordinator.received == []
 
 

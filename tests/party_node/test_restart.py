@@ -67,7 +67,7 @@ SEALED: list[Cut] = [
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
     ("party_node.state.journal.Journal.move", "after", 1),
-    ("party_node.daemon.knock", "after", 1),
+    ("party_node.daemon.check_reachable", "after", 1),
     ("party_node.state.ledger.Ledger.send", "before", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
     ("party_node.daemon.upload", "before", 1),
@@ -164,7 +164,7 @@ def test_a_release_that_is_over_after_a_cut_gives_back_what_did_not_leave(
         assert balance.charged > 0
         assert vault.find(release) != ()
     else:
-        assert world.north.ledger_kinds(release) == [*kinds, "free"]
+        assert world.north.ledger_kinds(release) == [*kinds, "refund"]
         assert (balance.charged, balance.reserved) == (0, 0)
         assert not vault.path(release).exists()
         assert world.hub.sealed == []
@@ -174,7 +174,7 @@ def test_a_release_that_is_over_after_a_cut_gives_back_what_did_not_leave(
     assert world.north.status(release) == "ended"
 
 
-@pytest.mark.parametrize("path", ["party_node.state.ledger.Ledger.free", "party_node.state.vault.Vault.discard"])
+@pytest.mark.parametrize("path", ["party_node.state.ledger.Ledger.refund", "party_node.state.vault.Vault.discard"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
     release = approved(world)
@@ -182,7 +182,7 @@ def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
     world.coordinator.move(release, "CANCELLED")
     cut_short(world, path, when)
     world.north.cycle()
-    assert world.north.ledger_kinds(release) == ["reserve", "charge", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "refund"]
     assert not world.north.desk().vault.path(release).exists()
     assert world.north.status(release) == "ended"
 
@@ -191,9 +191,9 @@ def test_a_cut_between_freeing_and_ending_lets_no_block_out_if_the_coordinator_t
     release = approved(world)
     cut_short(world, "party_node.state.ledger.Ledger.charge", "after")
     world.coordinator.move(release, "CANCELLED")
-    cut_short(world, "party_node.state.ledger.Ledger.free", "after")
+    cut_short(world, "party_node.state.ledger.Ledger.refund", "after")
     world.coordinator.move(release, "APPROVED")
     world.north.cycle(2)
     assert world.hub.sealed == []
-    assert world.north.ledger_kinds(release) == ["reserve", "charge", "free"]
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "refund"]
     assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK

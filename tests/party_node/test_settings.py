@@ -9,7 +9,7 @@ import pytest
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.settings import Limits, PartySettings
 
 WHOLE = """
@@ -120,5 +120,5 @@ def test_several_rows_of_a_patient_need_a_column_that_tells_them_apart(tmp_path:
 
 def test_the_state_folder_is_the_owners_alone(folder: Path) -> None:
     settings = read(folder, WHOLE.replace('roster = "cohort"', 'roster = "cohort"\nstate = "var/state"'))
-    Desk(settings)
+    HospitalState(settings)
     assert (folder / "var" / "state").stat().st_mode & 0o777 == 0o700  # it holds the salts of commitments

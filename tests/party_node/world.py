@@ -25,7 +25,7 @@ from dprelease.spec_base import instant
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
 from party_node.cli.main import main
 from party_node.daemon import Daemon
-from party_node.hospital import Desk
+from party_node.hospital import HospitalState
 from party_node.identity import Enrolment
 from party_node.outgoing.calls import Coordinator
 from party_node.settings import PartySettings
@@ -108,9 +108,9 @@ class Hospital:
     def source(self) -> Path:
         return self.folder / "rows.csv"
 
-    def desk(self) -> Desk:
+    def desk(self) -> HospitalState:
         """A desk as a fresh process would open it."""
-        return Desk(read_settings(self.config, PartySettings))
+        return HospitalState(read_settings(self.config, PartySettings))
 
     def daemon(self, noise: NoiseSource | None = None) -> Daemon:
         """A daemon as a fresh process would make it."""
@@ -130,7 +130,7 @@ class Hospital:
 
     def run(self, *arguments: str, stdin: str | None = None) -> Result:
         """A command, as IT would type it."""
-        return CliRunner().invoke(main, ["--config", str(self.config), *arguments], input=stdin)
+        return CliRunner().invoke(main, [*arguments, "--config", str(self.config)], input=stdin)
 
     def record(self, release: str) -> Record:
         return self.desk().journal.find(release)

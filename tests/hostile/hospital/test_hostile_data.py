@@ -109,7 +109,7 @@ def test_a_table_that_broke_after_approval_is_told_in_one_sentence(
     # A table that reads, but holds other patients, is reported with its public facts; nothing else is said.
     assert {method for method, _ in changed} <= {"Decline", "ReportCatalogue"}
     assert fault.sentence == "The party cannot take part."
-    check_untouched(north, release, ["reserve", "free"])
+    check_untouched(north, release, ["reserve", "refund"])
     assert "subject-" not in caplog.text
     if fault.what.removeprefix("the table: ") in REFUSED:
         assert changed == [("Decline", expected)]

@@ -96,7 +96,7 @@ JOINING = [
 
 def _enrol(folder: Path, token: str) -> Result:
     (folder / "party.toml").write_text(PARTY_TOML)
-    return CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "enroll", token])
+    return CliRunner().invoke(main, ["enrol", token, "--config", str(folder / "party.toml")])
 
 
 @each(JOINING)
@@ -107,7 +107,7 @@ def test_a_hospital_joins_only_whom_its_invite_names(
     assert refused.exit_code == fault.exit_code, refused.output
     assert refused.stderr.startswith("error: ")
     assert not (folder / "state" / "identity" / "enrolment.json").exists()
-    assert CliRunner().invoke(main, ["--config", str(folder / "party.toml"), "ledger", "show"]).exit_code != 0
+    assert CliRunner().invoke(main, ["ledger", "show", "--config", str(folder / "party.toml")]).exit_code != 0
     office.raises = office.certify = None
     joined = _enrol(folder, invite.token())
     assert joined.exit_code == 0, joined.output

@@ -143,7 +143,7 @@ def test_nobody_draws_noise_for_two_specs(world: World, fault: Fault) -> None:
         world.coordinator.propose(spec)
         world.coordinator.move(release, "CANCELLED")
         hospital.cycle()
-        check_untouched(hospital, release, ["reserve", "free"])
+        check_untouched(hospital, release, ["reserve", "refund"])
     honest_release(world)
 
 
@@ -166,12 +166,12 @@ def test_an_end_before_the_first_byte_gives_the_budget_back(world: World, fault:
     north.cycle()
     fault.act(world, release)
     north.cycle()
-    check_untouched(north, release, ["reserve", "free"])
+    check_untouched(north, release, ["reserve", "refund"])
     world.south_approves(release)  # everybody approved, and the coordinator thinks better of it
     world.coordinator.move(release, "APPROVED")
     north.cycle(2)
     assert north.status(release) == "ended"
-    check_untouched(north, release, ["reserve", "free"])
+    check_untouched(north, release, ["reserve", "refund"])
     honest_release(world)
 
 
@@ -199,11 +199,11 @@ def test_an_end_between_seal_and_first_byte_gives_the_charge_back(world: World, 
     draws = len(north.noise.draws)
     fault.act(world, release)
     north.cycle()
-    check_untouched(north, release, ["reserve", "charge", "free"], draws)
+    check_untouched(north, release, ["reserve", "charge", "refund"], draws)
     world.shelf.start()
     world.coordinator.move(release, "RUNNING")
     north.cycle(2)
-    check_untouched(north, release, ["reserve", "charge", "free"], draws)
+    check_untouched(north, release, ["reserve", "charge", "refund"], draws)
     honest_release(world)
 
 

@@ -63,8 +63,8 @@ def test_a_release_does_not_repeat_itself() -> None:
     ("status", "note", "stage", "words"),
     [
         (Status.WAITING, "", "", ""),
-        (Status.DECLINED, "no", "free", ""),
-        (Status.ENDED, "published", "free", ""),  # the coordinator lied: nothing of ours was ever made
+        (Status.DECLINED, "no", "refund", ""),
+        (Status.ENDED, "published", "refund", ""),  # the coordinator lied: nothing of ours was ever made
         (Status.ACCEPTED, "", "", "was promised budget for"),
         (Status.APPROVED, "", "reserve", "was promised budget for"),
         (Status.APPROVED, "", "charge", "was charged for"),

@@ -74,7 +74,7 @@ def make_due(site: Site, seconds: float) -> None:
         (folder / f"{role}.pem").write_bytes(made)
     store = Store.open(f"sqlite:///{office / 'coordinator.sqlite'}")
     with store.writing() as tx:
-        tx.hub.take(made.decode())
+        tx.hub.set(made.decode())
     store.close()
 
 
