@@ -6,11 +6,13 @@ and `moments.inference` add them up for either kind of release. The estimate in 
 attenuation by noise, to second order. It is not the default model, which shrinks to predict well and is therefore biased,
 and has no interval of its own.
 
-Where the features' signal is below a threshold (`identifiability`) nothing was learned about any coefficient, and nothing is claimed.
-Above it intervals have their nominal coverage, near it a little more (`identifiability` has the numbers). An interval is the set of
-values that a test at the same level does not reject (`fieller`). The test of a value takes the variance that the estimate would have
-if that value were true. So an interval is longer on the side of steeper slopes, and may have no end there. Residual variances are taken to be the same everywhere, as released
-numbers do not tell more: where they are not, the part of an error that is due to sampling is wrong, and intervals can be too short.
+Where the features' signal is below a threshold (`identifiability`) nothing was learned about any coefficient, and nothing is
+claimed. Above it intervals have their nominal coverage, near it a little more (`identifiability` has the numbers). An interval is
+the set of values that a test at the same level does not reject (`fieller`). The test of a value takes the variance that the
+estimate would have if that value were true. So an interval is longer on the side of steeper slopes, and may have no end there.
+
+Residual variances are taken to be the same everywhere, as released numbers do not tell more. Where they are not, the part of an
+error that is due to sampling is wrong, and intervals can be too short.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ variable keeps to a small part of its range near an end, its square tells the me
 grid that is even in the logits of p and g and covers what the noise leaves likely.
 
 Private outcomes that are apart are many, and what the others of their kind suggest of mean and square (`pooling`) multiplies
-the prior by (1 - UNLIKE) (1 - l) N(m; ...) N(m^2 + variance; ...) + UNLIKE. The posterior may then be much narrower than the noise. So a
-second grid, with half as many points, covers the range that has probability under the noise and under the others.
+the prior by (1 - UNLIKE) (1 - l) N(m; ...) N(m^2 + variance; ...) + UNLIKE. The posterior may then be much narrower than the
+noise. So a second grid, with half as many points, covers the range that has probability under the noise and under the others.
 """
 
 from __future__ import annotations

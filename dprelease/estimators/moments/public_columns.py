@@ -7,8 +7,8 @@ L L^T. In whitened coordinates L^-1 P_c^T = V S U^T, and
     g = V^T L^-1 (P^T z - m sum z) = S t + noise of variance sigma^2,   t = U^T z.                                       (1)
 
 The estimate of t is its posterior mean under an empirical-Bayes prior (`empirical_bayes.Evidence`). Rows within their bounds have
-|t| <= sqrt(n) half-width. So no coordinate of the estimate is further from 0 than that of the projection onto this ball (`projection`,
-`empirical_bayes.within`), whose multiplier is the least ridge.
+|t| <= sqrt(n) half-width. So no coordinate of the estimate is further from 0 than that of the projection onto this ball
+(`projection`, `empirical_bayes.within`), whose multiplier is the least ridge.
 
 Features public (label privacy): P are the features and z an outcome. The weights are L^-T V S^-1 t, and the model that takes t'
 for t lowers the squared error on the private rows by 2 t.t' - |t'|^2, so t is all there is to guess. How far it goes from the
