@@ -10,7 +10,7 @@ the coordinates in which the noise is S = I and A / k = diag(mu), L is diag(1 - 
     they would differ had the signal no preferred direction: oracle approximating shrinkage (Chen, Wiesel, Eldar and Hero
     2010, formula 23), in which a mu beyond `STRONG` counts as that, its reliability being beyond question.
 
-Source: docs/methods.md, "Calibrated ridge", 2.
+Source: docs/methods.md, "Calibrated ridge", step 2.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Entries between two public variables, of which the constant is one, are not rele
 them. Where some columns are named as outcomes, products of two of them are not released either, but for the squares of
 numbers: what is left is the covariance of the features, which all regressions share, and its association with the outcomes.
 
-Source: docs/guarantees.md 11 ("Coding"), 15 and 16; PRIMO (2023), Algorithm 1. Bytes in docs/format.md 14.
+Source: docs/guarantees.md 11, 15 and 16; PRIMO (2023), Algorithm 1. Bytes in docs/format.md 14.
 """
 
 from __future__ import annotations
