@@ -11,7 +11,7 @@ variable of this mean can have in its range: g = 1 for an indicator, which takes
 
     (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    counts crowd near an end of wide bounds, so near ends is likely
     g_c ~ Beta(SPREAD, 1)                       nearly flat in log g: a variable may fill any part of its range
-    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `_dependence`, and on it
+    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `correlation_prior`, and on it
           T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: a variable that the others determine (T_ii near 0) is
           never ruled out, as it would be were T T^T Wishart
 

@@ -54,7 +54,7 @@ EXPLAINED = 1e-3
 STEP = 0.05
 """Of the lattice of log(t / r^2)."""
 PARTS = 12
-"""Even parts of the range of log e, the cases of `_pooling`."""
+"""Even parts of the range of log e, the cases of `pooling`."""
 
 _AT_ONCE = 1 << 21
 _TINY = 1e-12
