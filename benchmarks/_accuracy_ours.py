@@ -1,8 +1,8 @@
-"""What a learner makes of our two kinds of release of a table, simulated at the level of moments.
+"""Fits on both kinds of release of a table, joint moments and blocks, simulated from its second moments.
 
 Joint moments: the exact Gram matrix gets continuous Gaussian noise with the scales that a release would declare (a release's
 noise is discrete, on a far finer grid). Blocks: mixed rows are drawn from the normal law with the table's second moments,
-which explicit +-1 mixing follows closely (utility.md 1). Everything after that is the learner's own code.
+which explicit +-1 mixing follows closely (docs/methods.md). Everything after that is the learner's own code.
 """
 
 from __future__ import annotations

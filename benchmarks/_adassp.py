@@ -118,7 +118,7 @@ def published_mu(epsilon: float, delta: float) -> float:
     """mu of AdaSSP as published under replace-one.
 
     In units of its noise the eigenvalue moves by 1. X^T X and X^T y together move by (|X|^2 + w^2) / |X|^2 with w^2 = |X|^2 the
-    squared ratio of their noises (the outcome is a column of bound w; second_reading.md 3), that is by 2. Noise on the entries
+    squared ratio of their noises (the outcome is a column of bound w; docs/guarantees.md 11), that is by 2. Noise on the entries
     within a category, which it adds as well, would raise this by less than a thousandth.
     """
     return math.sqrt(5) * epsilon / (3 * math.sqrt(math.log(6 / delta)))

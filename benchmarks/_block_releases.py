@@ -3,7 +3,7 @@
 Only the law of D^T D matters to a fit, so no table is noised row by row:
 
     mixed   rows of B D / sqrt(k) are drawn from the normal law with the covariance D^T D / k, which explicit +-1 matrices
-            follow closely, also at k < d (utility.md 1, where 5 cells do not tell the two apart);
+            follow closely, also at k < d (docs/methods.md, "Simulating releases of rows");
     rows    D = Q R with orthonormal Q, and normal noise is the same in all directions, so (D + N)^T (D + N) is
             (R + N_1)^T (R + N_1) plus a Wishart matrix of n - p degrees of freedom: exact.
 

@@ -2,7 +2,7 @@
 
 They have ten features, an outcome, and known coefficients:
 
-    S0, S1    utility.md 3b's: features uniform on [-1, 1]; S0 has exact outcomes and weights uniform on +-0.1, S1 weights
+    S0, S1    those of `blocks_utility`: features uniform on [-1, 1]; S0 has exact outcomes and weights uniform on +-0.1, S1 weights
               uniform on +-0.3 and residual variance 0.1; intercepts uniform on +-0.3;
     uneven    features correlated by one half and centred at 0.2, one of them of two values; weights uniform on +-0.05,
               intercepts near -0.4, residual variance 0.02;

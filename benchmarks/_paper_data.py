@@ -1,6 +1,6 @@
 """The five tables of the paper's Table 1: the files where they are at hand, generated tables of the same shape elsewhere.
 
-Files are looked for in the folder that DPRELEASE_DATA names, ``../shared/data`` next to this repository without it. As in
+Files are looked for in the folder that DPRELEASE_DATA names, or in ``shared/data`` next to this repository. As in
 the paper attributes are brought to [0, 1] by their least and largest value (which is not private; a release proper takes
 public bounds), split 4 : 1 into rows to train and to test on, and dealt out evenly to the parties, the outcome last.
 
@@ -11,7 +11,7 @@ public bounds), split 4 : 1 into rows to train and to test on, and dealt out eve
     GPU, Music Song  generated
 
 Generated tables have three common factors behind uniform, skewed and binary features. The outcome has a beta law with the
-mean and variance of the public table (utility.md 4), in the order of a linear function of the features plus as much noise as
+mean and variance of the public table, in the order of a linear function of the features plus as much noise as
 makes least squares err as it does in the paper.
 """
 

@@ -10,12 +10,12 @@ outcomes public, sqrt(n l) sqrt(l) |X|_F with features public. |w|^2 is private;
 Ours are the library's, without an intercept: outcomes have a known mean of 0 (`_primo_data`), so that no mean is paid for, and
 rows of alleles have the constant among their features. What a release pays for it is measured in `_primo_release`.
 
-    outcomes public    the association is what evidence leaves of it within what rows within their bounds can give (`_evidence`,
-                       as in `_apart`); then the ridge of `_shared_block`, averaged over the strengths that the released
-                       matrices bear out, which goes as far as caution allows (`_caution`)
-    features public    evidence within the outcomes' bounds, and caution: `on_public_features` of `_public_side`. Squares of
-                       outcomes are not released here, so that several variances are equally likely
-    nothing public     the ridge of `_shared_block`
+    outcomes public    the posterior mean of the association, within what bounded rows can give (`empirical_bayes`, as in
+                       `outcomes`); then the ridge of `spectral_ridge`, averaged over its strengths by their likelihood, with
+                       the step length of `risk`
+    features public    the same posterior mean within the outcomes' bounds, and the same step length: `public_columns`. Squares
+                       of outcomes are not released here, so that several variances are equally likely
+    nothing public     the ridge of `spectral_ridge`
 
 Only what is released or public enters any of these.
 """
@@ -197,7 +197,7 @@ def naive(sums: Sums, noise: Noise, radius2: float, random: np.random.Generator)
 
 
 def _cautious(square: Floats, of_g: Floats, of_s: Floats) -> Floats:
-    """(l,) how far each model goes: the `_caution` quantile of a gain (2 alpha - alpha^2) square, as in `_shared_block`."""
+    """(l,) how far each model goes: the `risk` quantile of a gain (2 alpha - alpha^2) square, as in `spectral_ridge`."""
     steps = ALPHAS[:, None]
     spread = np.sqrt(steps**2 * 4 * of_g + steps**4 * of_s)
     quantile = (2 * steps - steps**2) * square + float(ndtri(CAUTIOUS)) * spread

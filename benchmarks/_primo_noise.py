@@ -1,4 +1,4 @@
-"""How much noise PRIMO's algorithms add: as the paper has it, and what the guarantee needs.
+"""Noise scales of PRIMO's algorithms: as published, and as their guarantee needs them.
 
 As published (classical sigma, epsilon/2 + epsilon/2, delta/2 + delta/2, sums over rows), c = 2 sqrt(2 ln(2.5/delta)) / epsilon:
 
@@ -11,7 +11,7 @@ more than that (`kept_mu`). Where features are public X^T X needs no noise, and 
 Corrected: `joint_calibration.scales`, one exact calibration for both. Noise is continuous here, in double precision, which
 is for simulations only; a release's is discrete and exact, and its grid adds nothing that could be seen.
 
-Sources: PRIMO (2023), Algorithms 1 and 2; privacy.md 2.2, 2.3.
+Source: PRIMO (2023), Algorithms 1 and 2; docs/guarantees.md, "Where the papers differ".
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def kept_mu(body: Body, radius2: float, outcome2: float, width: int, noise: Nois
     """mu of X^T X and X^T Y released with uniform noise on the upper triangle.
 
     A ball with noise sd on every entry of the triangle moves as far, in units of the noise, as with sd / sqrt(2) off the
-    diagonal (privacy.md 2.2).
+    diagonal (docs/guarantees.md, "Where the papers differ").
     """
     radius = Fraction(radius2)
     first = covariance2(body, radius, width) / Fraction(noise.diagonal) ** 2

@@ -1,4 +1,4 @@
-"""Privacy of a statistic of a secret random part of the patients: PRIMO's Algorithm 4, with the amplification that is true.
+"""Privacy amplification by sub-sampling without replacement, for PRIMO's Algorithm 4.
 
 A part of fixed size s = gamma n is drawn without replacement, secret, uniform and fresh for every release. What is
 (eps_0, delta_0) private for the part is (ln(1 + gamma (e^eps_0 - 1)), gamma delta_0) private for all (replace-one). For a
@@ -11,7 +11,7 @@ X_S^T X_S moves by sqrt(2) R^2, whatever n is. The paper's eps_0 = eps/gamma hol
 It is no Gaussian mechanism of the whole: it never enters a sum of mu^2, and goes with an association of all rows only by
 adding epsilons and deltas. So little is gained that it is left to experts, who have to say that they are.
 
-Source: Balle, Barthe and Gaboardi 2018; privacy.md 2.4 and B 10.
+Source: Balle, Barthe and Gaboardi 2018; docs/guarantees.md, "Where the papers differ".
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def sampled_moments(
 
     Guarantee: replace-one of a patient's features and outcomes, (epsilon, delta) = (epsilon/2, delta/2) for the covariance,
     amplified as above, plus the same for the association, which is no part of the draw. No hospital's daemon calls this: it fits
-    no ledger of mu^2, and at equal privacy its covariance is noisier than that of all patients (privacy.md 2.4).
+    no ledger of mu^2, and at equal privacy its covariance is noisier than that of all patients.
 
     Args:
         features: (n, d) numbers on the grid, within [-2^b, 2^b].

@@ -9,7 +9,7 @@ has noisy ones, weights uniform on +-0.3 and residual variance 0.1, half of the 
     default  what `coordinator release create` would propose for mechanism ``mixed``, and `fit` makes of it.
 
 Rows of B D / sqrt(k) are drawn from the normal law with the covariance D^T D / k, which explicit +-1 matrices follow
-closely (utility.md 1). Error is |w - w_ols|, w_ols being least squares on the private rows.
+closely (docs/methods.md). Error is |w - w_ols|, w_ols being least squares on the private rows.
 """
 
 from __future__ import annotations

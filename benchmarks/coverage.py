@@ -1,9 +1,11 @@
-"""How often intervals hold the truth: coverage of 95 % intervals over simulated populations, with fresh data for every draw.
+"""Coverage of 95 % confidence intervals over simulated populations, with fresh data for every draw.
 
 Populations are those of `_coverage_populations`: ten features, an outcome, and known coefficients.
-Patients, mixing and noise are drawn anew each time. Mixed blocks have utility.md's six parties and per-block (epsilon,
-delta), moments its whole-row one. A draw whose signal is below the threshold claims nothing and is counted apart. A setting
-counts as above the threshold if at least half of its draws claim to know; below, coverage is that of the draws that are left.
+Patients, mixing and noise are drawn anew each time. Five parties have two features each, a sixth has the outcome. Mixed blocks
+have (epsilon, delta) each, moments have it for the whole row.
+
+A draw whose signal is below the threshold claims nothing and is counted apart. A setting counts as above the threshold if at
+least half of its draws claim to know; below, coverage is that of the draws that are left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's Figure 2, Figure 3 and Table 1 for its own methods and for ours, and what we mean to reach against them.
+"""Figure 2, Figure 3 and Table 1 of the multi-party paper, for its own methods and for ours.
 
 The paper is "Differentially Private Multi-Party Data Release for Linear Regression". Methods: OLS (not private), BGM, DGM and
 RMGM as published; our default on blocks (mechanism ``mixed``, method ``calibrated``), at the same nominal (epsilon, delta) for
@@ -24,7 +24,7 @@ from benchmarks.report import RESULTS, Results, main
 
 FIGURE_2 = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 LARGEST = 10_000_000
-"""The largest n of utility.md's grid."""
+"""n of the largest cell."""
 AGREE = 5.0
 """Standard errors within which an exact release and simulated ones agree: its noise is secret, so the threshold is wide."""
 RMGM_REACH = {S0.name: 1 / 1.4, S1.name: 1 / 1.55}

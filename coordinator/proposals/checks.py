@@ -126,7 +126,7 @@ def label_of(
     side: PublicSide | None,
     outcomes: tuple[str, ...] = (),
 ) -> Label:
-    """What the guarantee is called (privacy.md 3.4).
+    """What the guarantee is called (docs/guarantees.md 15).
 
     Args:
         columns: party to declared columns.
@@ -188,7 +188,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def check_delta(delta: float, rows: int) -> None:
-    """Refuse delta >= 1/n: it allows publishing some patient's row outright (privacy.md C 6).
+    """Refuse delta >= 1/n: it allows publishing some patient's row outright (docs/guarantees.md, "What is not protected").
 
     Raises:
         InvalidInput: with the bound.

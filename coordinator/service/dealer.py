@@ -1,10 +1,10 @@
-"""The coordinator as the dealer of joint moments: fresh randomness for a session's hospitals, sealed to each of them.
+"""A trusted dealer of correlated randomness, run by the coordinator: fresh for each session, sealed to each hospital.
 
 A deal is made once for a session, in a thread of its own, because it takes work that grows with the patients. Seeds and
 plain deals are in memory only and only while it is made; what is kept cannot be opened here. A kill in between leaves
 nothing, and whoever asks next starts anew.
 
-Source: joint_moments.md "Protocol", step 3; second_reading.md 5.
+Source: docs/protocol.md, step 3 and "Whom to let deal".
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def invite(
     """A fresh invite; unused ones for the same party end.
 
     The caps of all parties sum to at most the consortium's mu^2, so a joint cap over time holds without anybody seeing
-    another's ledger (second_reading.md 7). A party that joined once keeps its cap: what it spent cannot be undone.
+    another's ledger (docs/guarantees.md 8). A party that joined once keeps its cap: what it spent cannot be undone.
 
     Args:
         store: the consortium's.

@@ -98,7 +98,7 @@ def bound(raw: Mapping[str, RawColumn], columns: tuple[Column, ...], grid_bits: 
     """Bound a batch of raw rows onto the grid.
 
     Missing, unreadable and non-finite numeric cells become the column's public fill; a value outside its bounds
-    becomes the nearest bound; an unknown level becomes ``other``. A cell never affects any other cell (privacy.md B 14).
+    becomes the nearest bound; an unknown level becomes ``other``. A cell never affects any other cell (docs/guarantees.md 1).
 
     Args:
         raw: column name to raw cells, all of the same length n.

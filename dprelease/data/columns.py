@@ -1,7 +1,6 @@
-"""What a party declares about its columns, in public, before any data are read.
+"""Declarations of columns: bounds, levels, units and fill values, public and made before any data are read.
 
-Bounds, levels and fill values come from a codebook, never from the data (privacy.md 3.2): a bound computed from the
-data is itself an unprotected query.
+They come from a codebook, never from the data: a bound computed from the data is an unprotected query (docs/guarantees.md 1).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class NumericColumn(Value):
         upper: upper public bound, in `unit`; greater than `lower`.
         unit: what the number counts, e.g. ``"years"``; may be empty.
         fill: public value, within the bounds, that stands in for a missing or unreadable cell.
-        public: whether its owner declared it public: it is published exactly, outside the guarantee (privacy.md 3.4).
+        public: whether its owner declared it public: it is published exactly, outside the guarantee (docs/guarantees.md 15).
     """
 
     kind: Literal["numeric"] = "numeric"
@@ -126,7 +125,7 @@ class CategoricalColumn(Value):
         return tuple(f"{self.name}={level}" for level in (*self.levels, OTHER))
 
     def contrast(self) -> int:
-        """The same of a group of codes, one-hot (privacy.md 3.3, B 13)."""
+        """The same of a group of codes, one-hot: two of them change, by 1 each."""
         return 0 if self.public else 2
 
 
@@ -202,7 +201,7 @@ def squared_sensitivity(columns: tuple[Column, ...], weights: Sequence[int] = ()
 
     The sum over columns is attained: a row may change every private column at once, each by its full contrast. Public
     columns do not change between neighbours.
-    Source: privacy.md 2.1 (sum of squared widths), 3.3 (2 per one-hot group) and 3.4.
+    Derived in docs/guarantees.md 1 and 15.
 
     Args:
         columns: of one party.

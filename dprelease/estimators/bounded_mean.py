@@ -1,4 +1,4 @@
-"""Means of released columns, which are known to lie within the columns' public ranges."""
+"""Posterior means of columns under an even prior on their public ranges: means of truncated normal laws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def range_means(rows: Rows, values: Floats, noise: Floats, lower: Floats) -> tup
 
     The prior is uniform on the range. The mean of the rows follows from the public constant column v as v.column / |v|^2;
     beside privacy noise it carries what a random mixing matrix makes of the column's spread, which the anchor does not.
-    Source: utility.md section 5.
+    Source: docs/methods.md, "Calibrated ridge", step 1.
 
     Args:
         rows: all released rows; only their constant column is used.

@@ -58,7 +58,7 @@ def primo_ridge(features: int, covariance: float, association: float) -> float:
         covariance: s1^2, noise variance of an entry of the features' moments.
         association: s2^2, of an entry of features and outcomes.
 
-    Source: PRIMO (2023), Theorem 3.1 and its proof, "minimize over lambda"; privacy.md 2.2.
+    Source: PRIMO (2023), Theorem 3.1 and its proof, "minimize over lambda".
     """
     logarithm = math.log(2 * features**2 / FAILURE)
     return math.sqrt(features * logarithm * (covariance + association / float(EXPLAINED)))

@@ -119,7 +119,7 @@ class Rows:
     def normal_equations(self, *, intercept: bool) -> NormalEquations:
         """Second moments per patient, O(r d (d + l)).
 
-        With an intercept, the public exact column v is regressed out of the features (utility.md 5), row by row, because
+        With an intercept, the public exact column v is regressed out of the features (docs/methods.md), row by row, because
         the anchor's entry of v is so large that a difference of moments would lose digits. One degree of freedom of the
         noise goes with it.
 

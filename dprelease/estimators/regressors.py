@@ -134,7 +134,7 @@ class OLS(_Regressor):
     """Least squares on the released rows, or moments, as they are.
 
     On moments the noisy matrix is inverted, and may not even be positive definite: prefer `Shrinkage`. On rows the
-    intercept is regressed on the public constant column `NoisyRows.ones`: G = [v P]^T [v P] (utility.md 5), anchor row
+    intercept is regressed on the public constant column `NoisyRows.ones`: G = [v P]^T [v P] (docs/methods.md), anchor row
     included, and noise in the features shrinks the coefficients.
 
     Args:

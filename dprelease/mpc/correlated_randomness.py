@@ -1,4 +1,4 @@
-"""Correlated randomness from a dealer: it makes a product of two parties' matrices possible without either seeing the other's.
+"""Correlated randomness from a dealer: multiplication triples (Beaver 1991) for matrices, from which two parties get their product.
 
 For a pair j < k the dealer draws a mask seed a for every party it deals to and a seed r_jk for every pair, expands A_j = PRG(a_j)
 and A_k = PRG(a_k), n x d each, and computes C_jk = A_j^T A_k. Party j gets a_j and r_jk, party k gets a_k and
@@ -7,7 +7,7 @@ C_jk - PRG(r_jk), an n-free d_j x d_k matrix that looks uniform to k, because r_
 A deal is a plain byte string, whose form follows from the schedule: the mask seed, then for each of the receiver's pairs,
 in the schedule's order, the seed r (32 bytes, to the first) or the correction (8 d_j d_k bytes, row by row, to the second).
 
-Source: joint_moments.md "Protocol", step 3; second_reading.md 5.
+Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 """
 
 from __future__ import annotations

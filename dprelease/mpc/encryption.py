@@ -1,11 +1,11 @@
-"""End-to-end encryption between hospitals, through a relay that is trusted with nothing.
+"""Public-key encryption to one recipient (X25519, HKDF, ChaCha20-Poly1305), through a relay that is trusted with nothing.
 
 A message to one recipient is sealed to its session key with a fresh X25519 key that is thrown away at once, so that not
 even its sender can open it again: a dealer that has sealed its seeds and forgotten them holds nothing. Masked columns
 are encrypted once, under a content key that is sealed to each recipient. HKDF-SHA-256 has a context for every purpose;
 the same context is ChaCha20-Poly1305's associated data. All keys are used for one message or one file only.
 
-Source: joint_moments.md "Protocol", step 2; second_reading.md 5, "Cheap measures to adopt", 1.
+Source: docs/protocol.md, step 2; bytes in docs/format.md 16.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Masked columns and what both hospitals of a pair make of them: exact shares of Q_j^T Q_k in Z_2^64.
+"""Additive shares of a matrix product Q_j^T Q_k in Z_2^64, from columns under one-time masks.
 
     U_j = Q_j + A_j                                             masked: uniform to whoever has not the seed of A_j
     first share, at j:  PRG(r) - A_j^T U_k
@@ -7,7 +7,7 @@
 
 Everything runs chunk by chunk over rows, so that memory is bounded by the chunk whatever n is.
 
-Source: joint_moments.md "Protocol", steps 4 and 6; second_reading.md 5.
+Source: docs/protocol.md, steps 4 and 6.
 """
 
 from __future__ import annotations

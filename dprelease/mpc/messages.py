@@ -1,4 +1,4 @@
-"""Messages: everything that hospitals send one another in a session, as signed headers with sealed bodies.
+"""Signed messages of a session: headers that anybody may check, with bodies sealed to their receivers.
 
 A header says what the message is and is signed with the sender's identity key, which the receivers have pinned. The hub's
 relay stores and hands out messages without being able to open, alter or invent one.
@@ -9,7 +9,7 @@ relay stores and hands out messages without being able to open, alter or invent 
     key          that content key, sealed to one receiver
     transcript   what the sender has seen of the session; no body
 
-Source: joint_moments.md "Protocol", steps 2 to 5; second_reading.md 5, "Cheap measures to adopt", 1, 2 and 4.
+Source: docs/protocol.md, steps 2 to 5; bytes in docs/format.md 15.
 """
 
 from __future__ import annotations

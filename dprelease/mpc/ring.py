@@ -1,4 +1,4 @@
-"""Arithmetic in Z_2^64 for the joint moments: secret keystreams and exact products of tall matrices.
+"""Arithmetic in the ring Z_2^64: secret keystreams, and exact products of tall matrices.
 
 Products run in float64 matrix multiplication, which is many times faster than NumPy's own on integers, and are exact:
 
@@ -14,7 +14,7 @@ Products run in float64 matrix multiplication, which is many times faster than N
 The keystream is AES-256 in counter mode over zeros, key = the 32-byte seed, counter from 0 (big endian, 128 bits), read as
 little-endian words row by row. It masks hospitals' columns: its seeds are secret, and the type is not that of public streams.
 
-Source: joint_moments.md "Protocol", steps 3 to 6; second_reading.md 5.
+Source: docs/protocol.md, steps 3 to 6; the keystream in docs/format.md 15.
 """
 
 from __future__ import annotations

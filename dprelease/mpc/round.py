@@ -1,9 +1,9 @@
-"""What a party sees of a session: the messages of one round, who is still missing, and what all must agree on.
+"""The transcript of a session's round as one party sees it: messages, who is still missing, and what all must agree on.
 
 A round begins with a hello of every party; their digest is the session. A party that has lost its state begins the next
 round, and whoever has not yet made its block follows. Whoever has made one never makes another: it only resumes.
 
-Source: joint_moments.md "Protocol", steps 2, 5 and 8; second_reading.md 5, item 2.
+Source: docs/protocol.md, steps 2, 5 and 8.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Who deals for whom and who sends what to whom: everything about a session that follows from its public parameters alone.
+"""The schedule of a session, from its public parameters alone: who deals for whom, and who sends what to whom.
 
 For every pair of hospitals somebody deals correlated randomness: with a rotating dealer the next party, in their
 cyclic order, that is not in the pair; else the coordinator, whose name here is `COORDINATOR`. A hospital masks its
 columns anew for every dealer, and sends them to its partners in the pairs of that dealer, never to the dealer itself.
 
-Source: joint_moments.md "Protocol", steps 3 and 4; second_reading.md 5, "Less trust in the dealer".
+Source: docs/protocol.md, steps 3 and 4 and "Whom to let deal".
 """
 
 from __future__ import annotations

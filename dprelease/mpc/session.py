@@ -5,9 +5,10 @@
 Nothing here reads a disk or calls anybody. What must survive a restart is in a `Storage`, what needs somebody else is an
 `Outside`: whoever drives the session hands both in, lists messages to it and sends what it gives.
 Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
-may be abandoned for the next until the driver has used the shares; it then asks for no further step (joint_moments.md, step 8).
+may be abandoned for the next until the driver has used the shares; it then asks for no further step (docs/protocol.md, "One
+block, ever").
 
-Source: joint_moments.md "Protocol", steps 2 to 6; second_reading.md 5.
+Source: docs/protocol.md, steps 2 to 6.
 """
 
 from __future__ import annotations

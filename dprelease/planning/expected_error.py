@@ -1,18 +1,18 @@
-"""How far off a linear fit is expected to be, from public numbers and an assumed regression, and what shrinking saves of it.
+"""Expected prediction error of a linear regression on a release, from public numbers and an assumed regression alone.
 
 Scaled units throughout. The regression y = x w + e is assumed as R^2 = `Assumed.signal` of the outcome's variance v_y, to
 which d features contribute equally; lambda_i is the variance of feature i that the other features leave free (1 / (C^-1)_ii
 for a covariance C), so that w_i^2 lambda_i = R^2 v_y / d. An *error* is what a fit's predictions are off from those of
 least squares on the private rows, squared and averaged over patients: (w' - w)^T C (w' - w) for its weights.
 
-**Rows** (utility.md 2, formula (1), for features that differ). Let k released rows have the signal of n patients spread over
+**Rows** (formula (1) of docs/methods.md, for features that differ). Let k released rows have the signal of n patients spread over
 them, N = n (1 - rho), and noise of variance s_i^2 in an entry of feature i, theta_i = k s_i^2 / (N lambda_i) of its signal.
 De-biased least squares are off by w' - w = C^-1 r with r = (1/N) [X^T (residuals) + k S w], a sum over k rows, so that
 
     error = tr(C^-1 Cov r) = k/(k-d-1) 1/N [ sum_i (1 + theta_i) (N tau^2 / k + s_y^2 + sum_i w_i^2 s_i^2)
                                              + sum_i theta_i w_i^2 s_i^2 ],   tau^2 = (1 - R^2) v_y.                (1)
 
-The last sum, which (1) in utility.md leaves out, comes from noise that is in features and residuals alike. If C were known
+The last sum, of higher order, comes from noise that is in features and residuals alike. If C were known
 up to a factor, one would regress on the best guess of a row's signal, from which its own noise differs by s_i^2 / (1 +
 theta_i) only: that takes the place of s_i^2 in the first line, and the second falls away. Method ``calibrated`` draws C's
 spectrum together by as much as the rows allow and lies between the two, near the second for features as even as assumed,

@@ -1,15 +1,15 @@
-"""Gaussian differential privacy: (epsilon, delta) and mu, each way, rounded to the safe side.
+"""Gaussian differential privacy (Dong, Roth and Su 2022): (epsilon, delta) and mu, each way, rounded to the safe side.
 
 A mechanism is mu-GDP when telling two neighbours apart is no easier than telling N(0, 1) from N(mu, 1). For Gaussian
 noise mu = Delta / sigma exactly, mu^2 adds under composition, and
 
     delta(epsilon; mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
-Source: Balle and Wang 2018; Dong, Roth and Su 2022; privacy.md 1. The classical sqrt(2 ln(1.25/delta))/epsilon is not
-used: it wastes noise below epsilon = 1 and fails above about 8.
+Source: Balle and Wang 2018; Dong, Roth and Su 2022; docs/guarantees.md 4. The classical sqrt(2 ln(1.25/delta))/epsilon
+is not used: it wastes noise below epsilon = 1 and fails above about 8.
 
 On the integer grid the released law differs from the one bounded here by a factor e^{+-kappa}, kappa <= entries *
-2.1e-34 (privacy.md 1.1). The margin of `MARGIN` that `mu_of` keeps is larger than that for any release below 1e20 entries.
+2.1e-34 (docs/guarantees.md 3). The margin of `MARGIN` that `mu_of` keeps is larger than that for any release below 1e20 entries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A party's signed consent to one spec digest.
 
 No party draws noise before it has seen the signed approvals of all parties over the same digest: otherwise a
-coordinator could show each party a spec in which that party holds nearly the whole joint budget (second_reading.md 7).
+coordinator could show each party a spec in which that party holds nearly the whole joint budget (docs/guarantees.md 10).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The relay of joint moments: takes parcels from one hospital and hands them to others, and can open none of them.
+"""A store-and-forward relay for the session of joint moments: it holds sealed parcels between hospitals and can open none.
 
 It keeps order so that an honest session is not disturbed: one parcel in each place of the schedule, of the size that the spec
 gives, signed by its sender's key, and of the session that the parties are in. Hospitals check all of it again and believe
 none of it from here. Masked columns go to the partners that the schedule names and to nobody else; the schedule never names
 their dealer.
 
-Source: joint_moments.md "Protocol"; second_reading.md 5.
+Source: docs/protocol.md; calls in docs/format.md 15.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One release's session, taken as far as it goes: each look does what can be done now, or says for whom we wait.
+"""A hospital's side of one release's session as resumable steps: each call does what can be done now, or says for whom we wait.
 
 `dprelease.mpc.session` orders the steps; here are the disk on which they are kept, the relay between hospitals, and the
-matrix that is multiplied. `work` has the approvals before (joint_moments.md, step 1) and the noise and masks after (7 and 8),
-the daemon and the hub the rest (9, 10).
+matrix that is multiplied. `work` has the approvals before (docs/protocol.md, step 1) and the noise and masks after (7
+and 8), the daemon and the hub the rest (9, 10).
 """
 
 from __future__ import annotations

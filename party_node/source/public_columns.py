@@ -1,6 +1,6 @@
-"""Columns that the owner declared public: an act in the ledger, for good, and what it makes of our declarations.
+"""Declarations of public columns: acts in the ledger, for good, and what they make of our declared columns.
 
-An act covers one column of the source under one declaration (privacy.md 3.4, C 9). Pointing the name at another column of the
+An act covers one column of the source under one declaration (docs/guarantees.md 15). Pointing the name at another column of the
 source, or changing its bounds, would publish what nobody declared public; reading the same column under a second name would
 claim a privacy that is not there. Both are refused until the owner acts again, and a source's column stays public for good.
 """

@@ -1,7 +1,7 @@
 """The hospital's privacy budget: append-only, hash-chained, on its own disk.
 
 One account for each roster (set of patients), with a cap on mu^2 that is fixed at enrolment: all parties' caps sum to
-at most the consortium's, so a joint cap over time holds although nobody sees another's ledger (second_reading.md 7).
+at most the consortium's, so a joint cap over time holds although nobody sees another's ledger (docs/guarantees.md 8).
 mu^2 adds under composition, exactly, in rationals.
 
 A release moves through ``reserve -> charge -> send``; ``refund`` ends it before the first byte and gives the budget back,

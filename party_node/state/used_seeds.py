@@ -1,7 +1,7 @@
-"""Every seed that was ever dealt to us, by its digest: dealt randomness serves once.
+"""A set of digests on disk: every seed that was ever dealt to us, since dealt randomness serves once.
 
 A mask used twice would show the difference of two masked columns, which is the difference of the columns.
-Source: second_reading.md 5, "Cheap measures to adopt", 4.
+Source: docs/protocol.md, step 3.
 """
 
 from __future__ import annotations

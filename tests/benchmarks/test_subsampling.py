@@ -20,7 +20,7 @@ epsilons = st.floats(1e-6, 50.0)
 
 
 def test_published_numbers() -> None:
-    """privacy.md B 10 and 2.4."""
+    """Balle, Barthe and Gaboardi (2018): ln(1 + gamma (e^eps - 1)) and its inverse, worked out apart from the code."""
     assert base_epsilon(0.5, 0.1) == pytest.approx(2.013196593, abs=1e-8)
     assert base_epsilon(1.0, 0.1) == pytest.approx(2.900477098, abs=1e-8)
     assert mu_of_part(1.0, 1e-5, 0.1, expert=True) == pytest.approx(0.794336617, abs=1e-8)

@@ -40,10 +40,10 @@ def even(features: int, signal: float, variance: float = EVEN_SPREAD) -> Assumed
         (0.2, 0.5, 0.1, 10_000_000, 186, 0.228),
     ],
 )
-def test_formula_1_is_that_of_the_design_note(
+def test_formula_1_without_its_last_sum(
     variance: float, signal: float, epsilon: float, n: int, k: int, published: float
 ) -> None:
-    """utility.md 3b, column "formula (1)": ten features, two at a party, the outcome alone. Without the term (1) adds."""
+    """Formula (1) of docs/methods.md in figures: ten features, two at a party, the outcome alone."""
     mu = mu_of(epsilon, 1e-5)
     assumed = even(10, signal, variance)
     error = rows_error(assumed, n, k, np.full(10, 8 / mu**2), 4 / mu**2, unknown=1)

@@ -74,7 +74,7 @@ def simulated(where: Setting, signal: float, draws: int, fit: Fit) -> tuple[floa
 
 
 def fit_mixed(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
-    """Rows of B D / sqrt(k) are as good as normal with covariance D^T D / k (utility.md 1)."""
+    """Rows of B D / sqrt(k) are as good as normal with covariance D^T D / k (docs/methods.md)."""
     release = proposed(where)
     k, rho = release.outputs, float(release.anchor_weight or 0)
     assert k is not None

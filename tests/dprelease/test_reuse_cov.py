@@ -45,7 +45,7 @@ def both(radius: float, outcome: float, first: float, second: float) -> float:
     return root(joint(covariance_ball(r2, 2) / Fraction(first) ** 2, association(r2, s2) / Fraction(second) ** 2))
 
 
-# Numbers of privacy.md B 7, 8 and of its section 2.2.
+# Numbers of docs/guarantees.md, "Where the papers differ", worked out apart from the code or found by search.
 
 
 def test_numbers_of_the_gram_matrix() -> None:

@@ -1,7 +1,7 @@
 """Two attacks in numbers: the retry attack, which one block for each release prevents, and the range attack, which nothing
 prevents and which is therefore printed wherever a release is reviewed or published.
 
-Source: second_reading.md 5, "Retry with frozen noise" and "Range attack".
+Source: docs/protocol.md, "One block, ever"; docs/guarantees.md 13, "Not covered: the range attack".
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def test_production_noise() -> None:
 
 @pytest.mark.parametrize("name", ["features", "labels"])
 def test_the_papers_association_noise_is_caught(name: str) -> None:
-    """Its sensitivity lacks a factor of 2 under replacement (privacy.md 0, item 4)."""
+    """Its sensitivity lacks a factor of 2 under replacement (docs/guarantees.md, "Where the papers differ")."""
     spec, cells = CASES[name]
     apart = joint_moments(spec).association
     assert apart is not None

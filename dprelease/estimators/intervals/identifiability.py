@@ -1,4 +1,4 @@
-"""What a release says about the population's coefficients, in scaled units, and whether it says anything.
+"""Identifiability of the population's coefficients from a release, and their estimates in scaled units.
 
 Both kinds of release give the features' second moments M with an error E that the privacy noise makes. In a direction w of
 length one where M is the identity, |E w|^2 has the mean w^T E[E M^-1 E] w; `doubt` is the root of it in the worst direction.
@@ -8,10 +8,11 @@ among strong ones it asks for a signal of 1 / `LIMIT` = 2 standard errors of its
 features of noise alone have, in moments as in mixed rows (1.3 to 2.3 % of one to three of them, at most 0.4 % of ten); for d weak
 directions, for some sqrt(d) times that. With less signal a 95 % interval of a slope often has no end.
 
-`LIMIT` is no promise of coverage, which depends on how often a draw is claimed. Nothing is claimed where noise makes a signal look
-small, so misses on that side are not there: coverage is up to 1 - 0.025 / 0.975 = 97.4 % where most draws are claimed. Where few
-are, it is those in which the signal looks too large, and steep slopes too flat. Whatever the signal, at most 5 % of all draws
-claim an interval that misses, give or take what the normal law is off. 95 % intervals of the slope of one weakly seen feature
+`LIMIT` is no promise of coverage, which depends on how often a draw is claimed. Draws in which noise makes the signal look small
+are not claimed. Where these are few, they are mostly the 2.5 % in which the interval misses on one side, so coverage among claimed
+draws rises to 1 - 0.025 / 0.975 = 97.4 %. Where most draws are not claimed, the claimed ones have a signal that looks too large,
+and steep slopes that look too flat. Whatever the signal, at most 5 % of all draws claim an interval that misses, give or take
+what the normal law is off. 95 % intervals of the slope of one weakly seen feature
 among ten, correlated by one half with another (benchmarks/coverage.py, 800 draws; slopes in units of the outcome's noise by the
 feature's):
 

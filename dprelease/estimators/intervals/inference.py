@@ -1,16 +1,18 @@
-"""Standard errors and intervals of coefficients: what a release says about the population that its patients come from.
+"""Standard errors and confidence intervals of the population's least-squares coefficients.
 
 What is estimated is the population's least squares, clipped to the public bounds as the released values are. Errors have three
-sources, all of them known: patients are a sample, they are mixed with random signs, and privacy noise is added. `_row_inference`
-and `_moment_inference` add them up for either kind of release. The estimate in the middle of an interval is free of the
+sources, all of them known: patients are a sample, they are mixed with random signs, and privacy noise is added. `rows.inference`
+and `moments.inference` add them up for either kind of release. The estimate in the middle of an interval is free of the
 attenuation by noise, to second order. It is not the default model, which shrinks to predict well and is therefore biased,
 and has no interval of its own.
 
-Where the features' signal is below a threshold (`_learned`) nothing was learned about any coefficient, and nothing is claimed.
-Above it intervals hold what they should, near it a little more (`_learned` has the numbers). An interval is all that a test does
-not reject, with the variance that the estimate would have if that were the truth (`_fieller`): it is longer on the side of
-steeper slopes, and may have no end there. Residual variances are taken to be the same everywhere, as released
-numbers do not tell more: where they are not, the part of an error that is due to sampling is wrong, and intervals can be too short.
+Where the features' signal is below a threshold (`identifiability`) nothing was learned about any coefficient, and nothing is
+claimed. Above it intervals have their nominal coverage, near it a little more (`identifiability` has the numbers). An interval is
+the set of values that a test at the same level does not reject (`fieller`). The test of a value takes the variance that the
+estimate would have if that value were true. So an interval is longer on the side of steeper slopes, and may have no end there.
+
+Residual variances are taken to be the same everywhere, as released numbers do not tell more. Where they are not, the part of an
+error that is due to sampling is wrong, and intervals can be too short.
 """
 
 from __future__ import annotations

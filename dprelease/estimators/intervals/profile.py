@@ -1,4 +1,4 @@
-"""Variances of estimates along the fits that would be true with them: what `_fieller` needs to know of a regression.
+"""Variances of estimates along the fits that would be true with them: what `fieller` needs to know of a regression.
 
 For a sum a^T b of a fit's weights b the variance of its estimate is a quadratic form V(b). If the sum is off by t, the other
 weights are off as well, by what their errors have in common with the sum's:

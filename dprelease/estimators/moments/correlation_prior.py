@@ -1,4 +1,4 @@
-"""How much variables depend on each other, before anything is seen: the part of `_density`'s prior that has no bounds.
+"""Prior on correlation matrices by a triangular root with Cauchy entries: the part of `density`'s prior that has no bounds.
 
 In standard deviations from their means, and in the order of the list, variable i is
 

@@ -1,4 +1,4 @@
-"""What is known about the true moments once a noisy Gram matrix is seen: a density over every matrix that rows can have.
+"""Posterior density of the true moments given a noisy Gram matrix, over every matrix that bounded rows can have.
 
 Unknown is S = (1/n) sum of x x^T over the patients, x = (1, z). Released is S + N, N Gaussian (it is a sum of discrete
 Gaussians on a grid far finer than its scale) with known standard deviations. Every S that comes from rows has the form
@@ -7,11 +7,11 @@ Gaussians on a grid far finer than its scale) with known standard deviations. Ev
 
 with means m within the range [l, 1] of each variable, R a correlation matrix, and g the part of the largest variance that a
 variable of this mean can have in its range: g = 1 for an indicator, which takes only the ends of its range. A prior over
-(m, g, R), vague and the same for every table, makes S + N a Bayesian problem (utility.md 5 has it for one ridge):
+(m, g, R), vague and the same for every table, makes S + N a Bayesian problem:
 
     (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    counts crowd near an end of wide bounds, so near ends is likely
     g_c ~ Beta(SPREAD, 1)                       nearly flat in log g: a variable may fill any part of its range
-    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `_dependence`, and on it
+    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `correlation_prior`, and on it
           T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: a variable that the others determine (T_ii near 0) is
           never ruled out, as it would be were T T^T Wishart
 

@@ -1,12 +1,12 @@
-"""Many vectors seen through known gains and in known noise, each believed as far as its own numbers bear out.
+"""Empirical-Bayes estimates of many vectors that are observed through known gains and in known noise.
 
-Of t, r numbers, is seen g_i = s_i t_i + noise of variance sigma^2. t is the part U^T z of a column z of n numbers with
+Observed of t, r numbers, is g_i = s_i t_i + noise of variance sigma^2. t is the part U^T z of a column z of n numbers with
 variance V, U the left singular vectors of the public side and s its singular values, so before g is seen
 
     t_i ~ N(0, v_i),   v_i = V [(1 - e) + e n s_i^2 / sum s^2]:                                                         (1)
 
 a column of which the public side explains the part e by weights all of one size, and whose rest has no direction. e is
-log-uniform on `EXPLAINED`, unless many columns together tell more of its law (`_pooling`); V takes a few values that its own
+log-uniform on `EXPLAINED`, unless many columns together tell more of its law (`pooling`); V takes a few values that its own
 noisy square leaves likely. Given both, t_i is normal with mean v_i s_i g_i / (v_i s_i^2 + sigma^2); means are averaged by how
 likely e and V make g. Without noise t = g / s.
 """

@@ -1,4 +1,4 @@
-"""How far coefficients out of a noisy Gram matrix are off: first order for their spread, second for their bias.
+"""Errors-in-variables inference from a noisy Gram matrix: variances to first order, bias to second.
 
 With z = (1, x), or x alone without an intercept, M = S_zz the true moments per patient, M + N what is released of them,
 u = (-b, 1) over (z, y) and N u the errors that the noise makes in the normal equations,
@@ -16,18 +16,21 @@ intercept, is off by h^T N u, h = M^-1 a, with
 
     variance    V(b) = h^T E[N u u^T N] h + sigma^2 a^T M^-1 a / n,                                                  (2)
 
-a quadratic form in b by (1), taken at the b that is tested and not at the fitted one (`_fieller`). The term of second order is
+a quadratic form in b by (1), taken at the b that is tested and not at the fitted one (`fieller`). The term of second order is
 there as h is noisy too. An error in the length of h cancels in a test, so the estimate is the root of
 
     h^T [g + N_zy - (M + N + C) b],    C = E[N K N],    K = M^-1 - h h^T / (a^T h),                                  (3)
 
 where all other equations of (M + N) b = g + N_zy hold. (M + N)^-1 stands for M^-1 throughout, and E[N M^-1 N] beside M + N is
-the `doubt` of `_learned`. sigma^2 is u^T (S + N) u at the solution, which a fit makes too low by tr(M^-1 E[N u u^T N]) and by
-n / (n - parameters). Its own noise, u^T N u, may be larger than sigma^2 is, and then to cut it off at 0 would give intervals that
-are too short: it is the mean of the normal law of what is seen, restricted to [0, 1], where variances of scaled outcomes lie.
+the `doubt` of `identifiability`.
+
+The residual variance sigma^2 is estimated by u^T (S + N) u at the solution. A fit makes it too low, by tr(M^-1 E[N u u^T N]) and by
+the factor n / (n - parameters), and both are corrected. Its noise u^T N u may exceed sigma^2 itself. An estimate that is cut off
+at 0 would then make intervals too short, so the estimate is the mean of a normal law restricted to [0, 1], where variances of
+scaled outcomes lie: centred at the estimate, with the variance of u^T N u.
 
 Source: errors of known variances in normal equations (Fuller 1987, Measurement Error Models, 3.1), for the noise law of
-joint_moments.md.
+docs/guarantees.md 12.
 """
 
 from __future__ import annotations

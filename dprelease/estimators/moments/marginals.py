@@ -1,6 +1,6 @@
-"""What noisy moments say of each variable by itself: its mean and its variance, by quadrature, thousands at a time.
+"""Posterior mean and variance of each variable by itself, given its noisy moments: by quadrature, thousands at a time.
 
-The prior is that of `_density` for one variable: with l the lower end of its range, whose upper end is 1,
+The prior is that of `density` for one variable: with l the lower end of its range, whose upper end is 1,
 
     p = (m - l)/(1 - l) ~ Beta(EDGE, EDGE),   variance = (m - l)(1 - m) g,   g ~ Beta(SPREAD, 1), or 1 for an indicator,
 
@@ -8,9 +8,9 @@ and its noisy sum and noisy square sum, the latter for numbers only, are what is
 variable keeps to a small part of its range near an end, its square tells the mean better than its sum does. Sums are over a
 grid that is even in the logits of p and g and covers what the noise leaves likely.
 
-Private outcomes that are apart are many, and what the others of their kind suggest of mean and square (`_pooling`) multiplies
-the prior by (1 - UNLIKE) (1 - l) N(m; ...) N(m^2 + variance; ...) + UNLIKE. Then half as many points again cover what both the
-noise and the others leave likely.
+Private outcomes that are apart are many, and what the others of their kind suggest of mean and square (`pooling`) multiplies
+the prior by (1 - UNLIKE) (1 - l) N(m; ...) N(m^2 + variance; ...) + UNLIKE. The posterior may then be much narrower than the
+noise. So a second grid, with half as many points, covers the range that has probability under the noise and under the others.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ The projection is by the singular value decomposition of Y, O(n l min(n, l)) for
 features; no (n d) x (d l) matrix is formed. A feature may be a target itself; a fit whose targets all are has the covariance of
 the features and nothing else to go by, as of any joint moments.
 
-Source: PRIMO (2023), Algorithms 1 to 3; privacy.md 2.2 and 2.3.
+Source: PRIMO (2023), Algorithms 1 to 3; docs/guarantees.md 16.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ ACCEPTANCE = 0.75
 REFIT = (15, 35, 60, 85)
 """Turns at which the masses are worked out again."""
 WIDEST = 64
-"""Variables of which the moments are drawn all together; beyond, `_shared_block` does without draws."""
+"""Variables of which the moments are drawn all together; beyond, `spectral_ridge` does without draws."""
 DRAWS = 600
 """Draws that are handed on, out of chains * KEPT."""
 

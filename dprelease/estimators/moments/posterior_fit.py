@@ -1,6 +1,6 @@
 """Method `shrinkage`: least squares on what is believed about the true moments, and no further than it is likely to help.
 
-Let S_1, ..., S_T be draws of the true moments (`_posterior`). The squared error of a linear model is linear in S, so no
+Let S_1, ..., S_T be draws of the true moments (`posterior`). The squared error of a linear model is linear in S, so no
 model does better on average over the draws than least squares on their mean, which is positive definite and whose
 off-diagonal entries have shrunk as far as noise hides them. Two things are not left to the average, because a learner
 minds a bad fit relative to how much the outcome varies, var_t, and minds the bad case more than the mean one:
@@ -10,9 +10,9 @@ minds a bad fit relative to how much the outcome varies, var_t, and minds the ba
     slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by
                          a low quantile over t of (error of c - error of the model) / var_t.
 
-`_caution` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
+`risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
 
-Features of which noise hides how they vary beside the others (`_learned`) have the weight 0: a slope is too steep where the
+Features of which noise hides how they vary beside the others (`identifiability`) have the weight 0: a slope is too steep where the
 variance of its feature is taken too low, and nothing in the release would show it. They stay where most of what can be
 predicted would go with them. An outcome of which noise hides how it varies has no slopes. Where there are too many variables
 for draws, `_shared_block` takes their place.

@@ -1,4 +1,4 @@
-"""The association of public with private columns, brought back to what rows within their bounds can give.
+"""Euclidean projection of the association of public with private columns onto what rows within their bounds can give.
 
 Let P (n, a) be public and Z (n, b) private, and C = P^T Z. Privacy noise leaves C where no Z within its public bounds can
 have brought it. The Euclidean projection onto {P^T Z : |z_c| <= radius_c} is never further from C, and much closer once
@@ -14,7 +14,8 @@ of C~ outside the span of V are noise, and go. One decomposition of P serves all
 O(a r b) for the columns, and no (n a) x (n b) matrix (nor any other of the Kronecker kind) is ever formed.
 
 Source: PRIMO (2023), Algorithms 2 and 3 and Theorem 4.4, with the radius sqrt(n) R of its proof, not n R^2 of its box; a
-box column c lies in radius sqrt(n) b_c by itself, a smaller body (privacy.md 2.3). Secular equation: Hager 2001, Lemma 2.2.
+box column c lies in radius sqrt(n) b_c by itself, a smaller body (docs/guarantees.md,
+"Where the papers differ"). Secular equation: Hager 2001, Lemma 2.2.
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ L L^T. In whitened coordinates L^-1 P_c^T = V S U^T, and
 
     g = V^T L^-1 (P^T z - m sum z) = S t + noise of variance sigma^2,   t = U^T z.                                       (1)
 
-What is made of t is believed by its `Evidence`, `within` what rows within their bounds can give (`_evidence`, `projection`): in no
-direction further than the projection onto |t| <= sqrt(n) half-width, whose multiplier is the least ridge.
+The estimate of t is its posterior mean under an empirical-Bayes prior (`empirical_bayes.Evidence`). Rows within their bounds have
+|t| <= sqrt(n) half-width. So no coordinate of the estimate is further from 0 than that of the projection onto this ball
+(`projection`, `empirical_bayes.within`), whose multiplier is the least ridge.
 
 Features public (label privacy): P are the features and z an outcome. The weights are L^-T V S^-1 t, and the model that takes t'
 for t lowers the squared error on the private rows by 2 t.t' - |t'|^2, so t is all there is to guess. How far it goes from the
-constant predictor is decided as in `_caution`. One factorisation for all outcomes: O(d^3 + l d^2).
+constant predictor is decided as in `risk`. One factorisation for all outcomes: O(d^3 + l d^2).
 
 Outcomes public, features private: the association of every private column with all public ones together is L V S t + m sum z,
 with much less noise once public columns are many; noise is spread evenly over all directions, what bounded rows can give is not.
@@ -19,7 +20,7 @@ On these moments `_shrinkage` fits as on others. Where it draws all moments at o
 entries, every draw is positive semidefinite and within bounds, which is the same body and more. Nor is there any for a private
 outcome beside private features: its association would be shrunken here and once more by the fit.
 
-Source: PRIMO (2023), Algorithms 1 to 3; privacy.md 2.3; moments_estimator.md for why a plain inverse will not do.
+Source: PRIMO (2023), Algorithms 1 to 3; docs/methods.md, "Fits on joint moments", for why a plain inverse will not do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How far a fit on moments may go from the constant predictor, and what is said of one that did not get far.
+"""Step length of a fit on moments by a lower quantile of its gain over the constant predictor, and warnings about short ones.
 
-A learner minds the bad case more than the mean one. With gain(alpha) the amount by which the model that goes alpha of the
-way is better than the constant predictor, of which only a distribution is known, the model goes as far as it can with at
-least `ENOUGH` of the best `CAUTIOUS` quantile of its gain, so that good fits are not pulled in for nothing. It is the
-constant predictor itself unless four cases in five are better off with slopes.
+The step length alpha goes from 0, the constant predictor, to 1, the full model. gain(alpha) is by how much the squared error falls
+at that step; given the release it is a random number with a known distribution. Its `CAUTIOUS` quantile is maximised, not its mean:
+a bad fit costs a learner more than a good one brings. Of all steps that reach `ENOUGH` of the largest quantile the longest is
+taken, so that good fits are not shortened for nothing. It is 0 unless the gain is positive in four cases of five.
 """
 
 from __future__ import annotations

@@ -13,16 +13,16 @@ same known variance in every entry, s^2 in S and r^2 in g. Seen are
                in many dimensions the best that can be done with these eigenvectors (Bun, Allez, Bouchaud and Potters 2016,
                Rotational invariant estimator for general noisy matrices, for additive noise); 2 s is the width over which
                the noisy eigenvalues are smoothed. Where noise hides every direction all xi are equal.
-    g + n      which tells u by a ridge that is averaged over its strengths, as in `_calibrated`: along the eigenvectors
+    g + n      which tells u by a ridge that is averaged over its strengths, as in `calibrated`: along the eigenvectors
 
                    u ~ N(0, t I),   g_i + n_i - xi_i u_i ~ N(0, v),   v = r^2 + s^2 d t,   t = e / sum xi,
 
-               e the variance of the outcome that its features explain, log-uniform on [1e-3, 1] times what the outcome
-               surely has of it unless outcomes that are apart tell more of its law together (`_pooling`), and
-               s^2 d t what the errors left in S do.
+               e the variance of the outcome that its features explain, and s^2 d t the variance that the errors left in S
+               add to a score. e is log-uniform on [1e-3, 1] times the outcome's variance, for which a low estimate is taken
+               (`Marginals.modest`). Where outcomes are apart their common law of e is estimated instead (`pooling`).
 
-Means and variances of single variables are those of `_marginals`, and so is the constant c. How far a model goes from it is
-decided as in `_caution`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
+Means and variances of single variables are those of `marginals`, and so is the constant c. How far a model goes from it is
+decided as in `risk`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
 follows from those of g, given what is seen, and of N. Without an intercept m is 0, and gains are those on predicting 0.
 
 The ratio t / r^2 alone decides what a ridge leaves of each coordinate, so outcomes share a lattice of it, one factorisation of
@@ -54,7 +54,7 @@ EXPLAINED = 1e-3
 STEP = 0.05
 """Of the lattice of log(t / r^2)."""
 PARTS = 12
-"""Even parts of the range of log e, the cases of `_pooling`."""
+"""Even parts of the range of log e, the cases of `pooling`."""
 
 _AT_ONCE = 1 << 21
 _TINY = 1e-12

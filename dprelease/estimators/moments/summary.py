@@ -1,11 +1,11 @@
 """Means, spreads and correlations out of joint moments, and a matrix that is one of some table, for every other use.
 
-What is reported is the mean over draws of the true moments (`_posterior`), and how far the draws differ. Up to
+What is reported is the mean over draws of the true moments (`posterior`), and how far the draws differ. Up to
 `WIDEST` variables all entries help to find each; in a wider release the draws would take too long, and the released
 means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise leaves it. Means and
 spreads of public columns are exact.
 
-Where some columns are outcomes only, these are described one by one (`_marginals`) and have no correlations: products of two of
+Where some columns are outcomes only, these are described one by one (`marginals`) and have no correlations: products of two of
 them are not released.
 """
 

@@ -1,4 +1,4 @@
-"""Method `calibrated`: a Bayesian ridge on noisy rows whose attenuation is undone first; the default for rows.
+"""Bayesian ridge after regression calibration, for noisy rows: method `calibrated`, the default for rows.
 
 In the coordinates of `Spectrum` outcomes are regressed by ridges of all strengths, and the fits are averaged by
 how likely they make the outcomes:
@@ -17,7 +17,7 @@ direction by v / (t roots_i^2), at most 1e4 d v / (3 roots_i^2) and usually e_mi
 The ratio q = t / v alone decides what the ridge leaves of each coordinate and, given the outcome, v and so t, which grows
 with q. The average over t is therefore a sum over a lattice of q that all outcomes share, and matrix products do the work:
 O(r d (d + l) + d^3 + l d^2) for r released rows. Factorisations are of d x d matrices and shared by all outcomes. Source:
-utility.md section 5, "Training"; the bounds on e and lambda differ from it.
+docs/methods.md, "Calibrated ridge".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far coefficients out of noisy rows are off: linear regression with errors of known variance in the variables.
+"""Errors-in-variables inference from noisy rows: linear regression with errors of known variance in the variables.
 
 Rows of [X y] = A [D_x D_y] + noise, the constant column v regressed out where there is an intercept, have m degrees of
 freedom. S is the diagonal matrix of the features' noise variances, W = X^T X, and in each row
@@ -12,7 +12,7 @@ a sum a^T b of the weights, one of them or the intercept's, with h = H^-1 a,
     estimate    h^T [X^T y - (H + C) b] = 0 where all other equations of H b = X^T y hold,                           (1)
     variance    V(b) = h^T (tau^2 W + m S b b^T S) h,    tau^2 = |y - X W^-1 X^T y|^2 / (m - d) + m b^T S W^-1 S b.  (2)
 
-V is taken at the b that is tested, not at the fitted one (`_fieller`), whose errors would make it as wrong as the estimate.
+V is taken at the b that is tested, not at the fitted one (`fieller`), whose errors would make it as wrong as the estimate.
 C takes off the bias that comes of the error in h. An error in the length of h does not matter, as it cancels, hence
 
     C = W K S + tr(W K) S,    K = H^-1 - h h^T / (a^T h),                                                            (3)

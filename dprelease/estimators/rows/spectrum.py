@@ -1,4 +1,4 @@
-"""A regression on noisy rows, freed of the attenuation that the noise causes, in coordinates in which it falls apart.
+"""Regression calibration of noisy rows, diagonalised: d errors-in-variables regressions of one coordinate each.
 
 Let A = X^T X and c = X^T y over the released rows, the public constant column regressed out where there is an intercept,
 which leaves k degrees of freedom, and let S be the diagonal matrix of the features' noise variances. Rows of X are signal
@@ -10,7 +10,7 @@ the coordinates in which the noise is S = I and A / k = diag(mu), L is diag(1 - 
     they would differ had the signal no preferred direction: oracle approximating shrinkage (Chen, Wiesel, Eldar and Hero
     2010, formula 23), in which a mu beyond `STRONG` counts as that, its reliability being beyond question.
 
-Source: utility.md section 5, "Training", where mu is not drawn together.
+Source: docs/methods.md, "Calibrated ridge", step 2.
 """
 
 from __future__ import annotations

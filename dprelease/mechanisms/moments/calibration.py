@@ -1,15 +1,15 @@
-"""How much noise every party adds to joint moments, and what it gives.
+"""Calibration of Gaussian noise in shares: the scale of each party's, so that any m - t of them give mu-GDP.
 
 Guarantee. Let neighbouring tables differ in all cells of one patient (replace-one), Delta_int = q Delta 4^b
 (`dprelease.mechanisms.moments.sensitivity`), s2 = Delta_int^2 / mu^2. Each of the m parties adds to every noisy entry a discrete
 Gaussian of variance at least (s2 + 4)/(m - t), to the square of a number at least (s2/v + 4)/(m - t). Any m - t of these
-shares sum to variance at least s2 + 4 and s2/v + 4, of which the grid takes 4 (second_reading.md 1), so what t curious parties
+shares sum to variance at least s2 + 4 and s2/v + 4, of which the grid takes 4 (docs/guarantees.md 3), so what t curious parties
 that subtract their own shares learn about the others' patients is mu-GDP; what anybody else learns is less. A sum of
 discrete Gaussians is not quite one: `log_ratio` bounds the difference, which is why `FINEST` is asked of every scale.
 
 All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
 
-Source: joint_moments.md steps 7 and "Sensitivity"; second_reading.md 3 and 5.
+Source: docs/guarantees.md 11 and 12.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FINEST = 100.0
 
 
 PLAUSIBLE = 20
-"""Noise standard deviations beyond the data's own range at which an entry counts as garbage (joint_moments.md step 9)."""
+"""Noise standard deviations beyond the data's own range at which an entry counts as garbage (docs/protocol.md, step 9)."""
 
 
 def share_scales(
@@ -93,7 +93,7 @@ def log_ratio(entries: int, scale: float, shares: int) -> float:
     """kappa', a bound on the log-ratio between a sum of discrete Gaussians and one of the same variance, all entries.
 
     It is a max-divergence, so it goes with the kappa of the grid and not into delta: delta(eps) <= e^kappa'
-    delta_GDP(eps - 2 kappa') (second_reading.md 5).
+    delta_GDP(eps - 2 kappa') (docs/guarantees.md 12).
 
     Args:
         entries: E.

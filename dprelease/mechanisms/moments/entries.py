@@ -1,7 +1,7 @@
-"""Which integers a joint-moments release consists of: coded columns, and the entries of their Gram matrix.
+"""The entries of a Gram matrix that joint moments release: which columns are coded how, and which products get noise.
 
 The Gram matrix is that of x = (1, z): the constant, coded as the grid unit G so that its sums do not drown in noise
-(second_reading.md 3), and p coded columns z, here called variables. A column becomes
+(docs/guarantees.md 11), and p coded columns z, here called variables. A column becomes
 
     numeric                       one variable in [-G, G]
     categorical, one level        one variable, +G for the level and -G for ``other`` (a binary)
@@ -11,7 +11,7 @@ Entries between two public variables, of which the constant is one, are not rele
 them. Where some columns are named as outcomes, products of two of them are not released either, but for the squares of
 numbers: what is left is the covariance of the features, which all regressions share, and its association with the outcomes.
 
-Source: joint_moments.md, "Sensitivity"; second_reading.md 3, "Best coding"; privacy.md 2.2 and 3.4; PRIMO (2023), Algorithm 1.
+Source: docs/guarantees.md 11, 15 and 16; PRIMO (2023), Algorithm 1. Bytes in docs/format.md 14.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much noise PRIMO takes: sensitivities of X^T X and X^T Y, one calibration for both, and how to split it.
+"""Joint calibration of X^T X and X^T Y (PRIMO's ReuseCov): their sensitivities, one mu for both, and how to split it.
 
 Neighbours differ in one patient's row (x, y), or in its private part where a side is public. All lengths are given squared
 and all arithmetic is rational, so nothing is rounded before the scales, which are rounded up.
@@ -7,7 +7,7 @@ Covariance, X^T X, with variance s1^2 on the diagonal and half of it off the dia
 upper triangle (`box`):
 
     |x| <= R      Delta_1^2 = 2 R^4; R^4 for a single column         |x x^T - x'x'^T|^2 = |x|^4 + |x'|^4 - 2 <x, x'>^2
-    |x_c| <= b_c  Delta_1^2 = (sum b_c^2)^2, upper triangle          second_reading.md 2
+    |x_c| <= b_c  Delta_1^2 = (sum b_c^2)^2, upper triangle          docs/guarantees.md 11
     x = (1, z), |z| <= B, the constant's own entry exact: Delta_1^2 = 2 (1 + B^2)^2 if B >= 1, else 8 B^2
 
 Association, X^T Y, variance s2^2: Delta_2^2 = 4 R^2 S^2 with |y| <= S. With Y public (feature privacy) S is max |y_i| over the
@@ -17,8 +17,8 @@ Both at once. With A = Delta_1^2 / s1^2 and Q = Delta_2^2 / (2 s2^2),
 
     mu^2 = A + Q + Q^2 / (4A)  if Q <= 2A,  else 2Q,                                                                 (1)
 
-less than the sum A + 2Q. For a ball: privacy.md 2.2. For a box, with u = x o x, c = |<x, x'>|, p and p' the sums of u and u',
-beta = sum b_c^2, the square of the move is at most
+less than the sum A + 2Q. For a ball: docs/guarantees.md, "Where the papers differ". For a box, with u = x o x, c = |<x, x'>|,
+p and p' the sums of u and u', beta = sum b_c^2, the square of the move is at most
 
     (1/s1^2) [p^2/2 + p'^2/2 + |u - u'|^2/2 - c^2] + (S^2/s2^2) (p + p' + 2c).
 
@@ -39,7 +39,7 @@ Outcome i's weights w are off by (X^T X)^-1 (E_2 - E_1 w), so up to a factor the
 Unknown is |w|^2. If the features explain the part e of outcomes that fill their bounds, |w|^2 = e d (S^2/l) / R^2, hence
 kappa = e (d + 1)/l: public numbers and a guess. Few outcomes need a good covariance, many a good association.
 
-Sources: PRIMO (2023), Algorithms 1 and 2; privacy.md 2.2 to 2.4, which corrects their sensitivities; second_reading.md 2.
+Source: PRIMO (2023), Algorithms 1 and 2, with the sensitivities of docs/guarantees.md, "Where the papers differ".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far one patient can move a covariance and its association with outcomes, and how much noise every party adds to them.
+"""Joint L2 sensitivity of a covariance and its association with outcomes, and the noise that every party adds to them.
 
 Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z): w the constant and all
 public features, |w|^2 <= P2, the same on both sides; z the private features: p_n numbers in [-1, 1], p_b binaries, g one-hot
@@ -33,9 +33,9 @@ as it grows with a, and at a = 1 t (1 - a'^2)^2 is at most R^2 (1 - a'^2). It is
 those are at a vertex as before. With x = x' it is at most R^2 (2 - b)^2 (1 + t b^2/R^2), b = |a + a'|, which is at most its
 value at b = 0, 4 R^2, if b (2 - b)^2 t/R^2 <= 4 - b: for t/R^2 up to (11 + 5 sqrt 5)/8.
 
-Shares. As in `moments.scales`: any m - t of the parties' shares have variance s^2 + 4.
+Shares. As in `moments.calibration`: any m - t of the parties' shares have variance s^2 + 4.
 
-Source: PRIMO (2023), Algorithms 1 and 2; privacy.md 2.2 and 2.3; second_reading.md 2 and 3.
+Source: PRIMO (2023), Algorithms 1 and 2, with the sensitivities of docs/guarantees.md 11, 12, 16 and "Where the papers differ".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The matrices whose products make a Gram matrix: which party has which entry of x = (1, z), and what it multiplies alone.
+"""A Gram matrix in blocks by party: which party has which entry of x = (1, z), and what it multiplies alone.
 
 Products between two parties are `dprelease.mpc`'s.
 
-Source: joint_moments.md "Protocol", steps 4 and 6; second_reading.md 5.
+Source: docs/protocol.md, step 6; docs/format.md 14.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far one patient can move the Gram matrix: the sensitivity of joint moments, in exact rationals.
+"""L2 sensitivity of a Gram matrix when one patient's row is replaced, in exact rationals.
 
 Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z) with w the constant and
 all public columns, |w|^2 <= P2, the same on both sides and w w^T not released with noise, and z private: p_n numbers in
@@ -15,12 +15,12 @@ square of a number weight v >= 1, and entries within a group are derived. The la
   with j coordinates (1, 0), k coordinates (0, 1) and, which is best, all others (1, 1), it is
   (A + p_n)^2 + sum over h in {j, k} of h (h/2 + v - 1/2 - A - p_n). As h <= p_n no bracket is positive when
   v <= A + (p_n + 1)/2. Hence Delta = A + p_n, at which the squares of numbers may take noise of variance smaller by v:
-  for unit boxes alone v = (p + 3)/2, as second_reading.md 3 found.
+  for unit boxes alone v = (p + 3)/2.
 * P2 > gamma: <x, x'> >= P2 - gamma + (groups that agree) > 0, and with v = 1 the distance is largest at |x|^2 = A + p_n on both
   sides with every group different (a groups that agree would add a - a^2 - 2 a (P2 - gamma) <= 0):
   Delta^2 = (P2 + beta)^2 - (P2 - gamma)^2 - g, where beta = p_n + p_b + g.
 
-Source: second_reading.md 3 (general formula, derived diagonals, smaller diagonal noise), joint_moments.md "Sensitivity".
+In words: docs/guarantees.md 11 and 15.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class JointMoments(Terms):
         scale: noise scale of each party's share of an entry; with an association, of the covariance's, 0 where every
             feature is public.
         diagonal_scale: the same for the square of a number.
-        association: what is different where some columns are outcomes only; None where every column may be either, and then
-            left out of canonical bytes.
+        association: scales and split of the association, where some columns are outcomes only. None where there are none;
+            canonical bytes then leave the key out.
         parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
             equal, and then left out of canonical bytes.
     """

@@ -1,4 +1,4 @@
-"""How much noise: from a privacy target to exact noise scales on the integer grid.
+"""Calibration of discrete Gaussian noise: from a privacy target to exact scales on the integer grid.
 
 Guarantee. Let neighbouring tables differ in all private cells of one patient (replace-one). A block's noisy part is the
 integer anchor sum (if any) and the integer rows M = B Q of the private codes Q, where every column of B has squared norm c.
@@ -12,9 +12,9 @@ the released discrete Gaussian law satisfies
     mu^2 = D2 [ 1/(sigma_anchor^2 - 4) + c/(sigma_mixing^2 - 4) ] <= D2 [ rho/s2 + (1-rho)/s2 ] = mu_j^2,
 
 because (s2 + 4)/rho - 4 >= s2/rho and c(s2 + 4)/(1-rho) - 4 >= c s2/(1-rho). The subtracted 4 is the price of the grid
-(privacy.md 1.1). All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
+(docs/guarantees.md 3). All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
 
-Source: second_reading.md 1 and 4; privacy.md 2.1 and B 4.
+In words: docs/guarantees.md 2, 3 and 6.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def shares(target: Target, squared_sensitivities: Mapping[str, int]) -> dict[str
     """mu_j^2 for every party.
 
     A joint target is split in proportion to Delta_j^2, which gives every column of every party the same noise
-    (privacy.md B 4); a per-party target gives every party the whole of it. A party without a private column gets 0.
+    (docs/guarantees.md 6); a per-party target gives every party the whole of it. A party without a private column gets 0.
 
     Args:
         target: privacy target.

@@ -1,7 +1,7 @@
 """Data-free rules for what a proposal leaves open: the number of mixing rows k and the anchor's weight rho.
 
 Everything here is a function of n, the columns' public ranges and the privacy target: choosing k or rho by looking at
-results would be a query of its own (privacy.md 2.1).
+private results would be a query of its own (docs/guarantees.md 9, "No selection").
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def plan_mixing(
     rows_per_subject: int = 1,
     weights: Mapping[str, int] | None = None,
 ) -> MixingPlan:
-    """k and rho by the rules of utility.md section 5, with a heavier anchor.
+    """k near the least expected error of least squares, and rho so that means are hardly noisy (docs/methods.md, "k and rho").
 
         nu = n / s2bar,  k = min(n, max(3(d+1), ceil(sqrt((0.1 nu)^2 + (d+1) nu)))),  rho = min(0.3, max(0.02, 1500 s2bar / n^2))
 
     A mean has noise of variance s2bar / (n^2 rho): at most 1/1500 unless rho is capped, 0.2 % of the variance of a column
-    that is even on its range. With utility.md's 300 it is 1 %, and excess errors of predictions for an outcome that varies
+    that is even on its range. With 300 in place of 1500 it is 1 %, and excess errors of predictions for an outcome that varies
     little came out at 1.17 times those of its mean where 1.15 was allowed (benchmarks/blocks_utility.py).
 
     Args:

@@ -1,11 +1,11 @@
-"""The public mixing matrix B, k x n with independent +-1 entries, and its exact product with integer rows.
+"""A random sign matrix B, k x n, public and expanded from a seed, and its exact product with integer rows.
 
 Layout (docs/format.md, with test vectors): columns are taken in groups of eight. Group g has kp bytes of the public
 stream at offset g * kp, where kp is k rounded up to a multiple of 16. Byte r of group g holds the signs of
 B[r, 8g .. 8g+7], the least significant bit first; bit 0 means +1, bit 1 means -1.
 
 Source: multi-party release paper, Algorithm 2, without the division by sqrt(k): entries stay integers, so the product
-is exact and its sensitivity is exactly sqrt(k) times that of a row (privacy.md 2.1).
+is exact and its sensitivity is exactly sqrt(k) times that of a row (docs/guarantees.md 2).
 """
 
 from __future__ import annotations

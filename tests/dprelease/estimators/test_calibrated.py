@@ -222,7 +222,7 @@ def test_ten_thousand_outcomes_need_no_more_factorisations_than_one(monkeypatch:
 
 
 def by_the_book(spectrum: Spectrum, target: int, noise: float) -> np.ndarray:
-    """utility.md section 5 for one outcome and 2000 strengths; v by iteration until it stands still."""
+    """docs/methods.md, "Calibrated ridge", for one outcome and 2000 strengths; v by iteration until it stands still."""
     c, z = spectrum.roots**2, spectrum.roots * spectrum.scores[:, target]
     h, rest, k, d = z**2 / c, float(spectrum.rest[target]), spectrum.degrees, len(spectrum.xx)
     likely = spectrum.feature_variance + 2 * spectrum.feature_variance_se

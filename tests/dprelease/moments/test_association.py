@@ -102,7 +102,7 @@ def test_the_noise_is_not_much_more_than_some_rows_need(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["numbers", "outcomes public", "features public"])
 def test_the_forgotten_factor_of_the_paper_would_be_noticed(name: str) -> None:
-    """Delta_2 = R S instead of 2 R S (privacy.md 0, items 4 and 5)."""
+    """Delta_2 = R S instead of 2 R S (docs/guarantees.md, "Where the papers differ")."""
     layout = LAYOUTS[name]
     split = splits(layout)[-1]
     room = variances(layout, Fraction(1, 16), split)
@@ -110,12 +110,12 @@ def test_the_forgotten_factor_of_the_paper_would_be_noticed(name: str) -> None:
     assert moved(layout, room, split) > 1 / 16
 
 
-def test_the_moves_of_boxes_are_those_of_the_notes() -> None:
+def test_the_moves_of_boxes_are_those_of_the_claims() -> None:
     moves = Moves.of(LAYOUTS["numbers"])
-    assert moves.covariance == 9  # (1 + 2)^2, privacy.md 2.2
+    assert moves.covariance == 9  # (1 + 2)^2, docs/guarantees.md 11
     assert moves.association == 4 * 3 * 2  # (2 R S)^2
     assert moves.square_weight == 3
-    assert moves.diagonal_weight == Fraction(5, 2)  # second_reading.md 3: (p + 3)/2
+    assert moves.diagonal_weight == Fraction(5, 2)  # (p + 3)/2
     assert Moves.of(LAYOUTS["outcomes public"]).square_weight == 0
     label = Moves.of(LAYOUTS["features public"])
     assert (label.covariance, label.association) == (0, 4 * 2 * 2)
