@@ -17,10 +17,11 @@ from typing import Literal, TypeVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from benchmarks._primo_calibration import covariance_box, scales
 from benchmarks.report import Results, main
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.solve import solve
-from dprelease.mechanisms.moments.joint_calibration import association, covariance_box, scales, split
+from dprelease.mechanisms.moments.joint_calibration import association, split
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.release import Floats
 

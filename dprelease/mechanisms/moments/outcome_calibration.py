@@ -190,16 +190,6 @@ def _norm2(variables: list[Variable]) -> int:
     return len({each.column for each in variables})
 
 
-def entry_scales(layout: Layout, scales: Mapping[Kind, float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """(E,) scale of a share of each entry.
-
-    Args:
-        layout: of the spec.
-        scales: one for every kind.
-    """
-    return np.array([scales[kind] for kind in Kind])[layout.kinds]
-
-
 def check_public_norm(codes: npt.NDArray[np.int32], layout: Layout, norm2: Fraction, grid_bits: int) -> None:
     """Check that no patient's public outcomes are longer than was stated: their owner does, and whoever verifies a release.
 
