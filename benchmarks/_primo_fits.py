@@ -30,6 +30,7 @@ from scipy.special import ndtri
 
 from benchmarks._primo_data import Sums
 from benchmarks._primo_noise import Noise
+from benchmarks._primo_projection import project_jointly
 from dprelease.estimators.moments.empirical_bayes import Evidence, within
 from dprelease.estimators.moments.pooling import shares
 from dprelease.estimators.moments.projection import PublicSide
@@ -90,7 +91,7 @@ class Release:
 
     def projected(self, outcomes: PublicSide, radius: float) -> Release:
         """The same with the association brought back to what |X|_F <= radius gives."""
-        return replace(self, xy=outcomes.project_jointly(self.xy.T, radius).T)
+        return replace(self, xy=project_jointly(outcomes, self.xy.T, radius).T)
 
     def associated(self, outcomes: PublicSide, bound: float) -> tuple[Release, Floats]:
         """The same with the association as evidence leaves it, and (l,) the variance that remains in its entries.
