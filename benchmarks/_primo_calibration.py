@@ -29,11 +29,13 @@ from typing import Literal
 import numpy as np
 
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.joint_calibration import UNBOUNDED, check_positive, joint, variances
-from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+from dprelease.mechanisms.moments.joint_calibration import check_positive, joint, parts
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.release.release import Floats
 
 Body = Literal["ball", "box"]
+WEIGHT = {"ball": 2, "box": 1}
+"""Variance on the diagonal over that of other entries."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,12 @@ def scales(covariance2: Fraction, association2: Fraction, mu2: Fraction, share: 
     Raises:
         InvalidInput: a budget, sensitivity or share that is not positive, or a share above 1.
     """
-    first, second = variances(covariance2, association2, mu2, share)
+    check_positive("a sensitivity", min(covariance2, association2))
+    first, second = parts(mu2, share)
     return Scales(
-        diagonal=root_up(first + GRID_VARIANCE),
-        off_diagonal=root_up(first / (2 if body == "ball" else 1) + GRID_VARIANCE),
-        association=root_up(second + GRID_VARIANCE),
+        diagonal=least_scale(covariance2, first),
+        off_diagonal=least_scale(covariance2 / WEIGHT[body], first),
+        association=least_scale(association2, second),
     )
 
 
@@ -110,14 +113,14 @@ def spent(declared: Scales, covariance2: Fraction, association2: Fraction, body:
         association2: Delta_2^2 in the same.
         body: which of the two noise shapes `covariance2` is for.
     """
-    diagonal, off_diagonal, second = (
-        Fraction(scale) ** 2 - GRID_VARIANCE
-        for scale in (declared.diagonal, declared.off_diagonal, declared.association)
+    return mu2_of_scales(
+        (
+            (covariance2, declared.diagonal),
+            (covariance2 / WEIGHT[body], declared.off_diagonal),
+            (association2, declared.association),
+        ),
+        lambda found: joint(max(found[:2]), found[2]),
     )
-    first = min(diagonal, off_diagonal * (2 if body == "ball" else 1))
-    if min(first, second) <= 0:
-        return UNBOUNDED
-    return joint(covariance2 / first, association2 / second)
 
 
 def entry_scales(layout: Layout, scales: Mapping[Kind, float]) -> Floats:

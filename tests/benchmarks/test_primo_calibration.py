@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from benchmarks._primo_calibration import Scales, covariance_ball, covariance_box, scales, spent
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.joint_calibration import UNBOUNDED, association, joint
-from dprelease.privacy.calibration import GRID_VARIANCE
+from dprelease.mechanisms.moments.joint_calibration import association, joint
+from dprelease.privacy.calibration import GRID_VARIANCE, UNBOUNDED
 from dprelease.privacy.gaussian import mu_of
 
 MU = mu_of(1.0, 1e-5)

@@ -123,7 +123,6 @@ def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:
         ((), "give a REQUEST; `learner plan` takes the numbers of a release as options"),
         (("STUDY", "--target", "weight"), "no such column: weight"),
         (("STUDY", "--features", "weight"), "no such column: weight"),
-        (("STUDY", "--rows", "5"), "No such option: --rows"),
         (("missing.toml",), "cannot read missing.toml"),
     ],
 )

@@ -18,7 +18,7 @@ import math
 from fractions import Fraction
 
 from dprelease.mechanisms.moments.sensitivity import Sensitivity
-from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 FINEST = 100.0
 """Least noise scale of a party's share. At it `log_ratio` is below 1e-10000 for any number of entries that fits a disk."""
@@ -41,12 +41,8 @@ def share_scales(
         grid_bits: b.
         rows_per_subject: q.
     """
-    variance = sensitivity.on_grid(grid_bits, rows_per_subject) / mu2
-    honest = parties - curious
-    return (
-        root_up((variance + GRID_VARIANCE) / honest),
-        root_up((variance / sensitivity.diagonal_weight + GRID_VARIANCE) / honest),
-    )
+    squared, share = sensitivity.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - curious)
+    return least_scale(squared, mu2, share), least_scale(squared / sensitivity.diagonal_weight, mu2, share)
 
 
 def spent(
@@ -58,17 +54,10 @@ def spent(
     grid_bits: int,
     rows_per_subject: int,
 ) -> Fraction:
-    """mu^2 that declared scales really give against t curious parties, exactly.
-
-    Scales that leave nothing beyond the grid's variance give no guarantee; they are reported as a mu^2 too large for any
-    budget.
-    """
+    """mu^2 that declared scales really give against t curious parties, exactly."""
     squared = sensitivity.on_grid(grid_bits, rows_per_subject)
-    room = (parties - curious) * Fraction(scale) ** 2 - GRID_VARIANCE
-    diagonal_room = (parties - curious) * Fraction(diagonal_scale) ** 2 - GRID_VARIANCE
-    if min(room, diagonal_room) <= 0:
-        return Fraction(10**30)
-    return squared / min(room, diagonal_room * sensitivity.diagonal_weight)
+    parts = (squared, scale), (squared / sensitivity.diagonal_weight, diagonal_scale)
+    return mu2_of_scales(parts, max, parties - curious)
 
 
 def released_sd(scale: float, parties: int) -> float:

@@ -37,8 +37,6 @@ from fractions import Fraction
 
 from dprelease.errors import InvalidInput
 
-UNBOUNDED = Fraction(10**30)
-"""mu^2 of scales that give no guarantee: too large for any budget."""
 EXPLAINED = Fraction(1, 2)
 """e of the derivation unless the caller knows better."""
 
@@ -91,25 +89,22 @@ def split(features: int, outcomes: int, explained: Fraction = EXPLAINED) -> Frac
     return min(Fraction(1), Fraction(round(2 / (1 + root) * 2**16) or 1, 2**16))
 
 
-def variances(
-    covariance2: Fraction, association2: Fraction, mu2: Fraction, share: Fraction
-) -> tuple[Fraction, Fraction]:
-    """(s1^2, s2^2), the least that give mu to both releases together.
+def parts(mu2: Fraction, share: Fraction) -> tuple[Fraction, Fraction]:
+    """(Delta_1^2 / s1^2, Delta_2^2 / s2^2) of the least variances that give mu to both releases together.
 
     Args:
-        covariance2: Delta_1^2.
-        association2: Delta_2^2.
         mu2: mu^2 > 0.
         share: q of `split`.
 
     Raises:
-        InvalidInput: a budget, sensitivity or share that is not positive, or a share above 1.
+        InvalidInput: a budget or share that is not positive, or a share above 1.
     """
-    for name, value in (("mu^2", mu2), ("a sensitivity", min(covariance2, association2)), ("the share", share)):
-        check_positive(name, value)
+    check_positive("mu^2", mu2)
+    check_positive("the share", share)
     if share > 1:
         raise InvalidInput(f"a share above 1, here {share}, makes the covariance noisier and nothing better")
-    return covariance2 * (1 + share) ** 2 / mu2, association2 * (1 + share) ** 2 / (4 * share * mu2)
+    covariance = mu2 / (1 + share) ** 2
+    return covariance, 4 * share * covariance
 
 
 def check_positive(name: str, value: Fraction) -> None:

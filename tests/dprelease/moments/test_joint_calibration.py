@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.joint_calibration import association, joint, split, variances
+from dprelease.mechanisms.moments.joint_calibration import association, joint, parts, split
 
 ONE = Fraction(1)
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)
@@ -66,6 +66,13 @@ def test_the_joint_number_lies_between_either_and_the_sum(first: Fraction, secon
     assert joint(first, 4 * first) == 4 * first  # where its two branches meet
 
 
+@given(positive, st.fractions(min_value=Fraction(1, 1000), max_value=1, max_denominator=1000))
+def test_parts_make_up_the_whole(mu2: Fraction, share: Fraction) -> None:
+    first, second = parts(mu2, share)
+    assert joint(first, second) == mu2
+    assert second / (4 * first) == share
+
+
 def test_bad_input_is_refused() -> None:
     zero = Fraction(0)
     for refused in (
@@ -74,10 +81,9 @@ def test_bad_input_is_refused() -> None:
         lambda: split(0, 1),
         lambda: split(1, 0),
         lambda: split(1, 1, Fraction(2)),
-        lambda: variances(ONE, ONE, zero, ONE),
-        lambda: variances(zero, ONE, ONE, ONE),
-        lambda: variances(ONE, ONE, ONE, zero),
-        lambda: variances(ONE, ONE, ONE, Fraction(3, 2)),
+        lambda: parts(zero, ONE),
+        lambda: parts(ONE, zero),
+        lambda: parts(ONE, Fraction(3, 2)),
     ):
         with pytest.raises(InvalidInput):
             refused()
