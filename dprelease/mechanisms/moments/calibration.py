@@ -5,7 +5,8 @@ Guarantee. Let neighbouring tables differ in all cells of one patient (replace-o
 Gaussian of variance at least (s2 + 4)/(m - t), to the square of a number at least (s2/v + 4)/(m - t). Any m - t of these
 shares sum to variance at least s2 + 4 and s2/v + 4, of which the grid takes 4 (second_reading.md 1), so what t curious parties
 that subtract their own shares learn about the others' patients is mu-GDP; what anybody else learns is less. A sum of
-discrete Gaussians is not quite one: `log_ratio` bounds the difference, which is why `FINEST` is asked of every scale.
+discrete Gaussians is not quite one: kappa' of docs/guarantees.md 12 bounds the difference, which is why `FINEST` is asked of
+every scale.
 
 All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
 
@@ -21,8 +22,7 @@ from dprelease.mechanisms.moments.sensitivity import Sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 FINEST = 100.0
-"""Least noise scale of a party's share. At it `log_ratio` is below 1e-10000 for any number of entries that fits a disk."""
-
+"""Least noise scale of a party's share. At it kappa' is below 1e-10000 for any number of entries that fits a disk."""
 
 PLAUSIBLE = 20
 """Noise standard deviations beyond the data's own range at which an entry counts as garbage (joint_moments.md step 9)."""
@@ -76,17 +76,3 @@ def noise_reach(scale: float, parties: int) -> int:
     """
     squared = PLAUSIBLE**2 * parties * Fraction(scale) ** 2
     return math.isqrt(squared.numerator // squared.denominator) + 1
-
-
-def log_ratio(entries: int, scale: float, shares: int) -> float:
-    """kappa', a bound on the log-ratio between a sum of discrete Gaussians and one of the same variance, all entries.
-
-    It is a max-divergence, so it goes with the kappa of the grid and not into delta: delta(eps) <= e^kappa'
-    delta_GDP(eps - 2 kappa') (second_reading.md 5).
-
-    Args:
-        entries: E.
-        scale: of each share; its square is v in 4 sum_k exp(-2 pi^2 v k/(k+1)).
-        shares: number of shares that are summed.
-    """
-    return entries * 4 * math.fsum(math.exp(-2 * math.pi**2 * scale**2 * k / (k + 1)) for k in range(1, shares))
