@@ -13,6 +13,7 @@ from benchmarks._primo_data import Features, Single, Sums, growing
 from benchmarks._primo_descent import public, repeated, tuned
 from benchmarks._primo_fits import Release, by_leverage, naive
 from benchmarks._primo_noise import Noise
+from benchmarks._primo_projection import project, project_jointly
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.release import Floats
@@ -211,7 +212,7 @@ def release_all(point: Point, features: Features, sums: Sums, target: Target, ra
     point.note("gauss feature", sums, release.ridged())
     point.note("proj", sums, release.projected(side, radius).ridged(reach))
     if features.body == "box":
-        columns = side.project(release.xy.T, math.sqrt(rows) * features.bound).T
+        columns = project(side, release.xy.T, math.sqrt(rows) * features.bound).T
         point.note("proj columns", sums, replace(release, xy=columns).ridged(reach))
     associated, left = release.associated(side, features.bound)
     point.note("proj ours", sums, associated.believed(left))
@@ -229,10 +230,10 @@ def release_labels(point: Point, features: Features, sums: Sums, target: Target,
         return Release.draw(sums, Noise(0.0, 0.0, unit * math.sqrt(longest2 * count)), longest2, random)
 
     release = draw(noises.classical(target.epsilon, target.delta))
-    point.note("proj label p", sums, replace(release, xy=side.project_jointly(release.xy, radius)).ridged(reach))
+    point.note("proj label p", sums, replace(release, xy=project_jointly(side, release.xy, radius)).ridged(reach))
     release = draw(2 / target.mu)
     point.note("gauss label", sums, release.ridged())
-    point.note("proj label", sums, replace(release, xy=side.project_jointly(release.xy, radius)).ridged(reach))
+    point.note("proj label", sums, replace(release, xy=project_jointly(side, release.xy, radius)).ridged(reach))
     point.note("label ours", sums, release.beside_features())
     point.note("leverage", sums, by_leverage(sums, 2 * leverage * math.sqrt(count) / target.mu, random))
 

@@ -31,8 +31,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from benchmarks._paper_data import FOLDER
+from benchmarks._primo_calibration import Body
 from dprelease.estimators.moments.projection import PublicSide
-from dprelease.mechanisms.moments.joint_calibration import Body
 from dprelease.release.release import Floats
 
 Single = npt.NDArray[np.float32]

@@ -5,7 +5,8 @@ The paper's ridge minimises its error bound (equations 24 and 25; 12 to 14 for t
     lambda^2 = d L s1^2 + e2 / |w|^2,   e2 = d L s2^2, or with a projection at most 4 s2 h sqrt(log(2 / rho)) / l,
 
 s1 and s2 the noise; h is the radius of the body times the expected length of C^T e, e standard normal: sqrt(n) R sqrt(d) |Y|_F with
-outcomes public, sqrt(n l) sqrt(l) |X|_F with features public. |w|^2 is private; d S^2 / (2 l R^2) is put for it, as in `reuse_cov`.
+outcomes public, sqrt(n l) sqrt(l) |X|_F with features public. |w|^2 is private; d S^2 / (2 l R^2) is put for it, as in
+`joint_calibration`.
 
 Ours are the library's, without an intercept: outcomes have a known mean of 0 (`_primo_data`), so that no mean is paid for, and
 rows of alleles have the constant among their features. What a release pays for it is measured in `_primo_release`.
@@ -30,6 +31,7 @@ from scipy.special import ndtri
 
 from benchmarks._primo_data import Sums
 from benchmarks._primo_noise import Noise
+from benchmarks._primo_projection import project_jointly
 from dprelease.estimators.moments.empirical_bayes import Evidence, within
 from dprelease.estimators.moments.pooling import shares
 from dprelease.estimators.moments.projection import PublicSide
@@ -90,7 +92,7 @@ class Release:
 
     def projected(self, outcomes: PublicSide, radius: float) -> Release:
         """The same with the association brought back to what |X|_F <= radius gives."""
-        return replace(self, xy=outcomes.project_jointly(self.xy.T, radius).T)
+        return replace(self, xy=project_jointly(outcomes, self.xy.T, radius).T)
 
     def associated(self, outcomes: PublicSide, bound: float) -> tuple[Release, Floats]:
         """The same with the association as evidence leaves it, and (l,) the variance that remains in its entries.

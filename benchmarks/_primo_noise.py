@@ -8,7 +8,7 @@ S is sqrt(l) for labels within [-1, 1], max |y_i| where outcomes are public. The
 the association by 2 R S, not R S, and yet both together keep less than epsilon = 1: the split and the classical sigma waste
 more than that (`kept_mu`). Where features are public X^T X needs no noise, and X^T Y gets all of (epsilon, delta).
 
-Corrected: `joint_calibration.scales`, one exact calibration for both. Noise is continuous here, in double precision, which
+Corrected: `_primo_calibration.scales`, one exact calibration for both. Noise is continuous here, in double precision, which
 is for simulations only; a release's is discrete and exact, and its grid adds nothing that could be seen.
 
 Source: PRIMO (2023), Algorithms 1 and 2; docs/guarantees.md, "Where the papers differ".
@@ -22,16 +22,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks._primo_calibration import Body, covariance_ball, covariance_box, scales
 from benchmarks._primo_data import Features
-from dprelease.mechanisms.moments.joint_calibration import (
-    Body,
-    association,
-    covariance_ball,
-    covariance_box,
-    joint,
-    scales,
-    split,
-)
+from dprelease.mechanisms.moments.joint_calibration import association, joint, split
 from dprelease.release.release import Floats
 
 _UNIT = Fraction(2) ** 48

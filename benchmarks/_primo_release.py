@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks._primo_calibration import entry_scales
 from benchmarks._primo_curves import Target
 from benchmarks._primo_data import Features, Single
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.moments.outcomes import on_apart
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.outcome_calibration import entry_scales
 from dprelease.mechanisms.moments.parameters import least_noise
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.release.release import Floats

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments import joint_calibration as reuse_cov
-from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+from dprelease.mechanisms.moments import joint_calibration
+from dprelease.privacy.calibration import least_scale
 from dprelease.privacy.gaussian import check_target, delta_of, mu_of
 from dprelease.privacy.noise import NoiseSource
 
@@ -185,10 +185,13 @@ def sampled_moments(
     of_part = mu_of_part(epsilon / 2, delta / 2, drawn / count, expert=expert)
     norm2 = Fraction((1 + features.shape[1]) * unit**2)
     scales = [
-        root_up(moved / Fraction(mu) ** 2 + GRID_VARIANCE)
+        least_scale(moved, Fraction(mu) ** 2)
         for moved, mu in (
             (norm2**2, of_part),
-            (reuse_cov.association(norm2, Fraction(outcomes.shape[1] * unit**2)), mu_of(epsilon / 2, delta / 2)),
+            (
+                joint_calibration.association(norm2, Fraction(outcomes.shape[1] * unit**2)),
+                mu_of(epsilon / 2, delta / 2),
+            ),
         )
     ]
     rows = np.column_stack([np.full(count, unit, np.int64), features])

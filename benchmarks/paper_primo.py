@@ -26,11 +26,11 @@ import numpy as np
 from benchmarks import _primo_claims as claims
 from benchmarks import _primo_noise as noises
 from benchmarks import _primo_plots as plots
+from benchmarks._primo_calibration import Body
 from benchmarks._primo_curves import METHODS, Point, Target, against_outcomes, against_rows
 from benchmarks._primo_data import Features, Single, gaussian, genotypes, haplotypes, mosaics
 from benchmarks._primo_release import Public, explained
 from benchmarks.report import RESULTS, Results, main
-from dprelease.mechanisms.moments.joint_calibration import Body
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 TARGET = Target(1.0, 1e-5)

@@ -17,10 +17,12 @@ from typing import Literal, TypeVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from benchmarks._primo_calibration import covariance_box, scales
+from benchmarks._primo_projection import project
 from benchmarks.report import Results, main
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.solve import solve
-from dprelease.mechanisms.moments.joint_calibration import association, covariance_box, scales, split
+from dprelease.mechanisms.moments.joint_calibration import association, split
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.release import Floats
 
@@ -102,7 +104,7 @@ def measure(rows: int, features: int, outcomes: int, public: Public, seed: int =
         error = covariance_sd * generator.normal(size=gram.shape)
         gram = gram + np.triu(error) + np.triu(error, 1).T
     decomposed = steps.time("the public side's decomposition", lambda: PublicSide.of_rows(side))
-    projected = steps.time("the projection", lambda: decomposed.project(noisy, math.sqrt(rows)))
+    projected = steps.time("the projection", lambda: project(decomposed, noisy, math.sqrt(rows)))
     right = projected.T if public == "outcomes" else projected
     ridge = 2 * covariance_sd * math.sqrt(features)
     steps.time("all regressions", lambda: solve(gram, right, ridge))

@@ -69,7 +69,7 @@ import_module(sys.argv[2]).main(sys.argv[3:])
 FIRST_WORDS = {  # of a line, to what it must not begin without
     ("coordinator", "init", "--home", "."): ("sqlalchemy", "coordinator"),
     ("coordinator", "serve"): ("sqlalchemy", "coordinator"),
-    ("coordinator", "plan", "--rows", "9"): ("sqlalchemy", "coordinator"),
+    ("coordinator", "plan", "study.toml"): ("sqlalchemy", "coordinator"),
     ("party_node", "run"): ("pyarrow", "party"),
     ("party_node", "check"): ("pyarrow", "party"),
     ("party_node", "public", "norm", "age"): ("pyarrow", "party"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from dprelease.data.columns import Column
 from dprelease.files.extras import require
 from dprelease.mechanisms.registry import names
 from dprelease.planning.assumptions import Setting
@@ -17,11 +16,6 @@ from dprelease.planning.expected_error import EVEN_SPREAD
 from dprelease.planning.plot import draw
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-outcomes_option = click.option(
-    "--outcomes", type=click.IntRange(min=1), metavar="L", help="The last L columns are outcomes only; for moments."
-)
-"""Gives a command `outcomes`, a number, or None."""
 
 
 def _drawable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -50,31 +44,6 @@ _GUESSES = (
         help="Draw R^2 to this file, e.g. plan.png; needs matplotlib, the extra plot.",
     ),
 )
-
-
-def _weights(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int] | None:
-    """``NAME=2``, repeated, as a mapping; None if there is none."""
-    pairs = [text.partition("=") for text in given]
-    wrong = [text for text, (name, _, weight) in zip(given, pairs, strict=True) if not (name and weight.isdecimal())]
-    if wrong:
-        raise click.BadParameter(f"{wrong[0]!r} is not a column and its weight, such as glucose=2")
-    return {name: int(weight) for name, _, weight in pairs} or None
-
-
-weight_option = click.option(
-    "--weight",
-    multiple=True,
-    metavar="NAME=W",
-    callback=_weights,
-    help="Give a column W times less noise than others have, for mixed and rows; may be repeated.",
-)
-"""Gives a command `weight`, column to weight, or None."""
-
-
-def last_columns(parties: Mapping[str, tuple[Column, ...]], count: int | None) -> tuple[str, ...]:
-    """Names of the last columns of all parties; none for None."""
-    names = tuple(column.name for columns in parties.values() for column in columns)
-    return names[-count:] if count else ()
 
 
 def with_guesses(command: Command) -> Command:

@@ -50,8 +50,8 @@ def primo_ridge(features: int, covariance: float, association: float) -> float:
     """lambda of ``primo``, from public numbers: what balances the bound on the error of a ridge that noise makes.
 
     The bound is d L (s1^2 |w|^2 + s2^2)/lambda + lambda |w|^2 with L = log(2 d^2 / rho), least at
-    lambda^2 = d L (s1^2 + s2^2/|w|^2). |w|^2 is not known and must not be looked at; `reuse_cov.EXPLAINED` is assumed, of outcomes
-    and features that fill their bounds.
+    lambda^2 = d L (s1^2 + s2^2/|w|^2). |w|^2 is not known and must not be looked at; `joint_calibration.EXPLAINED` is assumed, of
+    outcomes and features that fill their bounds.
 
     Args:
         features: d.

@@ -1,4 +1,4 @@
-"""From a privacy target to the mu^2 that may be spent, and exact square roots for noise scales.
+"""From a privacy target to the mu^2 that may be spent, to the least noise scales, and back to what scales spend.
 
 All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
 """
@@ -6,6 +6,7 @@ All of it is rational arithmetic; scales are doubles rounded up, whose exact squ
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
@@ -14,6 +15,9 @@ from dprelease.spec_base import Target
 
 GRID_VARIANCE = 4
 """What the discrete grid costs in variance, in squared grid units."""
+
+UNBOUNDED = Fraction(10**30)
+"""mu^2 of scales that give no guarantee: too large for any budget."""
 
 _DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
@@ -36,3 +40,35 @@ def root_up(value: Fraction) -> float:
     while Fraction(root) ** 2 < value:
         root = math.nextafter(root, math.inf)
     return root
+
+
+def least_scale(squared: Fraction | int, mu2: Fraction, weight: Fraction = Fraction(1)) -> float:
+    """The least noise scale for integers that move by a given length: its square is weight (squared / mu^2 + 4), rounded up.
+
+    Args:
+        squared: squared sensitivity, grid units; where it is 0 no noise is needed, and the scale is 0.
+        mu2: mu^2, positive where anything moves.
+        weight: what the variance is multiplied by, such as 1/h where h noises of this scale add up.
+    """
+    return root_up((squared / mu2 + GRID_VARIANCE) * weight) if squared else 0.0
+
+
+def mu2_of_scales(
+    parts: Iterable[tuple[Fraction | int, float]],
+    together: Callable[[Sequence[Fraction]], Fraction],
+    noises: int = 1,
+) -> Fraction:
+    """mu^2 that declared noise scales really give, exactly; `UNBOUNDED` where one leaves nothing beyond the grid's variance.
+
+    Args:
+        parts: squared sensitivity and scale, grid units; of a part whose sensitivity is 0 the scale plays no role.
+        together: mu^2 of all parts from that of each, in order.
+        noises: how many noises of a part's scale add up.
+    """
+    found = []
+    for squared, scale in parts:
+        room = noises * Fraction(scale) ** 2 - GRID_VARIANCE if squared else Fraction(1)
+        if room <= 0:
+            return UNBOUNDED
+        found.append(squared / room)
+    return together(found)

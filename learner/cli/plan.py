@@ -8,11 +8,20 @@ from pathlib import Path
 import click
 
 from dprelease.canonical import read_data
-from dprelease.cli.plan_options import compared, last_columns, outcomes_option, weight_option, with_guesses
+from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.mechanisms.registry import names
 from dprelease.planning.assumptions import Setting, chosen, evenly
 from dprelease.spec_base import Target
 from learner.cli.releases import json_option
+
+
+def _weights(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    """``NAME=2``, repeated, as a mapping."""
+    pairs = [text.partition("=") for text in given]
+    wrong = [text for text, (name, _, weight) in zip(given, pairs, strict=True) if not (name and weight.isdecimal())]
+    if wrong:
+        raise click.BadParameter(f"{wrong[0]!r} is not a column and its weight, such as glucose=2")
+    return {name: int(weight) for name, _, weight in pairs}
 
 
 @click.command("plan")
@@ -31,8 +40,16 @@ from learner.cli.releases import json_option
 @click.option("--rows-per-subject", type=click.IntRange(min=1), default=1, show_default=True, help="Rows of a patient.")
 @click.option("--k", "outputs", type=click.IntRange(min=1), help="Mixing rows; by the usual rule if left out.")
 @click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; 1 if left out.")
-@outcomes_option
-@weight_option
+@click.option(
+    "--outcomes", type=click.IntRange(min=1), metavar="L", help="The last L columns are outcomes only; for moments."
+)
+@click.option(
+    "--weight",
+    multiple=True,
+    metavar="NAME=W",
+    callback=_weights,
+    help="Give a column W times less noise than others have, for mixed and rows; may be repeated.",
+)
 @with_guesses
 @json_option
 def plan(
@@ -46,7 +63,7 @@ def plan(
     outputs: int | None,
     curious: int | None,
     outcomes: int | None,
-    weight: dict[str, int] | None,
+    weight: dict[str, int],
     mechanisms: tuple[str, ...],
     signals: tuple[float, ...],
     spread: float,
@@ -64,7 +81,8 @@ def plan(
       learner plan --rows 20000 --parties 3,4,2 --epsilon 1 --delta 1e-6 --signal 0.3 --plot plan.png
     """
     held = evenly(parties)
-    apart = last_columns(held, outcomes)
+    columns = tuple(column.name for declared in held.values() for column in declared)
+    apart = columns[-outcomes:] if outcomes else ()
     outcome, used = chosen(held, None, None if features is None else str(features), apart)
     target = read_data(Target, {"scope": scope, "epsilon": epsilon, "delta": delta}, "learner plan")
     setting = Setting(
@@ -78,7 +96,7 @@ def plan(
         rows_per_subject=rows_per_subject,
         outputs=outputs,
         curious=curious,
-        weights=weight or {},
+        weights=weight,
         outcomes=apart,
     )
     found = compared(setting, mechanisms, signals, plot)

@@ -18,6 +18,7 @@ from benchmarks import _primo_release as whole
 from benchmarks import paper_primo
 from benchmarks._descent import Descent
 from benchmarks._primo_curves import Target
+from benchmarks._primo_projection import project_jointly
 from benchmarks.report import Results
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.privacy.gaussian import mu_of
@@ -141,7 +142,7 @@ def test_the_public_side_is_that_of_the_rows_whichever_is_longer(count: int) -> 
     found, expected = data._side(y), PublicSide.of_rows(y)
     assert found.singular == pytest.approx(expected.singular, rel=1e-4)
     noisy = random.normal(size=(count, 3)) * 100
-    difference = found.project_jointly(noisy, 10.0) - expected.project_jointly(noisy, 10.0)
+    difference = project_jointly(found, noisy, 10.0) - project_jointly(expected, noisy, 10.0)
     assert np.abs(difference).max() < 1e-2
 
 

@@ -198,7 +198,6 @@ def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> Non
     words = made.explanation
     assert f"p = 7 variables, Delta = 6, noise sd of an entry = {plan.noise_sd:.4g} patients" in words
     assert f"({plan.noise_sd / 1000:.2%} of n = 1000)" in words
-    assert f"pay at about {math.ceil(6 * plan.noise_sd * math.sqrt(7))} patients" in words
 
 
 def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:

@@ -1,4 +1,4 @@
-"""`coordinator plan`, from a request and the catalogues, or by hand."""
+"""`coordinator plan`, from a request and the catalogues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ delta = 1e-6
 north = "*"
 south = ["glucose"]
 """
-BY_HAND = ("--rows", "20000", "--parties", "3,4,2", "--epsilon", "1", "--delta", "1e-6", "--signal", "0.3")
 
 
 def run(*arguments: str) -> Result:
@@ -90,19 +89,6 @@ def test_so_it_is_with_weights(office: Office, study: Path, mechanism: str) -> N
     assert planned["weights"] == spec.weights == {"glucose": 2}
 
 
-def test_a_weight_for_the_outcome_is_advised(office: Office) -> None:
-    arguments = ("--rows", "200000", "--parties", "3,3,3", "--epsilon", "1", "--delta", "1e-6")
-    shown, found = run("plan", *arguments), json.loads(run("plan", *arguments, "--json").stdout)
-    assert found["recommended_weight"] == json.loads(run("plan", *arguments, "--weight", "x9=5", "--json").stdout).get(
-        "recommended_weight"
-    )
-    assert found["recommended_weight"]["weight"] > 1
-    assert f"weights = {{ x9 = {found['recommended_weight']['weight']} }} the error of this fit" in shown.stdout
-    assert json.loads(run("plan", *arguments, "--mechanism", "moments", "--json").stdout)["recommended_weight"] is None
-    given = run("plan", *arguments, "--weight", "x1=2", "--weight", "x9=3")
-    assert "scope joint, weight of x1 2, weight of x9 3" in given.stdout
-
-
 def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office, study: Path) -> None:
     shown = run("plan", str(study))
     assert shown.exit_code == 0, shown.output
@@ -131,29 +117,12 @@ def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:
     assert json.loads(run("plan", str(study), "--json").stdout)["target"]["scope"] == "per-party"
 
 
-def test_by_hand(office: Office, tmp_path: Path) -> None:
-    path = tmp_path / "plan.png"
-    shown = run("plan", *BY_HAND, "--k", "500", "--rho", "1/9", "--curious", "2", "--plot", str(path))
-    assert shown.exit_code == 0, shown.output
-    assert "n = 20000, 9 columns at 3 parties, x9 on 8 features" in shown.stdout
-    assert "500 mixed rows, rho = 1/9" in shown.stdout
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give a REQUEST, or else --rows, --parties, --epsilon, --delta too"),
-        (BY_HAND[:4], "or else --epsilon, --delta too"),
-        ((*BY_HAND, "--rho", "2"), "rho must lie"),
-        ((*BY_HAND, "--target", "glucose"), "no such column: glucose"),
-        (("STUDY", "--rows", "5", "--k", "3"), "the request says already what --rows, --k would say"),
+        ((), "give a REQUEST; `learner plan` takes the numbers of a release as options"),
+        (("STUDY", "--target", "weight"), "no such column: weight"),
         (("STUDY", "--features", "weight"), "no such column: weight"),
-        ((*BY_HAND, "--weight", "x1"), "'x1' is not a column and its weight, such as glucose=2"),
-        ((*BY_HAND, "--weight", "x1=two"), "'x1=two' is not a column and its weight"),
-        ((*BY_HAND, "--weight", "x1=0"), "must lie between 1 and 16, not 0"),
-        ((*BY_HAND, "--weight", "x10=2"), "no such column to weigh: x10"),
-        (("STUDY", "--weight", "age=2"), "the request says already what --weight would say"),
         (("missing.toml",), "cannot read missing.toml"),
     ],
 )
@@ -187,10 +156,3 @@ def test_outcomes_are_no_features_of_the_plan(office: Office, study: Path) -> No
     assert "age cannot be a feature: the release names it as an outcome" in refused.output
     study.write_text('outcomes = ["age"]\n' + STUDY)
     assert "outcomes belongs to mechanism 'moments'; mechanism 'mixed' has none" in run("plan", str(study)).output
-
-
-def test_outcomes_by_hand_are_the_last_columns(office: Office) -> None:
-    planned = json.loads(run("plan", *BY_HAND, "--outcomes", "3", "--json").stdout)
-    assert (planned["outcome"], planned["outcomes_only"]) == ("x9", ["x7", "x8", "x9"])
-    assert planned["features"] == [f"x{place}" for place in range(1, 7)]
-    assert "a fit needs an outcome" in run("plan", *BY_HAND, "--outcomes", "9").output

@@ -57,6 +57,32 @@ def test_a_plot(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_weight_for_the_outcome_is_advised() -> None:
+    arguments = ("--rows", "200000", "--parties", "3,3,3", "--epsilon", "1", "--delta", "1e-6")
+    shown, found = run(*arguments), json.loads(run(*arguments, "--json").stdout)
+    assert found["recommended_weight"] == json.loads(run(*arguments, "--weight", "x9=5", "--json").stdout).get(
+        "recommended_weight"
+    )
+    assert found["recommended_weight"]["weight"] > 1
+    assert f"weights = {{ x9 = {found['recommended_weight']['weight']} }} the error of this fit" in shown.stdout
+    assert json.loads(run(*arguments, "--mechanism", "moments", "--json").stdout)["recommended_weight"] is None
+    given = run(*arguments, "--weight", "x1=2", "--weight", "x9=3")
+    assert "scope joint, weight of x1 2, weight of x9 3" in given.stdout
+
+
+def test_outcomes_are_the_last_columns() -> None:
+    planned = json.loads(run(*USUAL, "--outcomes", 3, "--json").stdout)
+    assert (planned["outcome"], planned["outcomes_only"]) == ("x9", ["x7", "x8", "x9"])
+    assert planned["features"] == [f"x{place}" for place in range(1, 7)]
+
+
+def test_what_was_asked_for_is_shown() -> None:
+    shown = run(*USUAL, "--signal", 0.3, "--k", 500, "--curious", 2)
+    assert shown.exit_code == 0, shown.output
+    assert "n = 20000, 9 columns at 3 parties, x9 on 8 features" in shown.stdout
+    assert "500 mixed rows, rho = " in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -69,6 +95,11 @@ def test_a_plot(tmp_path: Path) -> None:
         (("--spread", "2"), "spread"),
         (("--k", "20001"), "k must lie between 1 and n = 20000"),
         (("--curious", "3"), "curious must lie between 1 and 2"),
+        (("--weight", "x1"), "'x1' is not a column and its weight, such as glucose=2"),
+        (("--weight", "x1=two"), "'x1=two' is not a column and its weight"),
+        (("--weight", "x1=0"), "must lie between 1 and 16, not 0"),
+        (("--weight", "x10=2"), "no such column to weigh: x10"),
+        (("--outcomes", "9"), "a fit needs an outcome"),
     ],
 )
 def test_a_plan_that_makes_no_sense(changed: tuple[str, str], message: str) -> None:

@@ -21,7 +21,7 @@ from dprelease.mechanisms.base import Cost, Draft, Integers, Mechanism, Numbers,
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
 from dprelease.mpc.session import Products
-from dprelease.privacy.calibration import GRID_VARIANCE, budget, root_up
+from dprelease.privacy.calibration import GRID_VARIANCE, budget, least_scale
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
@@ -67,7 +67,7 @@ def noise_for(party: str, mu2: Fraction, sensitivity2: int) -> PartySums:
     """The least noise with which two sums cost mu^2 together."""
     if not sensitivity2:
         return PartySums(party=party, mu2="0", scale=0.0)
-    return PartySums(party=party, mu2=str(mu2), scale=root_up(BLOCKS * sensitivity2 / mu2 + GRID_VARIANCE))
+    return PartySums(party=party, mu2=str(mu2), scale=least_scale(BLOCKS * sensitivity2, mu2))
 
 
 class Sums(Mechanism[SumsTerms]):

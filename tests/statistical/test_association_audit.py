@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from benchmarks._primo_calibration import entry_scales
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import code
-from dprelease.mechanisms.moments.outcome_calibration import entry_scales
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.privacy.noise import NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec

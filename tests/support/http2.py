@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -260,15 +260,3 @@ async def connection(
         yield made
     finally:
         await made.close()
-
-
-@asynccontextmanager
-async def connections(
-    number: int, port: int, context: ssl.SSLContext, source: str = HOST, *, window: int = 1 << 20, takes: bool = True
-) -> AsyncIterator[Sequence[Connection]]:
-    """So many at the same moment."""
-    opening = [connection(port, context, source, window=window, takes=takes) for _ in range(number)]
-    try:
-        yield await asyncio.gather(*(each.__aenter__() for each in opening))
-    finally:
-        await asyncio.gather(*(each.__aexit__(None, None, None) for each in opening), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Euclidean projection of the association of public with private columns onto what rows within their bounds can give.
+"""The coordinates of an association of public with private columns, shrunk to what rows within their bounds can give.
 
 Let P (n, a) be public and Z (n, b) private, and C = P^T Z. Privacy noise leaves C where no Z within its public bounds can
 have brought it. The Euclidean projection onto {P^T Z : |z_c| <= radius_c} is never further from C, and much closer once
@@ -9,13 +9,11 @@ With P = U S V^T and g = V^T C~, a column's nearest feasible point is
     V S t,   t_i = s_i g_i / (s_i^2 + lambda),   lambda >= 0 with |t| = radius, or 0 if |t| is no longer than that.     (1)
 
 1/|t(lambda)| increases and is concave, so Newton's method on 1/|t| = 1/radius never steps past the root from its left,
-where lambda_0 = max(0, |S g|/radius - s_1^2, max_i |s_i g_i|/radius - s_i^2) lies: there |t| <= sqrt(r) radius. Components
-of C~ outside the span of V are noise, and go. One decomposition of P serves all columns: O(n a min(n, a)) for it,
-O(a r b) for the columns, and no (n a) x (n b) matrix (nor any other of the Kronecker kind) is ever formed.
+where lambda_0 = max(0, |S g|/radius - s_1^2, max_i |s_i g_i|/radius - s_i^2) lies: there |t| <= sqrt(r) radius. One
+decomposition of P serves all columns: O(n a min(n, a)) for it, O(r b) for the columns, and no (n a) x (n b) matrix (nor any
+other of the Kronecker kind) is ever formed.
 
-Source: PRIMO (2023), Algorithms 2 and 3 and Theorem 4.4, with the radius sqrt(n) R of its proof, not n R^2 of its box; a
-box column c lies in radius sqrt(n) b_c by itself, a smaller body (docs/guarantees.md,
-"Where the papers differ"). Secular equation: Hager 2001, Lemma 2.2.
+Source: PRIMO (2023), Algorithms 2 and 3 and Theorem 4.4. Secular equation: Hager 2001, Lemma 2.2.
 """
 
 from __future__ import annotations
@@ -93,38 +91,6 @@ class PublicSide:
         """Whether no column of P follows from the others."""
         return len(self.singular) == len(self.right)
 
-    def project(self, noisy: npt.ArrayLike, radius: npt.ArrayLike) -> Floats:
-        """The nearest P^T Z with every column of Z within its own radius, (a, b): independent ellipsoids.
-
-        Args:
-            noisy: (a, b) C~.
-            radius: (b,) or one number: bounds of |z_c|; sqrt(n) b_c for a column within [-b_c, b_c].
-
-        Raises:
-            InvalidInput: shapes that do not fit, numbers that are not finite, or a negative radius.
-        """
-        given, bounds = self._checked(noisy, radius)
-        along = self.right.T @ given
-        shrunk = self.shrinkage(self.multipliers(along, np.broadcast_to(bounds, given.shape[1:])))
-        return self._back(given, along, shrunk)
-
-    def project_jointly(self, noisy: npt.ArrayLike, radius: float) -> Floats:
-        """The nearest P^T Z with |Z|_F <= radius, (a, b): the paper's body, rows within an L2 ball, radius sqrt(n) R.
-
-        Args:
-            noisy: (a, b) C~.
-            radius: bound of |Z|_F.
-
-        Raises:
-            InvalidInput: as `project`.
-        """
-        given, bound = self._checked(noisy, float(radius))
-        along = self.right.T @ given
-        scale = np.abs(along).max(axis=1, initial=0.0, keepdims=True)
-        unit = np.divide(along, scale, out=np.zeros_like(along), where=scale > 0)
-        lengths = scale * np.linalg.norm(unit, axis=1, keepdims=True)
-        return self._back(given, along, self.shrinkage(self.multipliers(lengths, bound.reshape(1))))
-
     def multipliers(self, along: Floats, radius: Floats) -> Floats:
         """lambda of formula (1) for each column, (b,); infinite where only zero is feasible.
 
@@ -151,23 +117,6 @@ class PublicSide:
         squared = self.singular[:, None] ** 2
         left: Floats = squared / (squared + multipliers)
         return left
-
-    def _back(self, given: Floats, along: Floats, shrunk: Floats) -> Floats:
-        projected: Floats = self.right @ (shrunk * along)
-        if self.full_rank:  # what is feasible stays what it is, to the last bit
-            untouched = (shrunk == 1.0).all(axis=0)
-            projected = np.where(untouched, given, projected)
-        return projected
-
-    def _checked(self, noisy: npt.ArrayLike, radius: npt.ArrayLike) -> tuple[Floats, Floats]:
-        given, bounds = _finite(noisy), _finite(radius)
-        if given.ndim != 2 or len(given) != len(self.right):
-            raise InvalidInput(
-                f"the association has {len(self.right)} rows, one for each public column, not {given.shape}"
-            )
-        if bounds.shape not in {(), (given.shape[1],)} or (bounds < 0).any():
-            raise InvalidInput("give one radius, or one for each private column, none of them negative")
-        return given, bounds
 
 
 def _secular(weights: Floats, squares: Floats) -> Floats:

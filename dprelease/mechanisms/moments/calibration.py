@@ -5,7 +5,8 @@ Guarantee. Let neighbouring tables differ in all cells of one patient (replace-o
 Gaussian of variance at least (s2 + 4)/(m - t), to the square of a number at least (s2/v + 4)/(m - t). Any m - t of these
 shares sum to variance at least s2 + 4 and s2/v + 4, of which the grid takes 4 (docs/guarantees.md 3), so what t curious parties
 that subtract their own shares learn about the others' patients is mu-GDP; what anybody else learns is less. A sum of
-discrete Gaussians is not quite one: `log_ratio` bounds the difference, which is why `FINEST` is asked of every scale.
+discrete Gaussians is not quite one: kappa' of docs/guarantees.md 12 bounds the difference, which is why `FINEST` is asked of
+every scale.
 
 All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
 
@@ -18,11 +19,10 @@ import math
 from fractions import Fraction
 
 from dprelease.mechanisms.moments.sensitivity import Sensitivity
-from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 FINEST = 100.0
-"""Least noise scale of a party's share. At it `log_ratio` is below 1e-10000 for any number of entries that fits a disk."""
-
+"""Least noise scale of a party's share. At it kappa' is below 1e-10000 for any number of entries that fits a disk."""
 
 PLAUSIBLE = 20
 """Noise standard deviations beyond the data's own range at which an entry counts as garbage (docs/protocol.md, step 9)."""
@@ -41,12 +41,8 @@ def share_scales(
         grid_bits: b.
         rows_per_subject: q.
     """
-    variance = sensitivity.on_grid(grid_bits, rows_per_subject) / mu2
-    honest = parties - curious
-    return (
-        root_up((variance + GRID_VARIANCE) / honest),
-        root_up((variance / sensitivity.diagonal_weight + GRID_VARIANCE) / honest),
-    )
+    squared, share = sensitivity.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - curious)
+    return least_scale(squared, mu2, share), least_scale(squared / sensitivity.diagonal_weight, mu2, share)
 
 
 def spent(
@@ -58,17 +54,10 @@ def spent(
     grid_bits: int,
     rows_per_subject: int,
 ) -> Fraction:
-    """mu^2 that declared scales really give against t curious parties, exactly.
-
-    Scales that leave nothing beyond the grid's variance give no guarantee; they are reported as a mu^2 too large for any
-    budget.
-    """
+    """mu^2 that declared scales really give against t curious parties, exactly."""
     squared = sensitivity.on_grid(grid_bits, rows_per_subject)
-    room = (parties - curious) * Fraction(scale) ** 2 - GRID_VARIANCE
-    diagonal_room = (parties - curious) * Fraction(diagonal_scale) ** 2 - GRID_VARIANCE
-    if min(room, diagonal_room) <= 0:
-        return Fraction(10**30)
-    return squared / min(room, diagonal_room * sensitivity.diagonal_weight)
+    parts = (squared, scale), (squared / sensitivity.diagonal_weight, diagonal_scale)
+    return mu2_of_scales(parts, max, parties - curious)
 
 
 def released_sd(scale: float, parties: int) -> float:
@@ -87,17 +76,3 @@ def noise_reach(scale: float, parties: int) -> int:
     """
     squared = PLAUSIBLE**2 * parties * Fraction(scale) ** 2
     return math.isqrt(squared.numerator // squared.denominator) + 1
-
-
-def log_ratio(entries: int, scale: float, shares: int) -> float:
-    """kappa', a bound on the log-ratio between a sum of discrete Gaussians and one of the same variance, all entries.
-
-    It is a max-divergence, so it goes with the kappa of the grid and not into delta: delta(eps) <= e^kappa'
-    delta_GDP(eps - 2 kappa') (docs/guarantees.md 12).
-
-    Args:
-        entries: E.
-        scale: of each share; its square is v in 4 sum_k exp(-2 pi^2 v k/(k+1)).
-        shares: number of shares that are summed.
-    """
-    return entries * 4 * math.fsum(math.exp(-2 * math.pi**2 * scale**2 * k / (k + 1)) for k in range(1, shares))

@@ -40,7 +40,7 @@ Source: PRIMO (2023), Algorithms 1 and 2, with the sensitivities of docs/guarant
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -49,9 +49,9 @@ import numpy.typing as npt
 
 from dprelease.data.columns import public
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.mechanisms.moments import joint_calibration as reuse_cov
+from dprelease.mechanisms.moments import joint_calibration
 from dprelease.mechanisms.moments.entries import Kind, Layout, Variable, code
-from dprelease.privacy.calibration import GRID_VARIANCE, root_up
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 LARGEST_SPLIT = Fraction(1023, 1024)
 """q of `joint_calibration.split` stays below 1, where rounding of the scales could leave formula (1)."""
@@ -100,8 +100,24 @@ class Moves:
         return cls(
             covariance=norm2**2 if private else Fraction(0),
             diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
-            association=reuse_cov.association(norm2, outcome_norm2),
+            association=joint_calibration.association(norm2, outcome_norm2),
             square_weight=norm2 * (1 if private else Fraction(11, 4)) * squares,
+        )
+
+    def on_grid(self, grid_bits: int, rows_per_subject: int) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """Squared sensitivity for the noise of every `Kind` of entry, squared grid steps; 0 where there are none.
+
+        Args:
+            grid_bits: b.
+            rows_per_subject: q, rows of one patient.
+        """
+        unit = rows_per_subject**2 << (4 * grid_bits)
+        first, second = unit * self.covariance, unit * self.association
+        return (
+            first,
+            first / self.diagonal_weight,
+            second,
+            second / self.square_weight if self.square_weight else Fraction(0),
         )
 
 
@@ -111,7 +127,7 @@ def best_split(layout: Layout) -> Fraction:
     if not moves.covariance:
         return Fraction(1)
     outcomes = int(layout.outcome.sum())
-    return min(LARGEST_SPLIT, reuse_cov.split(len(layout.variables) - outcomes, outcomes))
+    return min(LARGEST_SPLIT, joint_calibration.split(len(layout.variables) - outcomes, outcomes))
 
 
 def share_scales(
@@ -138,17 +154,10 @@ def share_scales(
         InvalidInput: a split that does not fit the moves.
     """
     _check(moves, split)
-    unit, honest = Fraction(rows_per_subject**2 << (4 * grid_bits)), parties - curious
-    first, second = Fraction(0), unit * moves.association / mu2
-    if moves.covariance:
-        first, second = reuse_cov.variances(unit * moves.covariance, unit * moves.association, mu2, split)
-    variances = {
-        Kind.PRODUCT: first,
-        Kind.SQUARE: first / moves.diagonal_weight,
-        Kind.ASSOCIATION: second,
-        Kind.OUTCOME_SQUARE: second / moves.square_weight if moves.square_weight else Fraction(0),
-    }
-    return {kind: root_up((each + GRID_VARIANCE) / honest) if each else 0.0 for kind, each in variances.items()}
+    first, second = joint_calibration.parts(mu2, split)
+    squared, share = moves.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - curious)
+    of_kind = zip(Kind, squared, (first, first, second, second), strict=True)
+    return {kind: least_scale(each, part, share) for kind, each, part in of_kind}
 
 
 def spent(
@@ -159,23 +168,17 @@ def spent(
     grid_bits: int,
     rows_per_subject: int,
 ) -> Fraction:
-    """mu^2 that declared scales really give against t curious parties, exactly; too large for any budget where they give none."""
-    unit = Fraction(rows_per_subject**2 << (4 * grid_bits))
-    room = {kind: (parties - curious) * Fraction(scale) ** 2 - GRID_VARIANCE for kind, scale in scales.items()}
-    needed = [Kind.ASSOCIATION]
-    needed += [Kind.PRODUCT, Kind.SQUARE] if moves.covariance else []
-    needed += [Kind.OUTCOME_SQUARE] if moves.square_weight else []
-    if min(room[kind] for kind in needed) <= 0:
-        return reuse_cov.UNBOUNDED
-    across = room[Kind.ASSOCIATION]
-    if moves.square_weight:
-        across = min(across, room[Kind.OUTCOME_SQUARE] * moves.square_weight)
-    total = association = unit * moves.association / across
-    if moves.covariance:
-        covariance = unit * moves.covariance / min(room[Kind.PRODUCT], room[Kind.SQUARE] * moves.diagonal_weight)
-        coupled = association <= 4 * covariance  # Q <= 2A
-        total = reuse_cov.joint(covariance, association) if coupled else covariance + association
-    return total
+    """mu^2 that declared scales really give against t curious parties, exactly."""
+    squared = moves.on_grid(grid_bits, rows_per_subject)
+    return mu2_of_scales(zip(squared, map(scales.__getitem__, Kind), strict=True), _together, parties - curious)
+
+
+def _together(found: Sequence[Fraction]) -> Fraction:
+    """mu^2 of all entries from that of each `Kind` by itself."""
+    product, square, association, outcome_square = found
+    first, second = max(product, square), max(association, outcome_square)
+    coupled = second <= 4 * first  # Q <= 2A
+    return joint_calibration.joint(first, second) if coupled else first + second
 
 
 def _check(moves: Moves, split: Fraction) -> None:
@@ -188,16 +191,6 @@ def _check(moves: Moves, split: Fraction) -> None:
 def _norm2(variables: list[Variable]) -> int:
     """Largest squared norm of their values: 1 for every declared column."""
     return len({each.column for each in variables})
-
-
-def entry_scales(layout: Layout, scales: Mapping[Kind, float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """(E,) scale of a share of each entry.
-
-    Args:
-        layout: of the spec.
-        scales: one for every kind.
-    """
-    return np.array([scales[kind] for kind in Kind])[layout.kinds]
 
 
 def check_public_norm(codes: npt.NDArray[np.int32], layout: Layout, norm2: Fraction, grid_bits: int) -> None:

@@ -27,9 +27,6 @@ from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
 from dprelease.privacy.calibration import budget
 
-EVEN_SPREAD = Fraction(1, 3)
-"""Variance of a column whose cells spread evenly over [-1, 1]."""
-
 _NAMED = 10
 
 
@@ -86,17 +83,8 @@ class MomentsPlan:
         sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
         return cls(len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION])
 
-    @property
-    def pays_from(self) -> int:
-        """About how many patients a fit of all columns needs to beat the mean, for evenly spread columns.
-
-        Then n/3, the variance that such a column sums up to, is 2 sd sqrt(d), the largest eigenvalue of the noise.
-        """
-        largest = max(self.noise_sd, self.association_sd / 2)
-        return math.ceil(2 * largest * math.sqrt(self.variables - self.outcomes) / EVEN_SPREAD)
-
     def explain(self) -> str:
-        """One line: the noise, and with how many patients it pays."""
+        """One line: the noise, beside the number of patients."""
         if self.outcomes:
             covariance = f"{self.noise_sd:.4g} patients" if self.noise_sd else "0, as every feature is public"
             return (
@@ -106,8 +94,7 @@ class MomentsPlan:
             )
         return (
             f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
-            f"({self.noise_sd / self.rows:.2%} of n = {self.rows}). Fits begin to pay at about {self.pays_from} patients "
-            "if cells spread evenly over their declared ranges, later if they do not."
+            f"({self.noise_sd / self.rows:.2%} of n = {self.rows})."
         )
 
 

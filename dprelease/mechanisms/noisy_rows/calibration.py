@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
-from dprelease.privacy.calibration import GRID_VARIANCE, budget, root_up
+from dprelease.privacy.calibration import budget, least_scale, mu2_of_scales
 from dprelease.spec_base import Target
 
 
@@ -54,30 +54,17 @@ def party_noise(party: str, mu2: Fraction, sensitivity2: int, squared_norm: int,
         squared_norm: c, the squared column norm of the integer matrix.
         anchor_weight: rho in [0, 1).
     """
-    if not sensitivity2:
-        return PartyNoise(party=party, mu2="0", anchor_scale=0.0 if anchor_weight else None, scale=0.0)
-    variance = Fraction(sensitivity2) / mu2 + GRID_VARIANCE
     return PartyNoise(
         party=party,
-        mu2=str(mu2),
-        anchor_scale=root_up(variance / anchor_weight) if anchor_weight else None,
-        scale=root_up(variance * squared_norm / (1 - anchor_weight)),
+        mu2=str(mu2) if sensitivity2 else "0",
+        anchor_scale=least_scale(sensitivity2, mu2, 1 / anchor_weight) if anchor_weight else None,
+        scale=least_scale(sensitivity2, mu2, Fraction(squared_norm) / (1 - anchor_weight)),
     )
 
 
 def spent(noise: PartyNoise, sensitivity2: int, squared_norm: int) -> Fraction:
-    """mu_j^2 that the declared scales really give: sigma^2 - 4 is what counts, exactly, in rationals.
-
-    A scale at or below 2 gives no guarantee; it is reported as a mu^2 too large for any budget. Where nothing is private
-    no noise is needed, and mu_j^2 is 0.
-    """
-    total = Fraction(0)
-    if not sensitivity2:
-        return total
-    for scale, weight in ((noise.anchor_scale, 1), (noise.scale, squared_norm)):
-        if scale is not None:
-            room = Fraction(scale) ** 2 - GRID_VARIANCE
-            if room <= 0:
-                return Fraction(10**30)
-            total += Fraction(sensitivity2 * weight) / room
-    return total
+    """mu_j^2 that the declared scales really give, exactly; 0 where nothing is private."""
+    parts = [(sensitivity2 * squared_norm, noise.scale)]
+    if noise.anchor_scale is not None:
+        parts.append((sensitivity2, noise.anchor_scale))
+    return mu2_of_scales(parts, lambda found: sum(found, Fraction(0)))

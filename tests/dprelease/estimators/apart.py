@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks._primo_calibration import entry_scales
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.outcome_calibration import entry_scales
 from dprelease.mechanisms.moments.parameters import least_noise
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.privacy.calibration import budget

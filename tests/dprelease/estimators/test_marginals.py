@@ -13,7 +13,6 @@ from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 
 EVERY = np.arange(1, 9)
-NUMERIC = [0, 1, 7]
 
 
 def single(mean: float, square: float, sd: float) -> NoisyMoments:

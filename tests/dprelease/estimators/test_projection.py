@@ -1,14 +1,9 @@
-"""Projection of a noisy association onto what bounded rows can give: the nearest feasible point, at every scale."""
+"""The public side: its decomposition, and by how much its coordinates shrink to fit what bounded rows can give."""
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 import dprelease.estimators.moments.projection as projection
 from dprelease.errors import InvalidInput
@@ -34,107 +29,18 @@ def problem(shape: tuple[int, int], noise: float, seed: int = 0, columns: int = 
     return p, p.T @ z + noise * generator.normal(size=(shape[1], columns)), radius
 
 
-def preimage(p: np.ndarray, projected: np.ndarray) -> np.ndarray:
-    """The shortest Z with P^T Z = projected."""
-    return np.linalg.lstsq(p.T, projected, rcond=None)[0]
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("noise", [1e-3, 1.0, 1e3])
-def test_the_result_satisfies_the_conditions_of_optimality(shape: tuple[int, int], noise: float):
-    """P^T z with (P P^T + lambda) z = P c~, |z| <= radius, lambda >= 0, and lambda = 0 where |z| < radius."""
+def test_coordinates_shrink_onto_their_radius_and_only_if_they_are_longer(shape: tuple[int, int], noise: float):
     p, noisy, radius = problem(shape, noise)
     side = PublicSide.of_rows(p)
-    projected = side.project(noisy, radius)
-    z, multiplier = preimage(p, projected), side.multipliers(side.right.T @ noisy, radius)
-    assert (multiplier >= 0).all()
-    gap = p @ (projected - noisy) + multiplier * z
-    assert np.abs(gap).max() <= 1e-9 * np.abs(p @ noisy).max()
-    lengths = np.linalg.norm(z, axis=0)
-    assert (lengths <= radius * (1 + 1e-9)).all()
-    np.testing.assert_allclose(lengths[multiplier > 0], radius[multiplier > 0], rtol=1e-9)
-    assert noise < 1e3 or (multiplier > 0).any()
-
-
-@pytest.mark.parametrize("shape", [(4, 2), (2, 4), (3, 3)])
-@pytest.mark.parametrize("jointly", [False, True])
-def test_it_is_what_a_general_solver_finds_on_the_kronecker_form(shape: tuple[int, int], jointly: bool):
-    p, noisy, radius = problem(shape, 1.0, seed=3, columns=2)
-    rows, columns = shape[0], 2
-    whole = np.kron(np.eye(columns), p.T)  # column by column: vec(P^T Z) = whole vec(Z)
-    target = noisy.T.ravel()
-    blocks = [slice(None)] if jointly else [slice(rows * c, rows * (c + 1)) for c in range(columns)]
-    bounds = [float(np.linalg.norm(radius) / 2)] if jointly else list(radius)
-    found = minimize(
-        lambda z: 0.5 * np.sum((whole @ z - target) ** 2),
-        np.zeros(rows * columns),
-        jac=lambda z: whole.T @ (whole @ z - target),
-        constraints=[
-            {"type": "ineq", "fun": lambda z, b=b, r=r: r * r - z[b] @ z[b]}
-            for b, r in zip(blocks, bounds, strict=True)
-        ],
-        method="SLSQP",
-        options={"ftol": 1e-15, "maxiter": 1000},
+    along = side.right.T @ noisy
+    multiplier = side.multipliers(along, radius)
+    lengths, given = (
+        np.linalg.norm(shrunk * along / side.singular[:, None], axis=0) for shrunk in (side.shrinkage(multiplier), 1.0)
     )
-    side = PublicSide.of_rows(p)
-    ours = side.project_jointly(noisy, bounds[0]) if jointly else side.project(noisy, radius)
-    np.testing.assert_allclose(ours, (whole @ found.x).reshape(columns, -1).T, atol=1e-5)
-    assert np.sum((ours - noisy) ** 2) <= 2 * found.fun * (1 + 1e-9)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.sampled_from(SHAPES),
-    st.integers(0, 2**32 - 1),
-    st.floats(-12, 12),
-    st.sampled_from([1.0, 1e4, 1e12]),
-    st.floats(-6, 6),
-)
-def test_it_is_idempotent_feasible_and_never_moves_points_apart(shape, seed, log_noise, condition, log_radius):
-    generator = np.random.default_rng(seed)
-    side = PublicSide.of_rows(public(*shape, condition, seed))
-    first, second = 10**log_noise * generator.normal(size=(2, shape[1], 9))
-    radius = 10**log_radius * generator.uniform(size=9)
-    a, b = side.project(first, radius), side.project(second, radius)
-    size = np.abs(first).max()
-    np.testing.assert_allclose(side.project(a, radius), a, rtol=0, atol=1e-13 * size)
-    assert (np.linalg.norm(a - b, axis=0) <= np.linalg.norm(first - second, axis=0) * (1 + 1e-12)).all()
-    along = side.right.T @ first
-    t = along * side.shrinkage(side.multipliers(along, radius)) / side.singular[:, None]
-    assert (np.linalg.norm(t, axis=0) <= radius * (1 + 1e-12)).all()
-    joint = side.project_jointly(first, float(radius[0]))
-    np.testing.assert_allclose(side.project_jointly(joint, float(radius[0])), joint, rtol=0, atol=1e-13 * size)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_it_never_leads_away_from_the_truth(shape: tuple[int, int]):
-    for seed, noise in itertools.product(range(5), (1e-6, 0.1, 1e3)):
-        p, noisy, radius = problem(shape, noise, seed)
-        _, truth, _ = problem(shape, 0.0, seed)
-        projected = PublicSide.of_rows(p).project(noisy, radius)
-        before, after = np.linalg.norm(noisy - truth, axis=0), np.linalg.norm(projected - truth, axis=0)
-        assert (after <= before * (1 + 1e-12)).all()
-        assert noise < 1e3 or after.sum() < before.sum() / 2
-
-
-def test_what_is_feasible_stays_what_it_is_to_the_last_bit():
-    p, exact, radius = problem((40, 5), 0.0)
-    side = PublicSide.of_rows(p)
-    np.testing.assert_array_equal(side.project(exact, radius * 1.001), exact)
-    np.testing.assert_array_equal(side.project_jointly(exact, float(np.linalg.norm(radius))), exact)
-    wide, inside, bound = problem((5, 40), 0.0)
-    np.testing.assert_allclose(PublicSide.of_rows(wide).project(inside, bound * 1.001), inside, atol=1e-14)
-
-
-def test_many_columns_at_once_are_columns_one_by_one(monkeypatch: pytest.MonkeyPatch):
-    p, noisy, radius = problem((60, 8), 1.0)
-    side = PublicSide.of_rows(p)
-    alone = np.hstack([side.project(noisy[:, [c]], radius[[c]]) for c in range(30)])
-    for cells in (1 << 17, 17):
-        monkeypatch.setattr(projection, "_CELLS", cells)
-        np.testing.assert_allclose(side.project(noisy, radius), alone, rtol=1e-12)
-        again = PublicSide.of_rows(p)  # whose rows are read 32 at a time
-        np.testing.assert_allclose(again.project(noisy, radius), alone, rtol=1e-10)
+    np.testing.assert_array_equal(multiplier > 0, given > radius)
+    np.testing.assert_allclose(lengths, np.minimum(given, radius), rtol=1e-9)
 
 
 @pytest.mark.parametrize("condition", [10.0, 1e12])
@@ -145,52 +51,6 @@ def test_a_dozen_steps_are_enough(monkeypatch: pytest.MonkeyPatch, condition: fl
     monkeypatch.setattr(projection, "_MOST_STEPS", 12)
     np.testing.assert_array_equal(side.multipliers(side.right.T @ noisy, np.ones(300)), found)
     assert (found > 0).sum() > 100
-
-
-def test_one_column_is_the_same_jointly_and_by_itself():
-    p, noisy, radius = problem((20, 6), 1.0, columns=1)
-    side = PublicSide.of_rows(p)
-    np.testing.assert_allclose(side.project_jointly(noisy, float(radius[0])), side.project(noisy, radius), rtol=1e-12)
-
-
-def test_extremes():
-    p, noisy, _ = problem((40, 5), 1.0)
-    side = PublicSide.of_rows(p)
-    np.testing.assert_array_equal(side.project(noisy, 0.0), 0)
-    np.testing.assert_array_equal(side.project_jointly(noisy, 0.0), 0)
-    np.testing.assert_array_equal(side.project(np.zeros((5, 2)), 0.0), 0)
-    np.testing.assert_array_equal(side.project(noisy, 1e300), noisy)
-    assert np.isfinite(side.project(noisy * 1e250, 1.0)).all()
-    tiny = side.project(noisy, 1e-200)
-    assert 0 < np.abs(tiny).max() < 1e-199
-    assert side.project(noisy[:, :0], 1.0).shape == (5, 0)
-    empty = PublicSide.of_rows(np.zeros((4, 3)))
-    np.testing.assert_array_equal(empty.project(np.ones((3, 2)), 1.0), 0)
-    np.testing.assert_array_equal(empty.project_jointly(np.ones((3, 2)), 1.0), 0)
-
-
-def test_a_column_that_follows_from_others_adds_nothing():
-    p, noisy, radius = problem((40, 5), 1.0)
-    repeated = np.column_stack([p, p[:, 0] - p[:, 1]])
-    side = PublicSide.of_rows(repeated)
-    assert (side.full_rank, len(side.singular)) == (False, 5)
-    outside = np.array([1.0, -1.0, 0, 0, 0, -1.0])[:, None]  # orthogonal to every P^T z
-    given_ = np.vstack([noisy, noisy[0] - noisy[1]])
-    np.testing.assert_allclose(side.project(given_ + 7 * outside, radius), side.project(given_, radius), atol=1e-12)
-    z = preimage(repeated, side.project(given_, radius))
-    assert (np.linalg.norm(z, axis=0) <= radius * (1 + 1e-9)).all()
-
-
-@pytest.mark.parametrize("condition", [10.0, 1e5])
-def test_moments_serve_as_well_as_rows(condition: float):
-    p, radius = public(50, 6, condition), np.full(20, 2.0)
-    noisy = np.random.default_rng(1).normal(size=(6, 20))
-    from_gram = PublicSide.of_gram(p.T @ p)
-    np.testing.assert_allclose(
-        from_gram.project(noisy, radius), PublicSide.of_rows(p).project(noisy, radius), atol=1e-9
-    )
-    assert len(PublicSide.of_gram(np.ones((4, 4))).singular) == 1
-    assert len(PublicSide.of_gram(np.zeros((4, 4))).singular) == 0
 
 
 def test_what_rounding_leaves_of_constants_has_rank_zero():
@@ -204,20 +64,9 @@ def test_what_rounding_leaves_of_constants_has_rank_zero():
 
 
 def test_bad_input_is_refused():
-    side = PublicSide.of_rows(public(9, 3))
     for values in (np.zeros((0, 3)), np.zeros((3, 0)), np.zeros(3), [[np.nan]], [[np.inf]]):
         with pytest.raises(InvalidInput):
             PublicSide.of_rows(values)
     for gram in (np.zeros((2, 3)), np.zeros((0, 0)), [[np.nan]]):
         with pytest.raises(InvalidInput):
             PublicSide.of_gram(gram)
-    for noisy, radius in (
-        (np.zeros((4, 2)), 1.0),
-        (np.zeros(3), 1.0),
-        (np.full((3, 2), np.nan), 1.0),
-        (np.zeros((3, 2)), -1.0),
-        (np.zeros((3, 2)), np.ones(3)),
-        (np.zeros((3, 2)), np.nan),
-    ):
-        with pytest.raises(InvalidInput):
-            side.project(noisy, radius)

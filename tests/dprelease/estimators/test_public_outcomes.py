@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks._primo_projection import project
 from benchmarks.moments_utility import gram
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.posterior import posterior
@@ -27,7 +28,7 @@ def test_projection_never_hurts_and_helps_the_more_the_more_outcomes_or_noise_th
     public, private = slice(0, outcomes + 1), slice(outcomes + 1, None)
     side = PublicSide.of_gram(noisy.gram[public, public])
     raw = noisy.gram[public, private]
-    projected = side.project(raw, np.sqrt(ROWS))
+    projected = project(side, raw, np.sqrt(ROWS))
     before, after = (np.linalg.norm(each - exact[public, private], axis=0) for each in (raw, projected))
     assert (after <= before * (1 + 1e-9)).all()
     if sd >= 0.1 and outcomes == 150:

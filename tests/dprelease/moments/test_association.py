@@ -12,9 +12,9 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments import joint_calibration as reuse_cov
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.outcome_calibration import LARGEST_SPLIT, Moves, best_split, share_scales, spent
+from dprelease.privacy.calibration import UNBOUNDED
 from tests.support.specs import categorical, numeric
 
 Rows = npt.NDArray[np.float64]
@@ -151,7 +151,7 @@ def test_less_noise_on_any_part_costs_more() -> None:
     for kind in Kind:
         fewer = {**scales, kind: 0.9 * scales[kind]}
         assert spent(moves, fewer, 3, 1, 16, 1) > mu2
-        assert spent(moves, {**scales, kind: 1.0}, 3, 1, 16, 1) == reuse_cov.UNBOUNDED
+        assert spent(moves, {**scales, kind: 1.0}, 3, 1, 16, 1) == UNBOUNDED
 
 
 def test_beyond_the_coupled_case_the_sum_is_charged() -> None:

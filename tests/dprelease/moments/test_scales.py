@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.data.columns import Column
-from dprelease.mechanisms.moments.calibration import FINEST, log_ratio, released_sd, share_scales, spent
+from dprelease.mechanisms.moments.calibration import FINEST, released_sd, share_scales, spent
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import Sensitivity, sensitivity
 from dprelease.privacy.calibration import GRID_VARIANCE
@@ -150,6 +150,11 @@ def total(parts: list[Floats]) -> Floats:
     for part in parts:
         law = np.convolve(law, part)
     return law
+
+
+def log_ratio(entries: int, scale: float, shares: int) -> float:
+    """kappa' of docs/guarantees.md 12: bounds the log-ratio between a sum of discrete Gaussians and one of the same variance."""
+    return entries * 4 * math.fsum(math.exp(-2 * math.pi**2 * scale**2 * k / (k + 1)) for k in range(1, shares))
 
 
 @pytest.mark.parametrize("shares", [2, 3, 5])

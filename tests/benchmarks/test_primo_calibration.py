@@ -1,4 +1,4 @@
-"""PRIMO's calibration: every published number, searches that never find more, and scales that give what they say."""
+"""PRIMO's noise scales: every published number, searches that never find more, and scales that give what they say."""
 
 from __future__ import annotations
 
@@ -11,20 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks._primo_calibration import Scales, covariance_ball, covariance_box, scales, spent
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.joint_calibration import (
-    UNBOUNDED,
-    Scales,
-    association,
-    covariance_ball,
-    covariance_box,
-    covariance_intercept,
-    joint,
-    scales,
-    spent,
-    split,
-)
-from dprelease.privacy.calibration import GRID_VARIANCE
+from dprelease.mechanisms.moments.joint_calibration import association, joint
+from dprelease.privacy.calibration import GRID_VARIANCE, UNBOUNDED
 from dprelease.privacy.gaussian import mu_of
 
 MU = mu_of(1.0, 1e-5)
@@ -56,8 +46,6 @@ def test_numbers_of_the_gram_matrix() -> None:
         assert bound >= expected - 1e-7
         assert expected == pytest.approx(largest_in_a_box(columns), abs=1e-7)
         assert columns == 3 or bound == expected
-    for radius2, expected in ((Fraction(9, 100), 0.84852814), (ONE, 2.82842712), (Fraction(9), 14.14213562)):
-        assert root(covariance_intercept(radius2)) == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -167,49 +155,7 @@ def test_no_pair_of_rows_moves_both_further(
     assert found > 0.6 * bound
 
 
-def test_label_privacy_moves_by_the_longest_row() -> None:
-    """X public: one patient's outcomes from y to y'."""
-    generator = np.random.default_rng(4)
-    features = generator.uniform(-1, 1, (30, 4)) * np.array([1.0, 1.0, 0.1, 0.01])
-    change = np.array([2.0, 0.0])  # y = (1, 0), y' = (-1, 0), |y| <= 1
-    moved = max(float(np.linalg.norm(np.outer(row, change))) for row in features)
-    longest2 = Fraction(float((features**2).sum(axis=1).max()))
-    assert moved == pytest.approx(root(association(longest2, ONE)), rel=1e-12)
-
-
-# The split and the scales.
-
-
-@pytest.mark.parametrize(
-    ("features", "outcomes", "explained"), [(1, 1, "1/2"), (100, 1, "1"), (10, 1000, "1/3"), (5, 5, "0")]
-)
-def test_the_split_has_the_least_predicted_error(features: int, outcomes: int, explained: str) -> None:
-    part = Fraction(explained)
-    kappa = float(part * (features + 1) / outcomes)
-    chosen = float(split(features, outcomes, part))
-    tried = np.linspace(1e-3, 1, 100_000)
-    errors = (1 + tried) ** 2 * (kappa + 1 / tried)
-    assert (1 + chosen) ** 2 * (kappa + 1 / chosen) <= errors.min() * (1 + 1e-8)
-    assert 0 < chosen <= 1
-
-
-def test_the_predicted_error_is_what_simulation_gives() -> None:
-    """|E_2 - E_1 w|^2 on average: s2^2 d + s1^2 |w|^2 (d + 1)/2, the s2^2 + omega s1^2 of the derivation times d."""
-    generator = np.random.default_rng(1)
-    d, s1, s2 = 6, 1.5, 0.7
-    w = generator.normal(size=d)
-    square = generator.normal(size=(40_000, d, d)) * s1 / math.sqrt(2)
-    noise = np.triu(square, 1) + np.triu(square, 1).transpose(0, 2, 1) + np.eye(d) * square * math.sqrt(2)
-    errors = ((s2 * generator.normal(size=(40_000, d)) - noise @ w) ** 2).sum(axis=1)
-    expected = d * (s2**2 + s1**2 * float(w @ w) * (d + 1) / (2 * d))
-    assert abs(errors.mean() - expected) < 5 * errors.std() / 200
-
-
-def test_more_outcomes_take_more_of_the_noise_off_the_association() -> None:
-    found = [split(50, outcomes) for outcomes in (1, 10, 100, 10_000)]
-    assert found == sorted(found)
-    assert found[0] < Fraction(1, 5)
-    assert found[-1] > Fraction(99, 100)
+# The scales.
 
 
 @given(positive, positive, positive, shares, bodies)
@@ -234,13 +180,6 @@ def test_less_noise_anywhere_gives_more_than_mu(
         assert spent(quieter, first, second, body) > mu2
 
 
-@given(positive, positive)
-def test_the_joint_number_lies_between_either_and_the_sum(first: Fraction, second: Fraction) -> None:
-    assert max(first, second) <= joint(first, second) <= first + second
-    assert joint(first, Fraction(0)) == first
-    assert joint(first, 4 * first) == 4 * first  # where its two branches meet
-
-
 def test_scales_without_noise_beyond_the_grid_give_no_guarantee() -> None:
     for name in ("diagonal", "off_diagonal", "association"):
         declared = Scales(**{**dict.fromkeys(("diagonal", "off_diagonal", "association"), 100.0), name: 2.0})
@@ -254,12 +193,6 @@ def test_bad_input_is_refused() -> None:
         lambda: covariance_ball(ONE, 0),
         lambda: covariance_box(()),
         lambda: covariance_box((ONE, zero)),
-        lambda: covariance_intercept(zero),
-        lambda: association(zero, ONE),
-        lambda: association(ONE, zero),
-        lambda: split(0, 1),
-        lambda: split(1, 0),
-        lambda: split(1, 1, Fraction(2)),
         lambda: scales(ONE, ONE, zero, ONE, "ball"),
         lambda: scales(zero, ONE, ONE, ONE, "ball"),
         lambda: scales(ONE, ONE, ONE, zero, "ball"),
