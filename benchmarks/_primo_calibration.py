@@ -4,9 +4,9 @@ Covariance, X^T X, with variance s1^2 on the diagonal and half of it off the dia
 upper triangle (`box`):
 
     |x| <= R      Delta_1^2 = 2 R^4; R^4 for a single column         |x x^T - x'x'^T|^2 = |x|^4 + |x'|^4 - 2 <x, x'>^2
-    |x_c| <= b_c  Delta_1^2 = (sum b_c^2)^2, upper triangle          second_reading.md 2
+    |x_c| <= b_c  Delta_1^2 = (sum b_c^2)^2, upper triangle          docs/guarantees.md 11
 
-Both at once, formula (1) of `joint_calibration`. For a ball: privacy.md 2.2. For a box, with u = x o x, c = |<x, x'>|, p and p'
+Both at once, formula (1) of `joint_calibration`. For a ball: docs/guarantees.md, "Where the papers differ". For a box, with u = x o x, c = |<x, x'>|, p and p'
 the sums of u and u', beta = sum b_c^2, the square of the move is at most
 
     (1/s1^2) [p^2/2 + p'^2/2 + |u - u'|^2/2 - c^2] + (S^2/s2^2) (p + p' + 2c).
@@ -16,7 +16,7 @@ of u' at zero, s and s' their sums of b^2, it is (1/s1^2) [beta^2 + sum of -beta
 brackets are not positive: A + Q. If Q > 2A the terms in c grow up to c = (p + p')/2, where the whole is convex too, and at
 a vertex at most 2Q + (1/s1^2) [3/4 (s + s')^2 - 2 beta (s + s')] <= 2Q. A ball in one dimension is a box.
 
-Sources: PRIMO (2023), Algorithms 1 and 2; privacy.md 2.2, which corrects their sensitivities; second_reading.md 2.
+Sources: PRIMO (2023), Algorithms 1 and 2; docs/guarantees.md, "Where the papers differ", for their sensitivities.
 """
 
 from __future__ import annotations

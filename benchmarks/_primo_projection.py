@@ -3,7 +3,7 @@
 Formula (1) of `dprelease.estimators.moments.projection`; components of C~ outside the span of V are noise, and go.
 
 Source: PRIMO (2023), Algorithms 2 and 3 and Theorem 4.4, with the radius sqrt(n) R of its proof, not n R^2 of its box; a
-box column c lies in radius sqrt(n) b_c by itself, a smaller body (privacy.md 2.3).
+box column c lies in radius sqrt(n) b_c by itself, a smaller body (docs/guarantees.md, "Where the papers differ").
 """
 
 from __future__ import annotations

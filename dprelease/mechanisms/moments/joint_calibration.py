@@ -12,7 +12,8 @@ Both at once. With A = Delta_1^2 / s1^2 and Q = Delta_2^2 / (2 s2^2),
 
     mu^2 = A + Q + Q^2 / (4A)  if Q <= 2A,  else 2Q,                                                                 (1)
 
-less than the sum A + 2Q. For rows in a ball: docs/guarantees.md, "Where the papers differ"; for columns within bounds: `outcome_calibration`.
+less than the sum A + 2Q. For rows in a ball: docs/guarantees.md,
+"Where the papers differ"; for columns within bounds: `outcome_calibration`.
 
 Split. Let q = Q/(2A), 0 < q <= 1 (beyond 1 the covariance gets noisier for nothing). Then mu^2 = A (1 + q)^2 and
 
