@@ -6,7 +6,8 @@ upper triangle (`box`):
     |x| <= R      Delta_1^2 = 2 R^4; R^4 for a single column         |x x^T - x'x'^T|^2 = |x|^4 + |x'|^4 - 2 <x, x'>^2
     |x_c| <= b_c  Delta_1^2 = (sum b_c^2)^2, upper triangle          docs/guarantees.md 11
 
-Both at once, formula (1) of `joint_calibration`. For a ball: docs/guarantees.md, "Where the papers differ". For a box, with u = x o x, c = |<x, x'>|, p and p'
+Both at once, formula (1) of `joint_calibration`. For a ball: docs/guarantees.md,
+"Where the papers differ". For a box, with u = x o x, c = |<x, x'>|, p and p'
 the sums of u and u', beta = sum b_c^2, the square of the move is at most
 
     (1/s1^2) [p^2/2 + p'^2/2 + |u - u'|^2/2 - c^2] + (S^2/s2^2) (p + p' + 2c).
