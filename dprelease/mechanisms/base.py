@@ -135,7 +135,6 @@ class Mechanism(ABC, Generic[OwnTerms]):
         checks_sum: whether blocks say something only together, so that verifying reads them.
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
-        signs_binaries: whether a category of one level is coded -1 or +1, not 0 or 1.
     """
 
     name: str
@@ -144,7 +143,6 @@ class Mechanism(ABC, Generic[OwnTerms]):
     checks_sum: bool = False
     row_per_patient: bool = False
     weighs_columns: bool = False
-    signs_binaries: bool = False
 
     def own(self, spec: SpecBase) -> OwnTerms:
         """The terms of a spec of this mechanism."""

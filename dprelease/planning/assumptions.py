@@ -17,7 +17,6 @@ import numpy as np
 from dprelease.data.columns import Column, NumericColumn, check_weights
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import is_binary
-from dprelease.mechanisms.registry import mechanism_named
 from dprelease.planning.expected_error import EVEN_SPREAD, Assumed, Floats
 from dprelease.privacy.gaussian import check_target
 from dprelease.spec_base import Target
@@ -81,6 +80,7 @@ class Setting:
         outcomes: names of columns that are outcomes only in ``moments``; none of them is a feature.
         public_norm2: T2 as it is stated, of public outcomes.
         parts: of the price of ``moments``, one for each party with a private column; none where they are equal.
+        signs: whether a category of one level is coded -1 or +1, not 0 or 1.
 
     Raises:
         InvalidInput: a name or a number that makes no sense.
@@ -102,6 +102,7 @@ class Setting:
     outcomes: tuple[str, ...] = ()
     public_norm2: Fraction | None = None
     parts: tuple[Fraction, ...] = ()
+    signs: bool = False
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -138,7 +139,7 @@ class Setting:
     def guess(self, name: str) -> Guess:
         """What is guessed of a declared column."""
         column = next(column for column in self.columns if column.name == name)
-        return Guess.of(column, self.spread, signs=mechanism_named(self.mechanism).signs_binaries)
+        return Guess.of(column, self.spread, signs=self.signs)
 
     def assumed(self, signal: float) -> Assumed:
         """The regression of the outcome on the features.

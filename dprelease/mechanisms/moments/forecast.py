@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from dprelease.mechanisms.moments import calibration as scales
@@ -52,6 +53,7 @@ def proposed(setting: Setting) -> Proposed:
 
 def forecast(setting: Setting, signal: float) -> Forecast:
     """What to expect of a fit; arguments as of `dprelease.planning.forecast.forecast`."""
+    setting = replace(setting, signs=True)
     assumed, release = setting.assumed(signal), proposed(setting)
     noise, own = (
         setting.spread_out([release.columns[name] for name in setting.features]),

@@ -42,7 +42,6 @@ class Moments(Mechanism[JointMoments]):
     terms = JointMoments
     options = MomentsOptions
     checks_sum = True
-    signs_binaries = True
 
     def outcomes(self, options: MomentsOptions, columns: Columns) -> tuple[str, ...]:
         return check_outcomes(options.outcomes, columns)
