@@ -10,7 +10,7 @@ from dprelease.release.release import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ScaledFit:
     """l models with d weights each, scaled units.
 
     Attributes:

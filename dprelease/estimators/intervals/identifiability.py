@@ -40,7 +40,7 @@ LIMIT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class PopulationFit:
     """Population least squares of l targets on d features, scaled units; NaN where the features cannot be told from noise.
 
     Attributes:
@@ -59,11 +59,11 @@ class Learned:
     hidden: tuple[int, ...]
 
 
-def nothing(features: int, targets: int, hidden: tuple[int, ...]) -> Learned:
+def nothing(features: int, targets: int, hidden: tuple[int, ...]) -> PopulationFit:
     """What a release says when its features cannot be told from noise."""
     unknown = np.full((features + 1, targets), np.nan)
     estimates = Estimates(unknown, unknown, unknown, unknown)
-    return Learned(estimates[:-1], estimates[-1], np.inf, np.inf, hidden)
+    return PopulationFit(estimates[:-1], estimates[-1], np.inf, np.inf, hidden)
 
 
 def hidden_features(

@@ -25,7 +25,7 @@ from scipy.special import stdtr, stdtrit
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design
 from dprelease.estimators.intervals.fieller import Estimates
-from dprelease.estimators.intervals.identifiability import LIMIT, Learned
+from dprelease.estimators.intervals.identifiability import LIMIT, PopulationFit
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.inference import learned_from_rows
@@ -201,7 +201,7 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
     return in_units(learned, names)
 
 
-def in_units(learned: Learned, names: Design) -> Inference:
+def in_units(learned: PopulationFit, names: Design) -> Inference:
     """From scaled to original units; below the threshold numbers are withheld, lest somebody uses them.
 
     Args:

@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.estimators.bounded_mean import truncated_mean
-from dprelease.estimators.intervals.identifiability import Learned, hidden_features, nothing
+from dprelease.estimators.intervals.identifiability import PopulationFit, hidden_features, nothing
 from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
 from dprelease.estimators.solve import SINGULAR
 from dprelease.mechanisms.moments.released import Moments
@@ -49,7 +49,7 @@ from dprelease.release.release import Floats
 
 def learned_from_moments(
     moments: Moments, features: Sequence[int], targets: Sequence[int], origin: Floats, *, intercept: bool
-) -> Learned:
+) -> PopulationFit:
     """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 
     Where the features are hidden, O(d^4) to say which of them would have to be left out.
@@ -85,7 +85,7 @@ def learned_from_moments(
     spread, parts = noise.shared(fit, outside, lifts)
     common = Covariance(sums, inverse @ lifts, spread, [Shared(inverse @ each.vectors, each.amounts) for each in parts])
     estimates = profiled(values, fixed, fit, forms, common).scaled_by(1 / stretch)
-    return Learned(estimates[len(first) : len(z)], estimates[-1], np.inf, found.doubted[0], hidden)
+    return PopulationFit(estimates[len(first) : len(z)], estimates[-1], np.inf, found.doubted[0], hidden)
 
 
 def hidden_places(

@@ -37,14 +37,14 @@ from functools import cached_property
 import numpy as np
 
 from dprelease.estimators.intervals.fieller import Estimates
-from dprelease.estimators.intervals.identifiability import Learned, hidden_features, nothing
+from dprelease.estimators.intervals.identifiability import PopulationFit, hidden_features, nothing
 from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.solve import SINGULAR
 from dprelease.release.release import Floats
 
 
-def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool) -> Learned:
+def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
     Where the features are hidden, O(d^4) to say which of them would have to be left out.
@@ -91,7 +91,7 @@ def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: b
         mean_variance = rows.y_variance / length + sigma2 / patients + combined
         fixed[-1] += mean_variance
     estimates = asked.estimates(values, fixed, fit, least, mean_variance)
-    return Learned(estimates[:d], estimates[d], float(degrees - d), found.doubted[0], hidden)
+    return PopulationFit(estimates[:d], estimates[d], float(degrees - d), found.doubted[0], hidden)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.intervals.identifiability import Learned
+from dprelease.estimators.intervals.identifiability import PopulationFit
 from dprelease.estimators.moments.inference import learned_from_moments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.support.specs import categorical
@@ -17,7 +17,7 @@ OFFSETS = np.random.default_rng(9).uniform(-0.2, 0.2, OUTCOMES)
 Z = 1.959964
 
 
-def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, category: bool = False) -> Learned:
+def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, category: bool = False) -> PopulationFit:
     """From fresh patients and fresh noise.
 
     Args:
@@ -43,7 +43,7 @@ def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, cate
     return learned_from_moments(moments, chosen, y, np.zeros(FEATURES), intercept=True)
 
 
-def shares_held(found: Learned) -> tuple[float, float]:
+def shares_held(found: PopulationFit) -> tuple[float, float]:
     """Of the 95 % intervals of slopes and of intercepts, those that hold the truth."""
     shares = []
     for estimates, truth in ((found.weights, WEIGHTS), (found.offsets, OFFSETS)):
