@@ -47,7 +47,7 @@ class _Problem(NamedTuple):
     def of(cls, moments: ReleasedMoments, features: Sequence[int], targets: Sequence[int]) -> _Problem:
         """Moments of the features alone where no target is an outcome: they are released as any joint moments are."""
         x, y = list(features), list(targets)
-        if not isinstance(moments, ApartMoments) or moments.layout.outcome[y].any():
+        if isinstance(moments, NoisyMoments) or moments.layout.outcome[y].any():
             return cls(moments, x, y)
         place = moments.layout.feature_place
         return cls(moments.features, place[x].tolist(), place[y].tolist())
@@ -67,7 +67,7 @@ def _public_features(problem: _Problem) -> tuple[bool, str]:
 
 def _posterior(problem: _Problem) -> tuple[bool, str]:
     moments = problem.moments
-    if isinstance(moments, ApartMoments):
+    if not isinstance(moments, NoisyMoments):
         return False, "products of two outcomes are not released, so the moments cannot be drawn together"
     if not moments.noise_sd.any():
         return True, "the moments have no noise"
@@ -80,8 +80,8 @@ def _posterior(problem: _Problem) -> tuple[bool, str]:
 def _projected(problem: _Problem) -> tuple[bool, str]:
     if not problem.private(problem.features):
         return False, "all features are public"
-    if isinstance(problem.moments, ApartMoments):
-        layout = problem.moments.layout
+    layout = problem.moments.layout
+    if layout.outcome.any():
         shown = bool((layout.public & layout.outcome).any())
         return shown, "outcomes of the release are public" if shown else "no outcome of the release is public"
     private = problem.private(problem.targets)
@@ -175,10 +175,14 @@ def fit_moments(
         return fit_public_features(used, x, y, intercept=intercept)
     if name == "posterior" and isinstance(used, NoisyMoments):
         return fit_posterior(used, x, y, intercept=intercept)
-    if name == "projected" and isinstance(used, NoisyMoments):
-        used = associated(used, intercept=intercept)
-    elif name == "projected" and isinstance(used, ApartMoments):
-        if public is None:
-            raise InvalidInput("a projection where outcomes are apart needs the public variables of all patients")
-        used = projected(used, public)
+    if name == "projected":
+        used = _projection(used, public, intercept=intercept)
     return fit_spectral(used, x, y, intercept=intercept)
+
+
+def _projection(moments: ReleasedMoments, public: Floats | None, *, intercept: bool) -> ReleasedMoments:
+    if isinstance(moments, NoisyMoments):
+        return associated(moments, intercept=intercept)
+    if public is None:
+        raise InvalidInput("a projection where outcomes are apart needs the public variables of all patients")
+    return projected(moments, public)

@@ -20,7 +20,6 @@ from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
@@ -97,7 +96,7 @@ def _on_moments(release: Release, names: Design, method: Method, *, intercept: b
     moments, x, y = release.products, names.feature_index, names.target_index
     _check_noise(release, names, moments.noise_between([0], [*x, *y])[0])
     if method.weights is None:
-        public = _public_variables(release) if isinstance(moments, ApartMoments) else None
+        public = _public_variables(release) if algorithm == "projected" else None
         return fit_moments(moments, x, y, public, intercept=intercept, method=algorithm)
     return inverted(moments, x, y, names.lower, intercept=intercept, ridge=method.ridge)
 
