@@ -208,7 +208,7 @@ def in_units(learned: PopulationFit, names: Design) -> Inference:
         learned: scaled units.
         names: targets, features and their units.
     """
-    known = learned.doubt < LIMIT
+    known = learned.noise_ratio < LIMIT
     blank = 1.0 if known else np.nan
     unit = names.target_half_width[:, None] / names.feature_half_width
     return Inference(
@@ -216,8 +216,8 @@ def in_units(learned: PopulationFit, names: Design) -> Inference:
         intercepts=learned.offsets.in_units(blank * names.target_half_width, names.target_midpoint),
         known=np.full(len(names.targets), known),
         degrees=learned.degrees,
-        doubt=learned.doubt,
-        hidden=tuple(names.features[place] for place in learned.hidden),
+        doubt=learned.noise_ratio,
+        hidden=tuple(names.features[place] for place in learned.dropped),
     )
 
 

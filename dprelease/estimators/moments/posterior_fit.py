@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.estimators.methods import least_squares
-from dprelease.estimators.moments.inference import hidden_places
+from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest, warnings
 from dprelease.estimators.moments.spectral_ridge import determined
@@ -61,9 +61,9 @@ def fit_posterior(
     everything = NormalEquations.of_moments(draws.mean(axis=0), list(features), y, intercept=intercept)[0]
     if least_squares(everything).singular:
         raise determined(len(features))
-    hidden = hidden_places(moments, features, intercept=intercept)
+    hidden = dropped_places(moments, features, intercept=intercept)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = np.array([bool(hidden_places(moments, [target], intercept=intercept)) for target in y])
+    blind = np.array([bool(dropped_places(moments, [target], intercept=intercept)) for target in y])
     whole = _fit(draws, list(features), y, blind, intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole

@@ -80,10 +80,10 @@ def test_features_that_determine_each_other_tell_nothing_about_weights() -> None
         learned_from_moments(moments, x, [5, 6], np.zeros(len(x)), intercept=intercept)
         for x, intercept in (([1, 2, 3, 4], True), ([1, 2, 3, 4], False), ([1, 2, 3], True))
     )
-    assert found.doubt == np.inf
+    assert found.noise_ratio == np.inf
     assert np.isnan(found.weights.value).all()
-    assert len(found.hidden) == 1
-    assert found.hidden[0] > 0  # a level
+    assert len(found.dropped) == 1
+    assert found.dropped[0] > 0  # a level
     for each in (without, kept):
-        assert (each.doubt, each.hidden) == (0, ())
+        assert (each.noise_ratio, each.dropped) == (0, ())
         assert np.isfinite(each.weights.variance).all()

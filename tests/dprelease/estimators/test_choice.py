@@ -173,6 +173,20 @@ def test_a_result_says_what_ran_and_why(release: Release, features: list[str], a
     assert f"\nalgorithm  {algorithm}: {reason}\n" in default.summary()
 
 
+def test_public_outcomes_apart_are_projected_by_their_released_rows() -> None:
+    columns = {"north": tuple(numeric(name) for name in ("a", "b")), "south": (numeric("y", public=True),)}
+    codes = np.rint(table(2, 1, rows=2000) * 1024).astype(np.int32)
+    held = {"north": codes[:, :2], "south": codes[:, 2:]}
+    spec = build_spec(columns, mechanism="moments", rows=2000, epsilon=8.0, outcomes=("y",))
+    bounded = {name: BoundedRows(held[name], columns[name], 10) for name in columns}
+    blocks = compute(spec, bounded, {name: SeededNoise(index) for index, name in enumerate(columns)}).blocks
+    release = one_block_each(spec, blocks, guarantee(spec).words())
+    default, named = fit(release, ["y"]), fit(release, ["y"], method="projected")
+    assert (default.algorithm, default.reason) == ("projected", "outcomes of the release are public")
+    np.testing.assert_array_equal(default.coef, named.coef)
+    assert not np.array_equal(default.coef, fit(release, ["y"], method="spectral").coef)
+
+
 def test_a_method_that_is_one_algorithm_says_so(release: Release, noisy_rows: Release) -> None:
     assert fit(release, ["c"], method="ols").algorithm == "ols"
     default = fit(noisy_rows, ["score"])
