@@ -1,4 +1,4 @@
-"""What a method found, in scaled units, before it is put in the words and units of the learner."""
+"""Fitted linear models in scaled units, as every algorithm gives them, before they are put in the words and units of the learner."""
 
 from __future__ import annotations
 
