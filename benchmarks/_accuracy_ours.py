@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks._accuracy_problem import Problem
 from benchmarks._block_releases import mixed
 from dprelease.data.columns import CategoricalColumn, squared_sensitivity
-from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -53,7 +53,7 @@ def by_moments(
     for _ in range(draws):
         moments = noisy_moments(problem, mu, random)
         for target, regression in regressions.items():
-            found = shrunken(moments, regression.features, [regression.index], intercept=True)
+            found = fit_moments(moments, regression.features, [regression.index], intercept=True)
             slopes = found.weights[:, 0]
             models = [np.append(found.offsets, slopes), np.append(found.constant, 0 * slopes)]
             scores = regression.score(np.array(models))

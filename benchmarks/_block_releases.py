@@ -25,7 +25,7 @@ import numpy as np
 from dprelease.data.columns import Column, private_weights, squared_sensitivity, weights_of
 from dprelease.estimators.normal_equations import NormalEquations, Rows
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
 from dprelease.planning.assumptions import Setting
 from dprelease.planning.weighting import outcome_weight
@@ -89,7 +89,7 @@ class Blocks:
         """k of the paper's synthetic experiments, round(sqrt(n) / sigma)."""
         return max(1, round(math.sqrt(self.patients) / self.sigma))
 
-    def default(self, moments: Floats, random: np.random.Generator) -> Found:
+    def default(self, moments: Floats, random: np.random.Generator) -> ScaledFit:
         """The default's model of one release.
 
         Args:

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks._long_tails import TABLES
 from benchmarks.moments_utility import noisy_moments
-from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.release.release import Floats
 
@@ -44,7 +44,7 @@ def explained(name: str, draws: int, seed: int = 1) -> tuple[float, float]:
         owner = [variable.column for variable in layout.variables]
         for target in used:
             features = [place for place in used if owner[place - 1] != owner[target - 1]]
-            fitted = shrunken(moments, features, [target], intercept=True)
+            fitted = fit_moments(moments, features, [target], intercept=True)
             change = np.append(fitted.offsets, fitted.weights[:, 0])
             truth = gram / table.patients
             error, flat = (_error(truth, features, target, each) for each in (change, fitted.constant))

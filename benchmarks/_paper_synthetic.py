@@ -15,9 +15,9 @@ from benchmarks import _exact_releases as exact
 from benchmarks._block_releases import Blocks, least_squares, squared_error
 from benchmarks.blocks_utility import EPSILONS, FEATURES, PARTIES, S0, Setting, tables
 from benchmarks.moments_utility import noisy_moments
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.methods import debiased, mixed_least_squares
 from dprelease.estimators.methods import least_squares as biased
-from dprelease.estimators.moments.posterior_fit import shrunken
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.solve import Solution
 from dprelease.release.release import Floats
@@ -152,7 +152,7 @@ def joint_model(
 ) -> tuple[float, Floats, float]:
     """(intercept, weights, constant predictor) of the default on joint moments, scaled units."""
     noisy = noisy_moments(n * moments, n, epsilon, parties, random)
-    found = shrunken(noisy, range(1, len(moments) - 1), [len(moments) - 1], intercept=True)
+    found = fit_moments(noisy, range(1, len(moments) - 1), [len(moments) - 1], intercept=True)
     return float(found.offsets[0]), found.weights[:, 0], float(found.constant[0])
 
 

@@ -2,7 +2,7 @@
 
 Curves in `_primo_curves` are of outcomes whose mean is known to be 0. Here nothing is known of it: alleles are numbers within
 [-1, 1] beside the constant that every release has, sums and squares of private outcomes are released as well, the latter for a
-part of the budget, and `on_apart` fits an intercept. Noise is continuous and in double precision, for simulations only.
+part of the budget, and `fit_moments` fits an intercept. Noise is continuous and in double precision, for simulations only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks._primo_calibration import entry_scales
 from benchmarks._primo_curves import Target
 from benchmarks._primo_data import Features, Single
 from dprelease.data.columns import Column, NumericColumn
-from dprelease.estimators.moments.outcomes import on_apart
+from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.parameters import least_noise
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
@@ -48,7 +48,7 @@ def explained(
     moments = _released(layout, codes, width, target, random)
     shown = np.ldexp(codes[:, layout.public[1:]].astype(np.float64), -BITS)
     x, of = list(range(1, width + 1)), list(range(width + 1, width + count + 1))
-    found = on_apart(moments, x, of, shown, intercept=True)
+    found = fit_moments(moments, x, of, shown, intercept=True)
     residual: Floats = y - alleles @ found.weights - found.offsets
     return float((1 - (residual**2).mean(axis=0) / y.var(axis=0)).mean())
 

@@ -35,7 +35,7 @@ from benchmarks._long_tails_fits import LEAST_COVERED, LEAST_EXPLAINED, explaine
 from benchmarks.moments_utility import noisy_moments
 from benchmarks.report import RESULTS, Results, main
 from dprelease.estimators.design import Design
-from dprelease.estimators.intervals.identifiability import Learned
+from dprelease.estimators.intervals.identifiability import PopulationFit
 from dprelease.estimators.intervals.inference import Inference, in_units
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
@@ -212,7 +212,7 @@ def _inference(setting: Setting, table: Floats, rows: Rows | None, random: np.ra
     return _in_scaled_units(learned_from_moments(released, x, y, origin, intercept=True))
 
 
-def _in_scaled_units(learned: Learned) -> Inference:
+def _in_scaled_units(learned: PopulationFit) -> Inference:
     features = tuple(f"x{column}" for column in range(FEATURES))
     zeros, ones = np.zeros(FEATURES), np.ones(FEATURES)
     design = Design(

@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
 from dprelease.data.columns import Column, NumericColumn
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.plug_in import inverted
-from dprelease.estimators.moments.posterior_fit import shrunken
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -124,7 +124,7 @@ def repeated_fits(table: Floats, epsilon: float, draws: int, seed: int = 0) -> F
         moments = noisy_moments(exact, len(table), epsilon, HOSPITALS, generator)
         of = {name: [0.0] * len(columns) for name in found}
         for target, features in others.items():
-            likely = shrunken(moments, features, [target], intercept=True)
+            likely = fit_moments(moments, features, [target], intercept=True)
             plain = inverted(moments, features, [target], np.array([-1.0]), intercept=True)
             for name, fit in (("shrinkage", likely), ("ols", plain)):
                 model = np.append(fit.offsets, fit.weights[:, 0])
@@ -144,7 +144,7 @@ def synthetic_errors(data: str, rows: int, draws: int, seed: int = 1) -> list[fl
     for _ in range(draws):
         exact = _synthetic_gram(data, rows, generator)
         moments = noisy_moments(exact, rows, 1.0, SYNTHETIC_HOSPITALS, generator)
-        fit = shrunken(moments, features, [target], intercept=True)
+        fit = fit_moments(moments, features, [target], intercept=True)
         errors.append(float(np.linalg.norm(fit.weights[:, 0] - least_squares(exact, target, features))))
     return errors
 

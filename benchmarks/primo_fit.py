@@ -21,7 +21,7 @@ from benchmarks.moments_utility import demo_table, gram, least_squares, long_tai
 from benchmarks.report import Results, main
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.moments.plug_in import inverted
-from dprelease.estimators.moments.spectral_ridge import shared_block
+from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
@@ -69,7 +69,7 @@ def _time_moments(results: Results, outcomes: int) -> None:
         return np.linalg.solve(moments.gram[np.ix_(x, x)], moments.gram[np.ix_(x, y)])
 
     name = f"joint moments, {outcomes:,} outcomes on {FEATURES} features"
-    _report(results, f"shrinkage, {name}", plain, lambda: shared_block(moments, x, y, intercept=True))
+    _report(results, f"shrinkage, {name}", plain, lambda: fit_spectral(moments, x, y, intercept=True))
     lower = np.full(outcomes, -1.0)
     _report(results, f"ols, {name}", plain, lambda: inverted(moments, x, y, lower, intercept=True))
 
@@ -163,7 +163,7 @@ def fits(table: Floats, epsilon: float, draws: int, own: int | None = None, seed
     for draw in range(draws):
         moments = noisy_moments(exact, len(table), epsilon, HOSPITALS, random)
         for target, x in others.items():
-            fit = shared_block(moments, x, [target], intercept=True)
+            fit = fit_spectral(moments, x, [target], intercept=True)
             found[draw, target - 1] = r_squared(truth, target, x, np.append(fit.offsets, fit.weights[:, 0]))
     private = [r_squared(truth, y, x, least_squares(truth, y, [0, *x])) for y, x in others.items()]
     return np.array(private), found

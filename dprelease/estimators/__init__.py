@@ -2,7 +2,34 @@
 
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.methods import METHODS
-from dprelease.estimators.regressors import BGM, DGM, OLS, PRIMO, RMGM, Calibrated, Shrinkage
+from dprelease.estimators.regressors import (
+    BGM,
+    DGM,
+    OLS,
+    PRIMO,
+    RMGM,
+    Calibrated,
+    Posterior,
+    Projected,
+    PublicFeatures,
+    Shrinkage,
+    Spectral,
+)
 from dprelease.estimators.result import FitResult
 
-__all__ = ["BGM", "DGM", "METHODS", "OLS", "PRIMO", "RMGM", "Calibrated", "FitResult", "Shrinkage", "fit"]
+__all__ = [
+    "BGM",
+    "DGM",
+    "METHODS",
+    "OLS",
+    "PRIMO",
+    "RMGM",
+    "Calibrated",
+    "FitResult",
+    "Posterior",
+    "Projected",
+    "PublicFeatures",
+    "Shrinkage",
+    "Spectral",
+    "fit",
+]

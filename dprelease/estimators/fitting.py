@@ -8,21 +8,18 @@ from functools import partial
 import numpy as np
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators.choice import fit_moments, resolve
 from dprelease.estimators.design import Design, design
 from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
-from dprelease.estimators.moments.outcomes import on_apart
 from dprelease.estimators.moments.plug_in import inverted
-from dprelease.estimators.moments.posterior_fit import shrunken
-from dprelease.estimators.moments.public_columns import beside_public
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.result import Diagnostics, FitResult
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
@@ -38,35 +35,39 @@ def fit(
     """Regress targets on features.
 
     All targets share one Gram matrix of the features and one factorisation of it (PRIMO, Algorithm 1):
-    O(r d^2 + d^3 + l d (d + r)) for r released rows, d features and l targets. For ``shrinkage`` on up to 64 variables the
-    time goes into the draws of `_posterior`, which all fits of a release share. Everything is post-processing of the
+    O(r d^2 + d^3 + l d (d + r)) for r released rows, d features and l targets. For ``posterior`` the time goes into the
+    draws of the moments, which all fits of a release share. Everything is post-processing of the
     release, so no fit costs any privacy.
 
     Args:
         release: a verified release.
         targets: names of columns or released columns; a categorical column stands for all its levels.
         features: the same; a categorical column stands for its levels but the first. None: every other column.
-        method: ``calibrated``, ``shrinkage``, ``ols``, ``primo``, ``rmgm``, ``bgm`` or ``dgm``; see `dprelease.estimators.methods`.
-            None for ``calibrated`` on rows, mixed or not, and ``shrinkage`` on moments.
+        method: a name in `dprelease.estimators.methods.METHODS`. None for ``calibrated`` on rows, mixed or not, and on moments
+            ``shrinkage``, which stands for one of ``posterior``, ``spectral``, ``projected`` and ``public_features`` by the rule
+            of `dprelease.estimators.choice.choose`.
         fit_intercept: None for the method's own default: no for the paper's methods, yes for the others.
 
     Raises:
         InvalidInput: an unknown name or method, no feature, a feature out of a target's own column, a method that does
-            not read this mechanism, (but for ``dgm``) more features than released rows or a singular Gram matrix of
-            theirs, or a private column for which the release declares no noise.
+            not read this mechanism or does not apply to these columns, (but for ``dgm``) more features than released rows or a
+            singular Gram matrix of theirs, or a private column for which the release declares no noise.
     """
     view = release.view
     name = method or DEFAULTS[view.kind]
     chosen = method_for(name, view.kind)
     names = design(release, targets, features)
     intercept = chosen.intercept if fit_intercept is None else fit_intercept
-    find = _on_rows if isinstance(view, NoisyRows) else _on_moments
+    algorithm, reason = resolve(name, view, names.feature_index, names.target_index)
+    find = _on_rows if isinstance(view, NoisyRows) else partial(_on_moments, algorithm=algorithm)
     found = find(release, names, chosen, intercept=intercept)
     half_width = np.abs(names.target_half_width)
     coef, intercepts = names.original_model(found.weights, found.offsets)
     lower, upper = names.range()
     return FitResult(
         method=name,
+        algorithm=algorithm,
+        reason=reason,
         fit_intercept=intercept,
         targets=names.targets,
         features=names.features,
@@ -89,16 +90,14 @@ def fit(
     )
 
 
-def _on_moments(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:
+def _on_moments(release: Release, names: Design, method: Method, *, intercept: bool, algorithm: str) -> ScaledFit:
     if len(set(names.feature_index)) < len(names.feature_index):
         raise InvalidInput("two features are the two levels of one column, which repeat each other; leave one out")
     moments, x, y = release.products, names.feature_index, names.target_index
     _check_noise(release, names, moments.noise_between([0], [*x, *y])[0])
     if method.weights is None:
-        if isinstance(moments, ApartMoments):
-            return on_apart(moments, x, y, _public_variables(release), intercept=intercept)
-        fitted = beside_public if moments.layout.public[1:].any() else shrunken
-        return fitted(moments, x, y, intercept=intercept)
+        public = _public_variables(release) if algorithm == "projected" else None
+        return fit_moments(moments, x, y, public, intercept=intercept, method=algorithm)
     return inverted(moments, x, y, names.lower, intercept=intercept, ridge=method.ridge)
 
 
@@ -108,7 +107,7 @@ def _public_variables(release: Release) -> Floats:
     return np.ldexp(codes.astype(np.float64), -release.spec.grid_bits)
 
 
-def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool) -> Found:
+def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool) -> ScaledFit:
     scaled = release.scaled()
     _check_noise(release, names, scaled.noise_sd[[*names.feature_index, *names.target_index]])
     rows = Rows.of(scaled, names.feature_index, names.target_index, mixed=scaled.mixed)
@@ -129,7 +128,7 @@ def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool
     spent = spent_parameters(equations, solution, used, mixing.residuals(solution.weights, offsets))
     # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
     spent = spent + (1 if intercept and not used.anchor else 0)
-    return Found(
+    return ScaledFit(
         weights=solution.weights,
         offsets=offsets,
         constant=constant,

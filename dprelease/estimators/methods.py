@@ -98,9 +98,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "rmgm": Method(mixed_least_squares, views=("mixtures",), intercept=False, anchor=False, definite=True),
         "bgm": Method(least_squares, views=("rows",), intercept=False, anchor=False, definite=True),
         "dgm": Method(debiased, views=("rows",), intercept=False, anchor=False, definite=False),
+        "posterior": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
+        "spectral": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
+        "projected": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
+        "public_features": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
     }
 )
-"""Every method by name, the defaults first. `calibrated` is in `_calibrated`, `shrinkage` in `_shrinkage`."""
+"""Every method by name, the defaults first. `shrinkage` is the one of the last four that `choice.choose` names."""
 
 DEFAULTS: Mapping[ViewKind, str] = MappingProxyType(
     {"mixtures": "calibrated", "rows": "calibrated", "moments": "shrinkage"}

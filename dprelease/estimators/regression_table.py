@@ -84,6 +84,7 @@ def _head(result: FitResult) -> list[str]:
     facts = {
         "release": result.release,
         "method": f"{result.method}, {'with' if result.fit_intercept else 'without'} an intercept",
+        "algorithm": f"{result.algorithm}: {result.reason}",
         "mechanism": result.mechanism,
         "patients": f"{result.patients:,}",
     }

@@ -12,16 +12,27 @@ import numpy as np
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators.fitting import fit
+from dprelease.estimators.methods import METHODS
 from dprelease.estimators.prediction_table import Rows, in_order
 from dprelease.estimators.result import FitResult
 from dprelease.release.release import Floats, Release
 
 
 class _Regressor:
+    """Regression of named columns of a release on others.
+
+    Args:
+        fit_intercept: whether to fit an intercept; None for the method's own default: no for ``bgm``, ``dgm`` and ``rmgm``, yes for
+            the others.
+    """
+
     method: ClassVar[str]
 
-    def __init__(self, *, fit_intercept: bool) -> None:
-        self.fit_intercept = fit_intercept
+    def __init_subclass__(cls, *, method: str) -> None:
+        cls.method = method
+
+    def __init__(self, *, fit_intercept: bool | None = None) -> None:
+        self.fit_intercept = METHODS[self.method].intercept if fit_intercept is None else fit_intercept
 
     def fit(self, release: Release, targets: Sequence[str], features: Sequence[str] | None = None) -> Self:
         """Fit on a release; `dprelease.estimators.fit` says what targets and features may be.
@@ -114,116 +125,89 @@ class _Regressor:
         return f"{type(self).__name__}(fit_intercept={self.fit_intercept})"
 
 
-class Calibrated(_Regressor):
+class Calibrated(_Regressor, method="calibrated"):
     """A Bayesian ridge on released rows whose attenuation by noise is undone first: the default for rows, mixed or not.
 
     With an intercept the model passes through the released means; where the rows show no relation it is the constant
     predictor. `dprelease.estimators.rows.calibrated` says how. Tends to least squares on the private rows as noise falls.
-
-    Args:
-        fit_intercept: whether to fit an intercept.
     """
 
-    method = "calibrated"
 
-    def __init__(self, *, fit_intercept: bool = True) -> None:
-        super().__init__(fit_intercept=fit_intercept)
-
-
-class OLS(_Regressor):
+class OLS(_Regressor, method="ols"):
     """Least squares on the released rows, or moments, as they are.
 
     On moments the noisy matrix is inverted, and may not even be positive definite: prefer `Shrinkage`. On rows the
     intercept is regressed on the public constant column `NoisyRows.ones`: G = [v P]^T [v P] (docs/methods.md), anchor row
     included, and noise in the features shrinks the coefficients.
-
-    Args:
-        fit_intercept: whether to fit an intercept.
     """
 
-    method = "ols"
 
-    def __init__(self, *, fit_intercept: bool = True) -> None:
-        super().__init__(fit_intercept=fit_intercept)
-
-
-class BGM(_Regressor):
+class BGM(_Regressor, method="bgm"):
     """BGM-OLS, the paper's biased baseline: least squares on the rows of a ``rows`` release (section 5.1).
 
     A feature of mean square lambda keeps about lambda / (lambda + s^2) of its coefficient. The paper has no intercept and
     attributes in [-1, 1]: as published, the model passes through the midpoints of the public ranges.
-
-    Args:
-        fit_intercept: whether to fit an intercept all the same.
     """
 
-    method = "bgm"
 
-    def __init__(self, *, fit_intercept: bool = False) -> None:
-        super().__init__(fit_intercept=fit_intercept)
-
-
-class DGM(_Regressor):
+class DGM(_Regressor, method="dgm"):
     """DGM-OLS: the noise taken off the Hessian of a ``rows`` release (Algorithm 1).
 
     H = (1/n) X^T X - diag(s_1^2, ..., s_d^2) + lambda I with lambda = 1e-5; s_i is the column's own noise where the paper
     has 2 sqrt(d_max) sigma for all. H is often indefinite: `result_.diagnostics` says so. As published, the model passes
     through the midpoints of the public ranges.
-
-    Args:
-        fit_intercept: whether to fit an intercept all the same.
     """
 
-    method = "dgm"
 
-    def __init__(self, *, fit_intercept: bool = False) -> None:
-        super().__init__(fit_intercept=fit_intercept)
-
-
-class RMGM(_Regressor):
+class RMGM(_Regressor, method="rmgm"):
     """RMGM-OLS: least squares on the mixing rows of a ``mixed`` release (Algorithm 2).
 
     The anchor row, which the paper does not have, is left out, and its weight undone: rows of `NoisyRows` over sqrt(1 - rho)
     are the paper's B X / sqrt(k) + R. H = (1/n) X^T X + lambda I with lambda = 1e-5; without lambda the weight would
     cancel. As published, the model passes through the midpoints of the public ranges.
-
-    Args:
-        fit_intercept: whether to fit an intercept all the same.
     """
 
-    method = "rmgm"
 
-    def __init__(self, *, fit_intercept: bool = False) -> None:
-        super().__init__(fit_intercept=fit_intercept)
-
-
-class PRIMO(_Regressor):
+class PRIMO(_Regressor, method="primo"):
     """A ridge on a ``moments`` release by PRIMO's rule: its strength follows from public numbers alone.
 
-    One factorisation for all outcomes. `Shrinkage` decides from the released matrices how far to shrink, and errs less.
-
-    Args:
-        fit_intercept: whether to fit an intercept, which is not shrunken.
+    One factorisation for all outcomes. The intercept is not shrunken. `Shrinkage` decides from the released matrices how far
+    to shrink, and errs less.
     """
 
-    method = "primo"
 
-    def __init__(self, *, fit_intercept: bool = True) -> None:
-        super().__init__(fit_intercept=fit_intercept)
-
-
-class Shrinkage(_Regressor):
+class Shrinkage(_Regressor, method="shrinkage"):
     """Least squares on a ``moments`` release with as much shrinkage as its noise calls for, the constant predictor at worst.
 
-    Fitted on what can be believed about the true moments, given the noisy ones, and no further from the constant
-    predictor than is likely to help; `dprelease.estimators.moments.posterior_fit` derives it. Tends to least squares on the private
-    rows as the noise falls.
-
-    Args:
-        fit_intercept: whether to fit an intercept.
+    The default for moments: the one of `Posterior`, `Spectral`, `Projected` and `PublicFeatures` that
+    `dprelease.estimators.choice.choose` names; `result_.algorithm` and `result_.reason` say which. Tends to least squares on the
+    private rows as the noise falls.
     """
 
-    method = "shrinkage"
 
-    def __init__(self, *, fit_intercept: bool = True) -> None:
-        super().__init__(fit_intercept=fit_intercept)
+class Posterior(_Regressor, method="posterior"):
+    """Least squares on the posterior mean of the moments, by draws (Hamiltonian Monte Carlo); up to 64 variables.
+
+    No further from the constant predictor than is likely to help; `dprelease.estimators.moments.posterior_fit` derives it.
+    """
+
+
+class Spectral(_Regressor, method="spectral"):
+    """A rotation-invariant ridge on moments, averaged over its strengths, in closed form; any number of variables.
+
+    `dprelease.estimators.moments.spectral_ridge` derives it.
+    """
+
+
+class Projected(_Regressor, method="projected"):
+    """`Spectral` on moments whose noisy entries beside public outcomes were projected first: feature privacy.
+
+    For private features and public targets; `dprelease.estimators.moments.projection` has the projection.
+    """
+
+
+class PublicFeatures(_Regressor, method="public_features"):
+    """Least squares on exact moments of public features and shrunken ones of the outcomes: label privacy.
+
+    `dprelease.estimators.moments.public_columns` derives it.
+    """

@@ -44,7 +44,9 @@ class FitResult:
     """A fitted model, in original units.
 
     Attributes:
-        method: name in the table of methods.
+        method: name in the table of methods, as asked for or by default.
+        algorithm: what ran: the method itself, or the one that ``shrinkage`` stood for.
+        reason: why that one, a clause.
         fit_intercept: whether an intercept was fitted; without one the model passes through the midpoints of the
             public ranges, and `intercept` only says so in original units.
         targets: l released names.
@@ -70,6 +72,8 @@ class FitResult:
     """
 
     method: str
+    algorithm: str
+    reason: str
     fit_intercept: bool
     targets: tuple[str, ...]
     features: tuple[str, ...]
@@ -143,6 +147,8 @@ class FitResult:
             "guarantee": list(self.guarantee),
             "trust": list(self.trust),
             "method": self.method,
+            "algorithm": self.algorithm,
+            "reason": self.reason,
             "fit_intercept": self.fit_intercept,
             "targets": list(self.targets),
             "features": list(self.features),

@@ -1,4 +1,4 @@
-"""What a method found, in scaled units, before it is put in the words and units of the learner."""
+"""Fitted linear models in scaled units, as every algorithm gives them, before they are put in the words and units of the learner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dprelease.release.release import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ScaledFit:
     """l models with d weights each, scaled units.
 
     Attributes:

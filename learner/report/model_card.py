@@ -14,7 +14,8 @@ None, and so are ends of intervals where the release sets no bound. Fields of ve
     data                   one entry for each declared column: name, party, kind, unit, public, fill, used_as (roles), and
                            lower and upper, or levels
     intended_use           purposes and out_of_scope, sentences
-    model                  method, fit_intercept, targets, features, diagnostics
+    model                  method, algorithm and reason (what the method stood for, and why), fit_intercept, targets, features,
+                           diagnostics
     level                  of all intervals
     outcomes               one entry for each target: target, unit, range, constant and constant_noise_sd (the constant
                            predictor), verdict, better_than_constant and coefficients_known (booleans), finding (a sentence),
@@ -39,6 +40,8 @@ from learner.report.content import Coefficient, Report
 
 SCHEMA = "dprelease.model-card"
 VERSION = 1
+
+MODEL = ("method", "algorithm", "reason", "fit_intercept", "targets", "features", "diagnostics")
 
 PURPOSES = (
     "Associations between columns, and predictions of averages, in a population like the one whose patients were released.",
@@ -81,7 +84,7 @@ def model_card(report: Report) -> dict[str, Any]:
         },
         "data": [_column(report, part.party, column) for part in spec.parties for column in part.columns],
         "intended_use": {"purposes": list(PURPOSES), "out_of_scope": list(OUT_OF_SCOPE)},
-        "model": {name: fitted[name] for name in ("method", "fit_intercept", "targets", "features", "diagnostics")},
+        "model": {name: fitted[name] for name in MODEL},
         "level": LEVEL,
         "outcomes": [_outcome(report, fitted, row) for row in range(len(fit.targets))],
         "caveats": list(report.caveats),

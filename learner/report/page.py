@@ -74,6 +74,7 @@ def _header(report: Report) -> Markup:
             f"{_count(len(spec.parties), 'hospital')}, consortium {spec.consortium}.",
             class_="lead",
         ),
+        element("p", f"Algorithm {fit.algorithm}: {fit.reason}.", class_="soft"),
         element(
             "p",
             "✓ Verified when this page was written, against the pinned root ",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators import choice
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Kind, Layout
@@ -114,7 +114,7 @@ def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anch
 
 
 def fit_moments(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
-    found = shrunken(
+    found = choice.fit_moments(
         noisy_moments(where, moments, random), range(1, len(moments) - 1), [len(moments) - 1], intercept=True
     )
     return float(found.offsets[0]), found.weights[:, 0]

@@ -113,7 +113,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "privacy": ["guarantee", "kind", "neighbours", "target", "trust"],
         "data": "list",
         "intended_use": ["out_of_scope", "purposes"],
-        "model": ["diagnostics", "features", "fit_intercept", "method", "targets"],
+        "model": ["algorithm", "diagnostics", "features", "fit_intercept", "method", "reason", "targets"],
         "level": "float",
         "outcomes": "list",
         "caveats": "list",

@@ -1,7 +1,7 @@
 """Identifiability of the population's coefficients from a release, and their estimates in scaled units.
 
 Both kinds of release give the features' second moments M with an error E that the privacy noise makes. In a direction w of
-length one where M is the identity, |E w|^2 has the mean w^T E[E M^-1 E] w; `doubt` is the root of it in the worst direction.
+length one where M is the identity, |E w|^2 has the mean w^T E[E M^-1 E] w; `noise_ratio` is the root of it in the worst direction.
 Formulas of first and second order hold while it is small. Where it is larger, some direction of the features is more noise than
 signal, and through it any coefficient may be. The criterion is worked out from released numbers alone. For one weak direction
 among strong ones it asks for a signal of 1 / `LIMIT` = 2 standard errors of its noise in the mean square, which about 2 % of
@@ -37,50 +37,50 @@ import numpy as np
 from dprelease.estimators.intervals.fieller import Estimates
 
 LIMIT = 0.5
-"""Doubt from which on nothing is said about coefficients."""
+"""Noise ratio from which on nothing is said about coefficients."""
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class PopulationFit:
     """Population least squares of l targets on d features, scaled units; NaN where the features cannot be told from noise.
 
     Attributes:
         weights: (d, l).
         offsets: (l,) at the point that was asked for.
         degrees: degrees of freedom of the variances; infinite for moments.
-        doubt: how far noise moves the features' moments in the worst direction; infinite where they cannot be told from it.
-        hidden: the features to leave out, those that noise hides most first, for doubt about the others to be below `LIMIT`;
-            none where it is for all.
+        noise_ratio: how far noise moves the features' moments in the worst direction; infinite where they cannot be told from it.
+        dropped: the features to leave out, those that noise hides most first, for the noise ratio of the others to be below
+            `LIMIT`; none where it is for all.
     """
 
     weights: Estimates
     offsets: Estimates
     degrees: float
-    doubt: float
-    hidden: tuple[int, ...]
+    noise_ratio: float
+    dropped: tuple[int, ...]
 
 
-def nothing(features: int, targets: int, hidden: tuple[int, ...]) -> Learned:
+def unidentified(features: int, targets: int, dropped: tuple[int, ...]) -> PopulationFit:
     """What a release says when its features cannot be told from noise."""
     unknown = np.full((features + 1, targets), np.nan)
     estimates = Estimates(unknown, unknown, unknown, unknown)
-    return Learned(estimates[:-1], estimates[-1], np.inf, np.inf, hidden)
+    return PopulationFit(estimates[:-1], estimates[-1], np.inf, np.inf, dropped)
 
 
-def hidden_features(
-    count: int, doubted: tuple[float, int], look: Callable[[list[int]], tuple[float, int]]
+def dropped_features(
+    count: int, worst: tuple[float, int], look: Callable[[list[int]], tuple[float, int]]
 ) -> tuple[int, ...]:
     """The features to leave out, found by taking off the worst again and again.
 
     Args:
         count: d.
-        doubted: what `look` finds for all of them.
-        look: some features to (the doubt about them, the position among them of the one that noise hides most).
+        worst: what `look` finds for all of them.
+        look: some features to (their noise ratio, the position among them of the one that noise hides most).
     """
     kept, left_out = list(range(count)), []
-    while doubted[0] >= LIMIT:
-        left_out.append(kept.pop(doubted[1]))
+    while worst[0] >= LIMIT:
+        left_out.append(kept.pop(worst[1]))
         if not kept:
             break
-        doubted = look(kept)
+        worst = look(kept)
     return tuple(left_out)

@@ -27,7 +27,7 @@ from scipy.special import stdtr, stdtrit
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design
 from dprelease.estimators.intervals.fieller import Estimates
-from dprelease.estimators.intervals.identifiability import LIMIT, Learned
+from dprelease.estimators.intervals.identifiability import LIMIT, PopulationFit
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.inference import learned_from_rows
@@ -203,14 +203,14 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
     return in_units(learned, names)
 
 
-def in_units(learned: Learned, names: Design) -> Inference:
+def in_units(learned: PopulationFit, names: Design) -> Inference:
     """From scaled to original units; below the threshold numbers are withheld, lest somebody uses them.
 
     Args:
         learned: scaled units.
         names: targets, features and their units.
     """
-    known = learned.doubt < LIMIT
+    known = learned.noise_ratio < LIMIT
     blank = 1.0 if known else np.nan
     unit = names.target_half_width[:, None] / names.feature_half_width
     return Inference(
@@ -218,8 +218,8 @@ def in_units(learned: Learned, names: Design) -> Inference:
         intercepts=learned.offsets.in_units(blank * names.target_half_width, names.target_midpoint),
         known=np.full(len(names.targets), known),
         degrees=learned.degrees,
-        doubt=learned.doubt,
-        hidden=tuple(names.features[place] for place in learned.hidden),
+        doubt=learned.noise_ratio,
+        hidden=tuple(names.features[place] for place in learned.dropped),
     )
 
 

@@ -10,7 +10,7 @@ from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.risk import warnings
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.release.release import Floats
 
 
@@ -24,7 +24,7 @@ def beside_constant(
     curvatures: tuple[float, float],
     *,
     intercept: bool,
-) -> Found:
+) -> ScaledFit:
     """What a method found, from slopes and what they gain on the constant predictor, or on zero without an intercept.
 
     Args:
@@ -42,7 +42,7 @@ def beside_constant(
     else:
         error, error_sd, apart = outcomes.square, outcomes.square_sd, 2 * np.abs(outcomes.constant) * outcomes.mean_sd
     least, largest = map(float, curvatures)
-    return Found(
+    return ScaledFit(
         weights=weights,
         offsets=outcomes.constant - centre @ weights if intercept else np.zeros(len(alpha)),
         constant=outcomes.constant,

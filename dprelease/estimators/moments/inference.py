@@ -43,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.estimators.bounded_mean import truncated_mean
-from dprelease.estimators.intervals.identifiability import Learned, hidden_features, nothing
+from dprelease.estimators.intervals.identifiability import PopulationFit, dropped_features, unidentified
 from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
 from dprelease.estimators.solve import SINGULAR
 from dprelease.mechanisms.moments.released import Moments
@@ -52,7 +52,7 @@ from dprelease.release.release import Floats
 
 def learned_from_moments(
     moments: Moments, features: Sequence[int], targets: Sequence[int], origin: Floats, *, intercept: bool
-) -> Learned:
+) -> PopulationFit:
     """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 
     Where the features are hidden, O(d^4) to say which of them would have to be left out.
@@ -67,9 +67,9 @@ def learned_from_moments(
     y, d, rows = list(targets), len(features), moments.rows
     first = [0] if intercept else []
     found = _solvable(moments, features, intercept=intercept)
-    hidden = hidden_places(moments, features, intercept=intercept, seen=found.doubted)
-    if not np.isfinite(found.doubted[0]):
-        return nothing(d, len(y), hidden)
+    dropped = dropped_places(moments, features, intercept=intercept, seen=found.worst)
+    if not np.isfinite(found.worst[0]):
+        return unidentified(d, len(y), dropped)
     z, noise, inverse = [*first, *features], found.noise, found.inverse
     across, outside = moments.between(z, y) / rows, (moments.noise_between(z, y) / rows) ** 2
     model = inverse @ across
@@ -88,26 +88,26 @@ def learned_from_moments(
     spread, parts = noise.shared(fit, outside, lifts)
     common = Covariance(sums, inverse @ lifts, spread, [Shared(inverse @ each.vectors, each.amounts) for each in parts])
     estimates = profiled(values, fixed, fit, forms, common).scaled_by(1 / stretch)
-    return Learned(estimates[len(first) : len(z)], estimates[-1], np.inf, found.doubted[0], hidden)
+    return PopulationFit(estimates[len(first) : len(z)], estimates[-1], np.inf, found.worst[0], dropped)
 
 
-def hidden_places(
+def dropped_places(
     moments: Moments, features: Sequence[int], *, intercept: bool, seen: tuple[float, int] | None = None
 ) -> tuple[int, ...]:
-    """Places of the features to leave out, for doubt about the others to be below its limit.
+    """Places of the features to leave out, for the noise ratio of the others to be below its limit.
 
     Args:
         moments: as released.
         features: d indices in the matrix.
         intercept: whether one is fitted.
-        seen: `_Solvable.doubted` of all features, where it is known.
+        seen: `_Solvable.worst` of all features, where it is known.
     """
 
-    def doubted(kept: list[int]) -> tuple[float, int]:
-        return _solvable(moments, [features[place] for place in kept], intercept=intercept).doubted
+    def worst(kept: list[int]) -> tuple[float, int]:
+        return _solvable(moments, [features[place] for place in kept], intercept=intercept).worst
 
     everything = list(range(len(features)))
-    return hidden_features(len(features), seen or doubted(everything), doubted)
+    return dropped_features(len(features), seen or worst(everything), worst)
 
 
 def _solvable(moments: Moments, features: Sequence[int], *, intercept: bool) -> _Solvable:
@@ -145,14 +145,14 @@ class _Solvable:
         noise: of the moments that are in it.
         inverse: of M + N.
         bias: (1) for that inverse.
-        doubted: the doubt about it, and the feature that has most of the worst direction.
+        worst: its noise ratio, and the feature that has most of the worst direction.
     """
 
     matrix: Floats
     noise: _Noise
     inverse: Floats
     bias: Floats
-    doubted: tuple[float, int]
+    worst: tuple[float, int]
 
     @classmethod
     def of(cls, of_z: Floats, noise: _Noise, features: int) -> _Solvable:
@@ -165,10 +165,10 @@ class _Solvable:
             return cls(of_z, noise, of_z, of_z, (np.inf, int(np.abs(vectors[-features:, 0]).argmax())))
         white = vectors / np.sqrt(values)
         turn = noise.second_moment((white / scale[:, None]) @ (white / scale[:, None]).T)
-        doubts, ways = np.linalg.eigh(white.T @ (turn / np.outer(scale, scale)) @ white)
+        ratios, ways = np.linalg.eigh(white.T @ (turn / np.outer(scale, scale)) @ white)
         worst = int(np.abs((white @ ways)[-features:, -1]).argmax())
         whitened = white / scale[:, None]
-        return cls(of_z, noise, whitened @ whitened.T, turn, (float(np.sqrt(max(doubts[-1], 0.0))), worst))
+        return cls(of_z, noise, whitened @ whitened.T, turn, (float(np.sqrt(max(ratios[-1], 0.0))), worst))
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from dprelease.estimators.methods import primo_ridge
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.estimators.solve import Solution, solve
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.release import Floats
@@ -44,7 +44,7 @@ def inverted(
     *,
     intercept: bool,
     ridge: bool = False,
-) -> Found:
+) -> ScaledFit:
     """Fit all targets on the same features by one factorisation of the released matrix.
 
     Args:
@@ -68,7 +68,7 @@ def inverted(
         )
     offsets = outcome - centre @ solution.weights
     constant = np.clip(moments.between([0], y)[0] / moments.rows, lower, 1.0)
-    return Found(
+    return ScaledFit(
         weights=solution.weights,
         offsets=offsets,
         constant=constant,

@@ -1,4 +1,4 @@
-"""Method `shrinkage`: least squares on what is believed about the true moments, and no further than it is likely to help.
+"""Method `posterior`: least squares on the posterior mean of the true moments, and no further than it is likely to help.
 
 Let S_1, ..., S_T be draws of the true moments (`posterior`). The squared error of a linear model is linear in S, so no
 model does better on average over the draws than least squares on their mean, which is positive definite and whose
@@ -14,8 +14,7 @@ minds a bad fit relative to how much the outcome varies, var_t, and minds the ba
 
 Features of which noise hides how they vary beside the others (`identifiability`) have the weight 0: a slope is too steep where the
 variance of its feature is taken too low, and nothing in the release would show it. They stay where most of what can be
-predicted would go with them. An outcome of which noise hides how it varies has no slopes. Where there are too many variables
-for draws, `_shared_block` takes their place.
+predicted would go with them. An outcome of which noise hides how it varies has no slopes.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.estimators.methods import least_squares
-from dprelease.estimators.moments.inference import hidden_places
-from dprelease.estimators.moments.posterior import WIDEST, posterior
+from dprelease.estimators.moments.inference import dropped_places
+from dprelease.estimators.moments.posterior import posterior
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest, warnings
-from dprelease.estimators.moments.spectral_ridge import determined, shared_block
+from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
@@ -44,7 +43,9 @@ _LEAST = 1e-3
 """Least variance, in that of the mean draw, that a draw's relative loss is measured by."""
 
 
-def shrunken(moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
+def fit_posterior(
+    moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool
+) -> ScaledFit:
     """Fit all targets on the same features; together they give what they give one by one.
 
     Args:
@@ -56,15 +57,13 @@ def shrunken(moments: NoisyMoments, features: Sequence[int], targets: Sequence[i
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
     """
-    if len(moments.names) > WIDEST and moments.noise_sd.any():
-        return shared_block(moments, features, targets, intercept=intercept)
     draws, y = posterior(moments), list(targets)
     everything = NormalEquations.of_moments(draws.mean(axis=0), list(features), y, intercept=intercept)[0]
     if least_squares(everything).singular:
         raise determined(len(features))
-    hidden = hidden_places(moments, features, intercept=intercept)
+    hidden = dropped_places(moments, features, intercept=intercept)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = np.array([bool(hidden_places(moments, [target], intercept=intercept)) for target in y])
+    blind = np.array([bool(dropped_places(moments, [target], intercept=intercept)) for target in y])
     whole = _fit(draws, list(features), y, blind, intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole
@@ -76,7 +75,7 @@ def shrunken(moments: NoisyMoments, features: Sequence[int], targets: Sequence[i
     return _needed(whole, replace(part, weights=weights), named)
 
 
-def _needed(whole: Found, part: Found, named: str) -> Found:
+def _needed(whole: ScaledFit, part: ScaledFit, named: str) -> ScaledFit:
     """For each target the model without what is hidden, unless with it a cautious guess of the gain is `NEEDED` times as large.
 
     Args:
@@ -101,7 +100,7 @@ def _needed(whole: Found, part: Found, named: str) -> Found:
 
 def _fit(
     draws: Floats, features: list[int], targets: list[int], blind: npt.NDArray[np.bool_], *, intercept: bool
-) -> Found:
+) -> ScaledFit:
     """All targets at once, without slopes where `blind`; arrays are (T, l) or, with features and constant, (T, d + 1, l)."""
     mean, z = draws.mean(axis=0), [0, *features]
     equations, centre, _ = NormalEquations.of_moments(mean, features, targets, intercept=intercept)
@@ -121,7 +120,7 @@ def _fit(
     square = (bent * change).sum(axis=1)
     alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance))
     error = error - alpha * linear + alpha**2 * square
-    return Found(
+    return ScaledFit(
         weights=alpha * change[1:],
         offsets=base + alpha * change[0],
         constant=constant,

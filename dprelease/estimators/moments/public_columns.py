@@ -1,4 +1,4 @@
-"""Method `shrinkage` on moments beside which some columns are public: exact where they are, projected where they bound.
+"""Methods `public_features` and `projected` on joint moments: exact where columns are public, projected where they bound.
 
 Let P be public columns and z a private one, of which P^T z is seen with noise of variance sigma^2 in every entry. With the
 means m of P known exactly, the constant is regressed out, which leaves noise of covariance sigma^2 Omega, Omega = I + m m^T =
@@ -16,8 +16,8 @@ constant predictor is decided as in `risk`. One factorisation for all outcomes: 
 
 Outcomes public, features private: the association of every private column with all public ones together is L V S t + m sum z,
 with much less noise once public columns are many; noise is spread evenly over all directions, what bounded rows can give is not.
-On these moments `_shrinkage` fits as on others. Where it draws all moments at once it needs no such help: holding to the public
-entries, every draw is positive semidefinite and within bounds, which is the same body and more. Nor is there any for a private
+On these moments `spectral` fits as on others. Method `posterior` needs no such help: holding to the public entries, every draw is
+positive semidefinite and within bounds, which is the same body and more. Nor is there any for a private
 outcome beside private features: its association would be shrunken here and once more by the fit.
 
 Source: PRIMO (2023), Algorithms 1 to 3; docs/methods.md, "Fits on joint moments", for why a plain inverse will not do.
@@ -25,7 +25,6 @@ Source: PRIMO (2023), Algorithms 1 to 3; docs/methods.md, "Fits on joint moments
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,38 +34,27 @@ from dprelease.estimators.moments.closed_form_fit import beside_constant
 from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence, within
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.pooling import pooled
-from dprelease.estimators.moments.posterior import WIDEST
-from dprelease.estimators.moments.posterior_fit import shrunken
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 from dprelease.release.release import Floats
 
 
-def beside_public(moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
-    """Fit all targets on the same features; which way depends on what is public, all of the targets or not all.
+def fit_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> ScaledFit:
+    """Fit all targets on the same public features; together they give what they give one by one.
 
     Args:
-        moments: as released, some columns of them public.
-        features: d indices in the matrix, distinct.
-        targets: l indices in the matrix.
+        moments: as released.
+        features: d indices, distinct, all of them public.
+        targets: l indices.
         intercept: whether to fit one.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
     """
-    if moments.layout.public[list(features)].all():
-        return on_public_features(moments, list(features), list(targets), intercept=intercept)
-    if len(moments.names) > WIDEST and moments.layout.public[list(targets)].all():
-        moments = associated(moments, intercept=intercept)
-    return shrunken(moments, features, targets, intercept=intercept)
-
-
-def on_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> Found:
-    """`beside_public` where all features are public; together targets give what they give one by one."""
     layout, rows = moments.layout, moments.rows
     wanted, places = np.unique([*targets, *np.flatnonzero(layout.outcome & ~layout.public)], return_inverse=True)
     places = places[: len(targets)]

@@ -1,4 +1,4 @@
-"""Method `shrinkage` where draws would take too long: thousands of outcomes on one block of features, in closed form.
+"""Method `spectral`: a rotation-invariant ridge on noisy moments, in closed form for thousands of outcomes at once.
 
 A model that passes through the means, y = c + (x - m) w, is a vector (-m w, w) orthogonal to (1, m). In an orthonormal basis
 of these vectors, in which w is W u with W = (I + m m^T)^(-1/2), the second moments S of the features, g of features and
@@ -44,7 +44,7 @@ from dprelease.estimators.moments.closed_form_fit import beside_constant
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.pooling import pooled
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.release import Floats
@@ -60,7 +60,7 @@ _AT_ONCE = 1 << 21
 _TINY = 1e-12
 
 
-def shared_block(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> Found:
+def fit_spectral(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> ScaledFit:
     """Fit all targets on the same features; each is fitted as it is by itself.
 
     Args:

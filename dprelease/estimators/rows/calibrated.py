@@ -30,7 +30,7 @@ from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate
 from dprelease.estimators.rows.spectrum import Spectrum
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.release.release import Floats
 
 UNIFORM = 1 / 3
@@ -43,7 +43,7 @@ STEP = 0.05
 _AT_ONCE = 1 << 21
 
 
-def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, intercept: bool) -> Found:
+def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, intercept: bool) -> ScaledFit:
     """Fit all targets on the same features; together they give what they give one by one.
 
     Args:
@@ -68,7 +68,7 @@ def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, inter
     spent = spectrum.spent(shrink, weights, np.einsum("rl,rl->l", residuals, residuals) / len(residuals))
     # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
     level = 0 if rows.anchor else 1
-    return Found(
+    return ScaledFit(
         weights=weights,
         offsets=offsets,
         constant=constant,

@@ -19,7 +19,7 @@ C takes off the bias that comes of the error in h. An error in the length of h d
 
 which is 0 for one feature. Where S is the identity and W / m = diag(mu), with F_i = mu_i / (mu_i - 1),
 
-    doubt^2 = max_i [F_i (F_i + sum F) - (1 + d)] / m;                                                               (4)
+    noise_ratio^2 = max_i [F_i (F_i + sum F) - (1 + d)] / m;                                                         (4)
 
 1 + d is what finitely many rows do without noise, which least squares on these rows does not mind. Formulas (1) and (2) are
 Fuller's (1987, Measurement Error Models, 2.2) but for C and for V at other b; (4) is by his correction (2.5).
@@ -37,14 +37,14 @@ from functools import cached_property
 import numpy as np
 
 from dprelease.estimators.intervals.fieller import Estimates
-from dprelease.estimators.intervals.identifiability import Learned, hidden_features, nothing
+from dprelease.estimators.intervals.identifiability import PopulationFit, dropped_features, unidentified
 from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.solve import SINGULAR
 from dprelease.release.release import Floats
 
 
-def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool) -> Learned:
+def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
     Where the features are hidden, O(d^4) to say which of them would have to be left out.
@@ -60,7 +60,7 @@ def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: b
     x, y, d, length = used.x, used.y, used.x.shape[1], float(used.ones @ used.ones)
     degrees = len(used.ones) - int(intercept)
     if intercept and not length:
-        return nothing(d, y.shape[1], tuple(range(d)))
+        return unidentified(d, y.shape[1], tuple(range(d)))
     mean_x, mean_y = (used.ones @ part / length if intercept else np.zeros(part.shape[1]) for part in (x, y))
     x, y = x - np.outer(used.ones, mean_x), y - np.outer(used.ones, mean_y)
     gram, whole = x.T @ x, np.linalg.norm(used.x, axis=0)
@@ -69,9 +69,9 @@ def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: b
         return _Directions.of(gram[np.ix_(kept, kept)], whole[kept], used.x_variance[kept], degrees)
 
     found = directions(list(range(d)))
-    hidden = hidden_features(d, found.doubted, lambda kept: directions(kept).doubted)
-    if not np.isfinite(found.doubted[0]):
-        return nothing(d, y.shape[1], hidden)
+    dropped = dropped_features(d, found.worst, lambda kept: directions(kept).worst)
+    if not np.isfinite(found.worst[0]):
+        return unidentified(d, y.shape[1], dropped)
     across = found.basis.T @ (x.T @ y)
     least = ((y - x @ (found.basis @ across)) ** 2).sum(axis=0) / (degrees - d)
     apart = np.append(np.zeros(d), 1 / length if intercept else 0.0)
@@ -91,7 +91,7 @@ def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: b
         mean_variance = rows.y_variance / length + sigma2 / patients + combined
         fixed[-1] += mean_variance
     estimates = asked.estimates(values, fixed, fit, least, mean_variance)
-    return Learned(estimates[:d], estimates[d], float(degrees - d), found.doubted[0], hidden)
+    return PopulationFit(estimates[:d], estimates[d], float(degrees - d), found.worst[0], dropped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +101,12 @@ class _Directions:
     Attributes:
         basis: (d, d) P with P^T W P = I.
         hiding: (d,) m P^T S P: the part of a direction's spread that is noise, below 1.
-        doubted: formula (4), and the feature that has most of the worst direction.
+        worst: formula (4), and the feature that has most of the worst direction.
     """
 
     basis: Floats
     hiding: Floats
-    doubted: tuple[float, int]
+    worst: tuple[float, int]
 
     @classmethod
     def of(cls, gram: Floats, whole: Floats, variance: Floats, degrees: int) -> _Directions:
@@ -125,11 +125,11 @@ class _Directions:
             return cls.none(int(np.abs(scaled[:, -1]).argmax()))
         factor = 1 / (1 - inverse_mu)
         second = factor + factor.sum()
-        doubt2 = (factor * second - (1 + d)) / degrees
+        ratio2 = (factor * second - (1 + d)) / degrees
         return cls(
             basis=scaled / lengths[:, None],
             hiding=inverse_mu,
-            doubted=(float(np.sqrt(max(doubt2[-1], 0.0))), int(np.abs(scaled[:, -1]).argmax())),
+            worst=(float(np.sqrt(max(ratio2[-1], 0.0))), int(np.abs(scaled[:, -1]).argmax())),
         )
 
     @classmethod

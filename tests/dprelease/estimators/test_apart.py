@@ -7,10 +7,11 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.methods import primo_ridge
-from dprelease.estimators.moments.outcomes import on_apart, projected
+from dprelease.estimators.moments.outcomes import projected
 from dprelease.estimators.moments.plug_in import inverted
-from dprelease.estimators.moments.spectral_ridge import shared_block
+from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.release import Release
 from tests.dprelease.estimators.apart import apart_of, sides
@@ -29,7 +30,7 @@ def test_with_many_patients_every_outcome_is_fitted_as_without_privacy(public: s
     data = table(FEATURES, 12, rows=40_000, seed=0)
     columns, names = sides(FEATURES, 12, public)
     moments = apart_of(data, columns, names, np.random.default_rng(2))
-    found = on_apart(moments, X, y, data[:, moments.layout.public[1:]], intercept=True)
+    found = fit_moments(moments, X, y, data[:, moments.layout.public[1:]], intercept=True)
     best = least_squares(data, X, y, intercept=True)
     limit = r_squared(data, X, y, best[0], best[1:])
     assert (r_squared(data, X, y, found.offsets, found.weights) > limit - 0.02).all()
@@ -42,7 +43,7 @@ def test_many_public_outcomes_are_fitted_far_better_with_the_projection_than_wit
     y, public = list(range(7, 157)), data[:, moments.layout.public[1:]]
     with_, without = (
         r_squared(data, X, y, found.offsets, found.weights)
-        for found in (on_apart(moments, X, y, public, intercept=True), shared_block(moments, X, y, intercept=True))
+        for found in (fit_moments(moments, X, y, public, intercept=True), fit_spectral(moments, X, y, intercept=True))
     )
     assert np.median(with_) > np.median(without) + 0.1
     assert with_.min() > -0.01
@@ -65,9 +66,9 @@ def test_outcomes_together_are_what_they_are_one_by_one() -> None:
     columns, names = sides(FEATURES, 5)
     moments = apart_of(data, columns, names, np.random.default_rng(5))
     none = np.zeros((len(data), 0))
-    together = on_apart(moments, X, list(range(7, 12)), none, intercept=True)
+    together = fit_moments(moments, X, list(range(7, 12)), none, intercept=True)
     for place in range(5):
-        alone = on_apart(moments, X, [7 + place], none, intercept=True)
+        alone = fit_moments(moments, X, [7 + place], none, intercept=True)
         np.testing.assert_allclose(alone.weights[:, 0], together.weights[:, place], rtol=1e-9)
 
 
@@ -115,7 +116,7 @@ def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_better_once
         columns, names = sides(FEATURES, 40)
         moments = apart_of(data, columns, names, np.random.default_rng(7))
         fits = [inverted(moments, X, y, lower, intercept=True, ridge=ridge) for ridge in (False, True)]
-        fits.append(shared_block(moments, X, y, intercept=True))
+        fits.append(fit_spectral(moments, X, y, intercept=True))
         found[rows] = [r_squared(data, X, y, each.offsets, each.weights).mean() for each in fits]
     assert found[3_000][0] < -1
     assert min(found[3_000][1:]) > -0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.intervals.identifiability import Learned
+from dprelease.estimators.intervals.identifiability import PopulationFit
 from dprelease.estimators.moments.inference import learned_from_moments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.support.specs import categorical
@@ -17,7 +17,7 @@ OFFSETS = np.random.default_rng(9).uniform(-0.2, 0.2, OUTCOMES)
 Z = 1.959964
 
 
-def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, category: bool = False) -> Learned:
+def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, category: bool = False) -> PopulationFit:
     """From fresh patients and fresh noise.
 
     Args:
@@ -43,7 +43,7 @@ def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, cate
     return learned_from_moments(moments, chosen, y, np.zeros(FEATURES), intercept=True)
 
 
-def shares_held(found: Learned) -> tuple[float, float]:
+def shares_held(found: PopulationFit) -> tuple[float, float]:
     """Of the 95 % intervals of slopes and of intercepts, those that hold the truth."""
     shares = []
     for estimates, truth in ((found.weights, WEIGHTS), (found.offsets, OFFSETS)):
@@ -80,10 +80,10 @@ def test_features_that_determine_each_other_tell_nothing_about_weights() -> None
         learned_from_moments(moments, x, [5, 6], np.zeros(len(x)), intercept=intercept)
         for x, intercept in (([1, 2, 3, 4], True), ([1, 2, 3, 4], False), ([1, 2, 3], True))
     )
-    assert found.doubt == np.inf
+    assert found.noise_ratio == np.inf
     assert np.isnan(found.weights.value).all()
-    assert len(found.hidden) == 1
-    assert found.hidden[0] > 0  # a level
+    assert len(found.dropped) == 1
+    assert found.dropped[0] > 0  # a level
     for each in (without, kept):
-        assert (each.doubt, each.hidden) == (0, ())
+        assert (each.noise_ratio, each.dropped) == (0, ())
         assert np.isfinite(each.weights.variance).all()

@@ -16,7 +16,7 @@ from dprelease.estimators.quality import optimism
 from dprelease.estimators.rows import calibrated as _calibrated
 from dprelease.estimators.rows.calibrated import EXPLAINED, averaged, calibrated
 from dprelease.estimators.rows.spectrum import Spectrum
-from dprelease.estimators.scaled_fit import Found
+from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import exact_codes, released
 from tests.support.noise import SeededNoise
@@ -67,7 +67,7 @@ def release(
     ), w
 
 
-def fitted(rows: Rows, *, intercept: bool = True) -> Found:
+def fitted(rows: Rows, *, intercept: bool = True) -> ScaledFit:
     """The method with every column's range [-1, 1]."""
     return calibrated(rows, np.full(rows.x.shape[1], -1.0), np.full(rows.y.shape[1], -1.0), intercept=intercept)
 

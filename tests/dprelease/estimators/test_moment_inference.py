@@ -38,8 +38,8 @@ def test_without_noise_it_is_least_squares_with_the_textbooks_standard_errors(in
     np.testing.assert_allclose(found.weights.variance, np.outer(np.diag(inverse)[-6:], sigma2), rtol=1e-6, atol=1e-15)
     np.testing.assert_allclose(found.offsets.value, point @ expected, atol=1e-8)
     np.testing.assert_allclose(found.offsets.variance, point @ inverse @ point * sigma2, rtol=1e-6, atol=1e-15)
-    assert found.doubt == 0
-    assert found.hidden == ()
+    assert found.noise_ratio == 0
+    assert found.dropped == ()
 
 
 @pytest.mark.parametrize("chosen", [[0, 1, 3, 5, 6], [1, 2, 5, 8]])
@@ -109,7 +109,7 @@ def test_where_noise_moves_the_features_estimates_are_right_in_the_mean():
             noisy_moments(columns, rows, 0.03, generator), SIX, TEN, np.zeros(6), intercept=True
         )
         steep.append((found.weights.value * best[1:]).sum() / (best[1:] ** 2).sum() - 1)
-        doubts.append(found.doubt)
+        doubts.append(found.noise_ratio)
     assert 0.2 < np.mean(doubts) < 0.4
     assert abs(np.mean(steep)) < 4 * np.std(steep, ddof=1) / np.sqrt(draws) + 0.01
 
@@ -176,12 +176,12 @@ def test_a_feature_that_noise_hides_makes_all_unknown_and_is_named():
         learned_from_moments(noisy_moments(MIXED, ROWS, sd), [1, 2, 3], [OUTCOME], np.zeros(3), intercept=True)
         for sd in (1e-5, 1e-4, 1e-3)
     ]
-    doubts = [found.doubt for found in seen]
+    doubts = [found.noise_ratio for found in seen]
     assert doubts == sorted(doubts)
     assert doubts[0] < LIMIT < doubts[-1]
-    assert [found.hidden for found in (seen[0], seen[-1])] == [(), (1,)]
+    assert [found.dropped for found in (seen[0], seen[-1])] == [(), (1,)]
     without = learned_from_moments(noisy_moments(MIXED, ROWS, 1e-3), [1, 3], [OUTCOME], np.zeros(2), intercept=True)
-    assert without.doubt < LIMIT
+    assert without.noise_ratio < LIMIT
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -189,16 +189,16 @@ def test_a_matrix_that_is_not_definite_tells_nothing(intercept: bool):
     generator = np.random.default_rng(2)
     moments = noisy_moments(MIXED, ROWS, 3.0, generator)
     found = learned_from_moments(moments, X, [OUTCOME], ORIGIN, intercept=intercept)
-    assert found.doubt == np.inf
-    assert sorted(found.hidden) == list(range(6))
+    assert found.noise_ratio == np.inf
+    assert sorted(found.dropped) == list(range(6))
     assert np.isnan(found.weights.variance).all()
     exact = noisy_moments(MIXED, np.zeros_like(ROWS), 0.0)
-    assert learned_from_moments(exact, [1], [OUTCOME], np.zeros(1), intercept=intercept).hidden == (0,)
+    assert learned_from_moments(exact, [1], [OUTCOME], np.zeros(1), intercept=intercept).dropped == (0,)
 
 
 def test_features_are_looked_at_once_where_all_are_known(monkeypatch: pytest.MonkeyPatch):
     calls, whole = [], _Solvable.of
     monkeypatch.setattr(_Solvable, "of", lambda *given: calls.append(1) or whole(*given))
     found = learned_from_moments(noisy_moments(MIXED, ROWS, 1e-5), [1, 3], [OUTCOME], np.zeros(2), intercept=True)
-    assert found.hidden == ()
+    assert found.dropped == ()
     assert len(calls) == 1

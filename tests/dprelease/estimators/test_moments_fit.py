@@ -10,7 +10,7 @@ import pytest
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Shrinkage, fit
-from dprelease.estimators.moments.posterior_fit import shrunken
+from dprelease.estimators.choice import fit_moments
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
 from tests.support.joint import compute
@@ -80,7 +80,7 @@ def test_units_are_those_of_the_scaled_model(release: Release, method: str, fit_
     moments = release.moments()
     index = [moments.lookup(name)[0] for name in ("age", "smoker=other", "score", "ill=other")]
     if method == "shrinkage":
-        found = shrunken(moments, index[:2], index[2:], intercept=fit_intercept)
+        found = fit_moments(moments, index[:2], index[2:], intercept=fit_intercept)
         expected = np.array([50, 0.5]) + np.array([50, -0.5]) * (found.offsets + scaled @ found.weights)
         np.testing.assert_allclose(result.predict(original), expected, rtol=1e-10)
     else:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from dprelease.data.columns import Column
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments import marginals as _marginals
 from dprelease.estimators.moments import public_columns as _public_side
 from dprelease.estimators.moments import spectral_ridge as _shared_block
 from dprelease.estimators.moments.density import EDGE, SPREAD
 from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence
 from dprelease.estimators.moments.marginals import Marginals, _others, _posterior
-from dprelease.estimators.moments.outcomes import on_apart
 from dprelease.estimators.moments.pooling import COUNT, UNLIKE, of_others, pooled, shares
 from dprelease.estimators.moments.spectral_ridge import EXPLAINED as LEAST
 from dprelease.estimators.moments.spectral_ridge import PARTS, _Ridges
@@ -178,7 +178,7 @@ def test_of_alike_outcomes_none_is_lost_in_the_noise(public: str, monkeypatch: p
     shown = data[:, :6] if public else np.zeros((2000, 0))
 
     def mean_share() -> float:
-        found = on_apart(apart_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True)
+        found = fit_moments(apart_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True)
         return float(r_squared(data, x, y, found.offsets, found.weights).mean())
 
     assert mean_share() > -0.1
@@ -195,7 +195,7 @@ def test_that_features_explain_much_of_the_others_is_a_reason_to_believe_it(
     shown = data[:, :6] if public else np.zeros((20_000, 0))
 
     def mean_share() -> float:
-        found = on_apart(apart_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True)
+        found = fit_moments(apart_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True)
         return float(r_squared(data, x, y, found.offsets, found.weights).mean())
 
     together = mean_share()
@@ -239,9 +239,9 @@ def test_one_outcome_is_fitted_as_it_is_among_all(public: str, intercept: bool):
     moments = apart_of(data, columns, names, np.random.default_rng(6))
     x, y, layout = [1, 2, 3, 4], list(range(5, 35)), moments.layout
     shown = data[:, layout.public[1:]]
-    together = on_apart(moments, x, y, shown, intercept=intercept)
+    together = fit_moments(moments, x, y, shown, intercept=intercept)
     for place in (0, 17):
-        alone = on_apart(moments, x, [y[place]], shown, intercept=intercept)
+        alone = fit_moments(moments, x, [y[place]], shown, intercept=intercept)
         np.testing.assert_allclose(alone.weights[:, 0], together.weights[:, place], rtol=1e-9, atol=1e-15)
         np.testing.assert_allclose(alone.offsets[0], together.offsets[place], rtol=1e-9)
         np.testing.assert_allclose(alone.quality.gain[0], together.quality.gain[place], rtol=1e-7, atol=1e-15)

@@ -9,11 +9,12 @@ import pytest
 
 from benchmarks._primo_projection import project
 from benchmarks.moments_utility import gram
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.posterior_fit import shrunken
 from dprelease.estimators.moments.projection import PublicSide
-from dprelease.estimators.moments.public_columns import associated, beside_public
+from dprelease.estimators.moments.public_columns import associated
+from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.mechanisms.moments.entries import Layout
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
 
@@ -75,7 +76,7 @@ def test_many_public_outcomes_are_fitted_better_than_without_projection() -> Non
     x, y = list(range(outcomes + 1, outcomes + features + 1)), list(range(1, outcomes + 1))
     for sd, least in ((0.005, 0.3), (0.02, 0.1)):
         noisy = moments_of(rows, declared(outcomes, features), sd, np.random.default_rng(10))
-        fits = [each(noisy, x, y, intercept=True) for each in (beside_public, shrunken)]
+        fits = [each(noisy, x, y, intercept=True) for each in (fit_moments, fit_spectral)]
         helped, raw = (r_squared(rows, x, y, found.offsets, found.weights) for found in fits)
         assert np.median(helped) > max(np.median(raw), least)
         assert helped.min() > -0.02
@@ -85,7 +86,7 @@ def test_without_an_intercept_many_public_outcomes_are_fitted_as_well() -> None:
     rows = np.roll(table(6, 80), -6, axis=1)
     noisy = moments_of(rows, declared(80, 6), 0.002, np.random.default_rng(11))
     x, y = list(range(81, 87)), list(range(1, 81))
-    found = beside_public(noisy, x, y, intercept=False)
+    found = fit_moments(noisy, x, y, intercept=False)
     exact = least_squares(rows, x, y, intercept=False)
     assert not found.offsets.any()
     lost = ((rows[:, 80:] @ (found.weights - exact)) ** 2).mean(axis=0) / (rows[:, :80] ** 2).mean(axis=0)
@@ -98,7 +99,7 @@ def test_a_private_outcome_beside_some_private_features_is_shrunken_once() -> No
     rows = table(features, outcomes)
     noisy = moments_of(rows, declared(70, 30), 0.003, np.random.default_rng(17))
     x, y = list(range(1, 81)), list(range(81, 101))
-    found, once = (each(noisy, x, y, intercept=True) for each in (beside_public, shrunken))
+    found, once = (each(noisy, x, y, intercept=True) for each in (fit_moments, fit_spectral))
     np.testing.assert_array_equal(found.weights, once.weights)
     np.testing.assert_array_equal(found.quality.gain, once.quality.gain)
     assert np.median(r_squared(rows, x, y, found.offsets, found.weights)) > 0.1
@@ -110,12 +111,12 @@ def test_few_columns_are_drawn_together_and_hold_to_what_is_public() -> None:
     columns = declared(3, 3)
     noisy = moments_of(rows, columns, 0.005, np.random.default_rng(12))
     x = [1, 2, 3, 4, 5]
-    found = beside_public(noisy, x, [6], intercept=True)
+    found = fit_moments(noisy, x, [6], intercept=True)
     best = least_squares(rows, x, [6], intercept=True)
     reached = r_squared(rows, x, [6], found.offsets, found.weights)
     assert reached > 0.85 * r_squared(rows, x, [6], best[0], best[1:])
     unheld = replace(noisy, layout=Layout(declared(0, 6)))  # its public entries count as derived, and say nothing
-    ignored = shrunken(unheld, x, [6], intercept=True)
+    ignored = fit_moments(unheld, x, [6], intercept=True)
     assert reached > 1.2 * r_squared(rows, x, [6], ignored.offsets, ignored.weights)
 
 

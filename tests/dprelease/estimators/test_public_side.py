@@ -9,11 +9,12 @@ from benchmarks._primo_projection import project
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.empirical_bayes import Evidence
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.moments.projection import PublicSide
-from dprelease.estimators.moments.public_columns import _Whitened, associated, beside_public
+from dprelease.estimators.moments.public_columns import _Whitened, associated
 from dprelease.release.accounting import guarantee
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
 from tests.support.joint import compute
@@ -26,7 +27,7 @@ from tests.support.specs import build_spec, categorical, numeric, one_block_each
 @pytest.mark.parametrize("intercept", [True, False])
 def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool) -> None:
     rows = table(5, 3)
-    found = beside_public(moments_of(rows, declared(5, 3), 0.0), [1, 3, 5], [6, 7, 8], intercept=intercept)
+    found = fit_moments(moments_of(rows, declared(5, 3), 0.0), [1, 3, 5], [6, 7, 8], intercept=intercept)
     expected = least_squares(rows, [1, 3, 5], [6, 7, 8], intercept=intercept)
     np.testing.assert_allclose(found.weights, expected[-3:], atol=1e-8)
     np.testing.assert_allclose(found.offsets, expected[0] if intercept else 0.0, atol=1e-8)
@@ -43,7 +44,7 @@ def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool) -> None:
 def test_a_public_target_is_fitted_exactly_beside_a_private_one(intercept: bool) -> None:
     rows = table(5, 3)
     noisy = moments_of(rows, declared(6, 2), 0.01, np.random.default_rng(1))
-    found = beside_public(noisy, [1, 2], [6, 7], intercept=intercept)
+    found = fit_moments(noisy, [1, 2], [6, 7], intercept=intercept)
     expected = least_squares(rows, [1, 2], [6], intercept=intercept)
     np.testing.assert_allclose(found.weights[:, :1], expected[-2:], atol=1e-8)
 
@@ -52,9 +53,9 @@ def test_a_public_target_is_fitted_exactly_beside_a_private_one(intercept: bool)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_targets_together_are_targets_one_by_one(sd: float, intercept: bool) -> None:
     noisy = moments_of(table(4, 6), declared(4, 6), sd, np.random.default_rng(1))
-    together = beside_public(noisy, [1, 2, 4], list(range(5, 11)), intercept=intercept)
+    together = fit_moments(noisy, [1, 2, 4], list(range(5, 11)), intercept=intercept)
     for place, target in enumerate(range(5, 11)):
-        alone = beside_public(noisy, [1, 2, 4], [target], intercept=intercept)
+        alone = fit_moments(noisy, [1, 2, 4], [target], intercept=intercept)
         np.testing.assert_allclose(together.weights[:, [place]], alone.weights, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(together.offsets[[place]], alone.offsets, rtol=1e-9)
         for name, values in vars(together.quality).items():
@@ -66,7 +67,7 @@ def test_it_tends_to_least_squares_as_the_noise_falls() -> None:
     exact = least_squares(rows, [1, 2, 3, 4, 5], [6, 7, 8], intercept=True)[1:]
     for sd in (1e-3, 1e-5, 1e-7):
         noisy = moments_of(rows, declared(5, 3), sd, np.random.default_rng(2))
-        found = beside_public(noisy, [1, 2, 3, 4, 5], [6, 7, 8], intercept=True)
+        found = fit_moments(noisy, [1, 2, 3, 4, 5], [6, 7, 8], intercept=True)
         assert np.abs(found.weights - exact).max() < 200 * sd
 
 
@@ -78,7 +79,7 @@ def test_noise_never_makes_it_worse_than_the_constant_predictor_by_much() -> Non
         best = np.median(r_squared(rows, x, y, *np.split(least_squares(rows, x, y, intercept=True), [1])))
         for sd, part in ((0.002, 0.9), (0.02, 0.0), (0.3, 0.0)):
             noisy = moments_of(rows, declared(8, 40), sd, np.random.default_rng(3))
-            found = beside_public(noisy, x, y, intercept=True)
+            found = fit_moments(noisy, x, y, intercept=True)
             model = r_squared(rows, x, y, found.offsets, found.weights)
             flat = r_squared(rows, [], y, found.constant, np.zeros((0, 40)))
             plain = inverted(noisy, x, y, np.full(40, -1.0), intercept=True)
@@ -90,7 +91,7 @@ def test_noise_never_makes_it_worse_than_the_constant_predictor_by_much() -> Non
 
 def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_says_so() -> None:
     noisy = moments_of(table(4, 6), declared(4, 6), 3.0, np.random.default_rng(4))
-    found = beside_public(noisy, [1, 2, 3, 4], list(range(5, 11)), intercept=True)
+    found = fit_moments(noisy, [1, 2, 3, 4], list(range(5, 11)), intercept=True)
     assert not found.weights.any()
     np.testing.assert_array_equal(found.offsets, found.constant)
     assert found.diagnostics.warnings[0].startswith("For 6 of 6 targets noise hides")
@@ -101,7 +102,7 @@ def test_errors_and_gains_are_what_is_claimed() -> None:
     x, y = list(range(1, 7)), list(range(7, 207))
     rows = table(6, 200)
     noisy = moments_of(rows, declared(6, 200), 0.006, np.random.default_rng(5))
-    found = beside_public(noisy, x, y, intercept=True)
+    found = fit_moments(noisy, x, y, intercept=True)
     variance = rows[:, 6:].var(axis=0)
     error = (1 - r_squared(rows, x, y, found.offsets, found.weights)) * variance
     gain = (1 - r_squared(rows, [], y, found.constant, np.zeros((0, 200)))) * variance - error
@@ -120,8 +121,8 @@ def test_features_that_determine_each_other_are_refused() -> None:
     repeated = np.column_stack([rows[:, 0], rows])
     noisy = moments_of(repeated, declared(5, 2), 0.01, np.random.default_rng(6))
     with pytest.raises(InvalidInput, match="determine each other"):
-        beside_public(noisy, [1, 2, 3], [6], intercept=True)
-    assert np.isfinite(beside_public(noisy, [2, 3, 4], [6], intercept=True).weights).all()
+        fit_moments(noisy, [1, 2, 3], [6], intercept=True)
+    assert np.isfinite(fit_moments(noisy, [2, 3, 4], [6], intercept=True).weights).all()
 
 
 def test_what_rounding_leaves_of_a_constant_feature_is_refused() -> None:
@@ -130,7 +131,7 @@ def test_what_rounding_leaves_of_a_constant_feature_is_refused() -> None:
         rows[:, :2] = constant
         noisy = moments_of(rows, declared(2, 1), 0.01, np.random.default_rng(18))
         with pytest.raises(InvalidInput, match="determine each other"):
-            beside_public(noisy, [1], [3], intercept=True)
+            fit_moments(noisy, [1], [3], intercept=True)
 
 
 def test_levels_of_public_and_private_categories() -> None:
@@ -145,12 +146,12 @@ def test_levels_of_public_and_private_categories() -> None:
         categorical("smoker", "yes"),
     )
     rows = np.column_stack([ward, drug, smoker])
-    exact = beside_public(moments_of(rows, columns, 0.0), [2, 3], [4, 5, 6, 7], intercept=True)
+    exact = fit_moments(moments_of(rows, columns, 0.0), [2, 3], [4, 5, 6, 7], intercept=True)
     np.testing.assert_allclose(exact.weights, least_squares(rows, [2, 3], [4, 5, 6, 7], intercept=True)[1:], atol=1e-8)
-    noisy = beside_public(moments_of(rows, columns, 0.005, generator), [2, 3], [4, 5, 6, 7], intercept=True)
+    noisy = fit_moments(moments_of(rows, columns, 0.005, generator), [2, 3], [4, 5, 6, 7], intercept=True)
     np.testing.assert_allclose(noisy.weights, exact.weights, atol=0.1)
     with pytest.raises(InvalidInput, match="determine each other"):
-        beside_public(moments_of(rows, columns, 0.005, generator), [1, 2, 3], [7], intercept=True)
+        fit_moments(moments_of(rows, columns, 0.005, generator), [1, 2, 3], [7], intercept=True)
 
 
 def test_noise_is_white_where_it_is_judged() -> None:
@@ -185,7 +186,7 @@ def test_whatever_is_believed_the_model_stays_feasible(monkeypatch: pytest.Monke
     rows = table(4, 30)
     x, y = [1, 2, 3, 4], list(range(5, 35))
     noisy = moments_of(rows, declared(4, 30), 0.3, np.random.default_rng(15))
-    found = beside_public(noisy, x, y, intercept=intercept)
+    found = fit_moments(noisy, x, y, intercept=intercept)
     slopes = (rows[:, :4] - intercept * rows[:, :4].mean(axis=0)) @ found.weights
     assert (np.linalg.norm(slopes, axis=0) <= np.sqrt(ROWS) * (1 + 1e-9)).all()
     back = moments_of(np.roll(rows, -4, axis=1), declared(30, 4), 0.3, np.random.default_rng(16))
@@ -210,7 +211,7 @@ def test_the_default_on_a_release_uses_its_public_side() -> None:
     blocks = compute(spec, bounded, {name: SeededNoise(index) for index, name in enumerate(parties)}).blocks
     release = one_block_each(spec, blocks, guarantee(spec).words())
     result = fit(release, ["column4", "column5"])
-    direct = beside_public(release.moments(), [1, 2, 3, 4], [5, 6], intercept=True)
+    direct = fit_moments(release.moments(), [1, 2, 3, 4], [5, 6], intercept=True)
     np.testing.assert_allclose(result.coef, direct.weights.T, rtol=1e-12)
     assert result.method == "shrinkage"
     scaled = codes / unit

@@ -27,6 +27,7 @@ def test_the_head_says_what_was_fitted_on_what(clear: Release):
     assert [line.split(maxsplit=1) for line in head] == [
         ["release", clear.digest],
         ["method", "calibrated, with an intercept"],
+        ["algorithm", "calibrated: it is the default on mixtures"],
         ["mechanism", "mixed"],
         ["patients", "3,000"],
     ]

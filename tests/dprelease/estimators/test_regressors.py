@@ -10,7 +10,21 @@ import pytest
 
 import dprelease.estimators as public
 from dprelease.errors import InvalidInput
-from dprelease.estimators import BGM, DGM, METHODS, OLS, PRIMO, RMGM, Calibrated, Shrinkage, fit
+from dprelease.estimators import (
+    BGM,
+    DGM,
+    METHODS,
+    OLS,
+    PRIMO,
+    RMGM,
+    Calibrated,
+    Posterior,
+    Projected,
+    PublicFeatures,
+    Shrinkage,
+    Spectral,
+    fit,
+)
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import (
     MECHANISMS,
@@ -26,7 +40,12 @@ CLASSES = {
     "rmgm": RMGM,
     "bgm": BGM,
     "dgm": DGM,
+    "posterior": Posterior,
+    "spectral": Spectral,
+    "projected": Projected,
+    "public_features": PublicFeatures,
 }
+ON_MOMENTS = {"shrinkage", "primo", "posterior", "spectral", "projected", "public_features"}
 
 
 @every_case
@@ -48,7 +67,7 @@ def test_a_class_gives_what_the_function_gives(noisy: Release, method: str, fit_
 @pytest.mark.parametrize("method", CLASSES)
 def test_parameters_stay_as_given_and_default_as_published(method: str):
     made = CLASSES[method]()
-    published = {"fit_intercept": method in ("calibrated", "ols", "primo", "shrinkage")}
+    published = {"fit_intercept": method in {"calibrated", "ols", *ON_MOMENTS}}
     assert made.get_params() == published == {"fit_intercept": METHODS[method].intercept}
     assert type(made)(**CLASSES[method](fit_intercept=True).get_params()).fit_intercept is True
     with pytest.raises(InvalidInput, match="call fit first"):
@@ -107,7 +126,7 @@ def test_a_score_needs_rows_that_fit_the_model(noisy_mixed: Release):
 
 
 def test_the_table_and_the_classes_name_the_same_methods():
-    assert set(METHODS) == set(CLASSES) == set(MECHANISMS) | {"shrinkage", "primo"}
+    assert set(METHODS) == set(CLASSES) == set(MECHANISMS) | ON_MOMENTS
     assert {name: made.method for name, made in CLASSES.items()} == {name: name for name in CLASSES}
     with pytest.raises(TypeError):
         METHODS["other"] = METHODS["ols"]  # type: ignore[index]

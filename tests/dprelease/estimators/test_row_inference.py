@@ -54,8 +54,8 @@ def test_without_noise_patients_rows_give_the_textbooks_standard_errors(intercep
     np.testing.assert_allclose(found.offsets.value, point @ expected, rtol=1e-9)
     np.testing.assert_allclose(found.offsets.variance, point @ inverse @ point * sigma2, rtol=1e-9)
     assert found.degrees == 400 - full.shape[1]
-    assert found.doubt == 0
-    assert found.doubt < LIMIT
+    assert found.noise_ratio == 0
+    assert found.noise_ratio < LIMIT
 
 
 def test_mixing_rows_without_noise_add_the_sampling_of_their_patients():
@@ -97,7 +97,7 @@ def test_one_feature_by_hand():
     assert found.offsets.value[0] == pytest.approx(2 * weight)
     assert found.offsets.variance[0] == pytest.approx(4 * variance)
     assert found.offsets.bend[0] == pytest.approx(bend)
-    assert found.doubt == pytest.approx(math.sqrt((2 * factor**2 - 2) / count))
+    assert found.noise_ratio == pytest.approx(math.sqrt((2 * factor**2 - 2) / count))
 
 
 def test_the_variance_follows_what_is_tested_and_what_goes_with_it():
@@ -134,7 +134,7 @@ def test_units_and_the_order_of_features_do_not_matter(mixed: bool):
     np.testing.assert_allclose(found.weights.value * factors[:, None], straight.weights.value, rtol=1e-8)
     np.testing.assert_allclose(found.weights.variance * factors[:, None] ** 2, straight.weights.variance, rtol=1e-8)
     np.testing.assert_allclose(found.offsets.variance, straight.offsets.variance, rtol=1e-8)
-    assert found.doubt == pytest.approx(straight.doubt)
+    assert found.noise_ratio == pytest.approx(straight.noise_ratio)
     turned = replace(rows, x=rows.x[:, order], x_variance=rows.x_variance[order])
     found = learned_from_rows(turned, 4000, origin[order], intercept=True)
     np.testing.assert_allclose(found.weights.variance, straight.weights.variance[order], rtol=1e-8)
@@ -158,10 +158,10 @@ def test_features_drowned_in_noise_are_unknown_and_the_worst_is_named():
     drowned = replace(rows, x=rows.x.copy(), x_variance=rows.x_variance.copy())
     drowned.x[:, 1], drowned.x_variance[1] = generator.normal(0, 3.0, 400), 9.1
     found = learned_from_rows(drowned, 400, np.zeros(3), intercept=True)
-    assert found.doubt > LIMIT
-    assert found.hidden == (1,)
+    assert found.noise_ratio > LIMIT
+    assert found.dropped == (1,)
     noisier = [rows_of(generator, sd=sd) for sd in (0.1, 0.5, 1.2)]
-    seen = [learned_from_rows(rows, 400, np.zeros(3), intercept=True).doubt for rows in noisier]
+    seen = [learned_from_rows(rows, 400, np.zeros(3), intercept=True).noise_ratio for rows in noisier]
     assert seen == sorted(seen)
     assert seen[0] < LIMIT < seen[-1]
 
@@ -175,11 +175,11 @@ def test_where_nothing_can_be_solved_nothing_is_known(intercept: bool):
         replace(rows, x=rows.x * [1.0, 0.0, 1.0]),
     ):
         found = learned_from_rows(bad, 400, np.zeros(3), intercept=intercept)
-        assert found.doubt == np.inf
+        assert found.noise_ratio == np.inf
         assert np.isnan(found.weights.value).all()
     cancelled = replace(rows, ones=np.zeros(400))
     cancelled = learned_from_rows(cancelled, 400, np.zeros(3), intercept=intercept)
-    assert (cancelled.doubt < LIMIT) is not intercept
+    assert (cancelled.noise_ratio < LIMIT) is not intercept
 
 
 @pytest.mark.parametrize("constant", [0.3, -0.7, 1e-3])
@@ -191,12 +191,12 @@ def test_what_rounding_leaves_of_a_public_constant_is_no_signal(constant: float)
     left = x[:, 1] - rows.ones * (rows.ones @ x[:, 1] / (rows.ones @ rows.ones))
     assert np.linalg.norm(left) > 0
     found = learned_from_rows(replace(rows, x=x, x_variance=variance), 4000, np.zeros(3), intercept=True)
-    assert found.doubt == np.inf
-    assert found.hidden == (1,)
+    assert found.noise_ratio == np.inf
+    assert found.dropped == (1,)
 
 
 def test_features_are_looked_at_once_where_all_are_known(monkeypatch: pytest.MonkeyPatch):
     calls, whole = [], _Directions.of
     monkeypatch.setattr(_Directions, "of", lambda *given: calls.append(1) or whole(*given))
-    assert learned_from_rows(rows_of(np.random.default_rng(8)), 400, np.zeros(3), intercept=True).hidden == ()
+    assert learned_from_rows(rows_of(np.random.default_rng(8)), 400, np.zeros(3), intercept=True).dropped == ()
     assert len(calls) == 1

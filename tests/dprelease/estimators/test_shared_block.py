@@ -12,7 +12,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.moments import spectral_ridge as _shared_block
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.risk import ALPHAS
-from dprelease.estimators.moments.spectral_ridge import EXPLAINED, shared_block
+from dprelease.estimators.moments.spectral_ridge import EXPLAINED, fit_spectral
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
@@ -33,7 +33,7 @@ def test_it_tends_to_least_squares_as_the_noise_falls(intercept: bool):
     full = np.column_stack([np.ones(3000)] * intercept + [ROWS[:, index - 1] for index in x])
     expected = np.linalg.lstsq(full, ROWS[:, 7], rcond=None)[0]
     for sd in (1e-5, 1e-7, 1e-9):
-        found = shared_block(seen(sd), x, [OUTCOME, 1], intercept=intercept)
+        found = fit_spectral(seen(sd), x, [OUTCOME, 1], intercept=intercept)
         assert np.abs(found.weights[:, 0] - expected[-6:]).max() < 1000 * sd
         assert abs(found.offsets[0] - (expected[0] if intercept else 0)) < 1000 * sd
         np.testing.assert_allclose(found.constant, ROWS[:, [7, 0]].mean(axis=0), atol=5 * sd)
@@ -85,7 +85,7 @@ def by_the_book(moments: NoisyMoments, x: list[int], y: int, *, intercept: bool)
 def test_the_weights_are_those_of_the_book(sd: float, intercept: bool):
     x = [1, 3, 5, 6]
     moments = seen(sd, 3)
-    found = shared_block(moments, x, [OUTCOME, 2], intercept=intercept)
+    found = fit_spectral(moments, x, [OUTCOME, 2], intercept=intercept)
     for place, y in enumerate((OUTCOME, 2)):
         weights, gain = by_the_book(moments, x, y, intercept=intercept)
         np.testing.assert_allclose(found.weights[:, place], weights, atol=1e-3 * np.abs(weights).max())
@@ -97,9 +97,9 @@ def test_the_weights_are_those_of_the_book(sd: float, intercept: bool):
 def test_targets_together_are_targets_one_by_one(monkeypatch: pytest.MonkeyPatch, intercept: bool):
     monkeypatch.setattr(_shared_block, "_AT_ONCE", 600)
     moments = seen(0.01, 1)
-    together = shared_block(moments, [1, 3], [OUTCOME, 5, 2, 6], intercept=intercept)
+    together = fit_spectral(moments, [1, 3], [OUTCOME, 5, 2, 6], intercept=intercept)
     for index, target in enumerate([OUTCOME, 5, 2, 6]):
-        alone = shared_block(moments, [1, 3], [target], intercept=intercept)
+        alone = fit_spectral(moments, [1, 3], [target], intercept=intercept)
         np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9, atol=1e-13)
         for name in ("offsets", "constant", "constant_noise_sd"):
             np.testing.assert_allclose(getattr(together, name)[index], getattr(alone, name)[0], rtol=1e-9)
@@ -109,13 +109,13 @@ def test_targets_together_are_targets_one_by_one(monkeypatch: pytest.MonkeyPatch
 
 def test_the_order_of_features_does_not_matter():
     moments = seen(0.02, 1)
-    straight = shared_block(moments, [1, 2, 3, 5], [OUTCOME], intercept=True)
-    turned = shared_block(moments, [5, 1, 3, 2], [OUTCOME], intercept=True)
+    straight = fit_spectral(moments, [1, 2, 3, 5], [OUTCOME], intercept=True)
+    turned = fit_spectral(moments, [5, 1, 3, 2], [OUTCOME], intercept=True)
     np.testing.assert_allclose(turned.weights, straight.weights[[3, 0, 2, 1]], rtol=1e-8)
 
 
 def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_says_so():
-    found = shared_block(seen(1.0, 3), [1, 3], [2, OUTCOME], intercept=True)
+    found = fit_spectral(seen(1.0, 3), [1, 3], [2, OUTCOME], intercept=True)
     np.testing.assert_array_equal(found.weights, 0)
     np.testing.assert_array_equal(found.offsets, found.constant)
     assert found.quality.verdicts() == ("not distinguishable from the constant predictor",) * 2
@@ -158,7 +158,7 @@ def test_a_clear_relation_is_kept_and_its_errors_are_known():
     truth = utility.gram(ROWS) / 3000
     ratios = []
     for seed in range(12):
-        found = shared_block(seen(0.01, seed), [1, 3, 5], [OUTCOME], intercept=True)
+        found = fit_spectral(seen(0.01, seed), [1, 3, 5], [OUTCOME], intercept=True)
         assert found.quality.verdicts() == ("better than the constant predictor",)
         spread = truth[OUTCOME, OUTCOME] - truth[0, OUTCOME] ** 2
         model = np.append(found.offsets, found.weights[:, 0])
@@ -182,7 +182,7 @@ def test_it_is_safe_where_plain_inversion_is_not(table, epsilon: float, least: f
         moments = utility.noisy_moments(exact, len(rows), epsilon, 3, generator)
         for target in columns:
             x = [column for column in columns if column != target]
-            fit = shared_block(moments, x, [target], intercept=True)
+            fit = fit_spectral(moments, x, [target], intercept=True)
             model = np.append(fit.offsets, fit.weights[:, 0])
             found[draw, target - 1] = utility.r_squared(exact / len(rows), target, x, model)
     assert np.sort(found, axis=0)[1].min() > least
@@ -197,7 +197,7 @@ def test_pure_noise_is_rarely_called_better():
         0.01,
         np.random.default_rng(2),
     )
-    found = shared_block(moments, range(1, 41), range(41, 101), intercept=True)
+    found = fit_spectral(moments, range(1, 41), range(41, 101), intercept=True)
     assert sum(text.startswith("better") for text in found.quality.verdicts()) <= 3
 
 
@@ -213,11 +213,11 @@ def test_many_outcomes_are_one_factorisation(monkeypatch: pytest.MonkeyPatch):
             return _original(*args, **kwargs)
 
         monkeypatch.setattr(np.linalg, name, recorded)
-    assert shared_block(moments, range(1, 71), range(71, 401), intercept=True).weights.shape == (70, 330)
+    assert fit_spectral(moments, range(1, 71), range(71, 401), intercept=True).weights.shape == (70, 330)
     assert decomposed == [("eigh", (70, 70))]
 
 
 def test_all_levels_of_a_category_and_an_intercept_are_refused():
     with pytest.raises(InvalidInput, match="the 5 features determine each other"):
-        shared_block(seen(0.02), [1, 4, 5, 6, 7], [OUTCOME], intercept=True)
-    assert np.isfinite(shared_block(seen(0.02), [1, 4, 5, 6, 7], [OUTCOME], intercept=False).weights).all()
+        fit_spectral(seen(0.02), [1, 4, 5, 6, 7], [OUTCOME], intercept=True)
+    assert np.isfinite(fit_spectral(seen(0.02), [1, 4, 5, 6, 7], [OUTCOME], intercept=False).weights).all()

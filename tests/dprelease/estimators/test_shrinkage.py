@@ -8,10 +8,10 @@ import pytest
 from benchmarks import moments_utility as utility
 from benchmarks._long_tails import TABLES
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments import posterior_fit as _shrinkage
+from dprelease.estimators import choice
+from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.posterior_fit import shrunken
-from dprelease.estimators.moments.spectral_ridge import shared_block
+from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.mechanisms.moments.entries import Layout
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
@@ -23,7 +23,7 @@ OUTCOME = 8
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool):
-    found = shrunken(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME, 2], intercept=intercept)
+    found = fit_moments(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME, 2], intercept=intercept)
     features = ROWS[:, [index - 1 for index in X]]
     full = np.column_stack([np.ones(3000), features]) if intercept else features
     expected = np.linalg.lstsq(full, ROWS[:, 7], rcond=None)[0]
@@ -39,24 +39,24 @@ def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_more_variables_than_can_be_drawn_are_fitted_in_closed_form(monkeypatch: pytest.MonkeyPatch, intercept: bool):
     moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(1))
-    monkeypatch.setattr(_shrinkage, "WIDEST", 7)
-    found = shrunken(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
-    closed = shared_block(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
+    monkeypatch.setattr(choice, "WIDEST", 7)
+    found = fit_moments(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
+    closed = fit_spectral(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
     np.testing.assert_array_equal(found.weights, closed.weights)
-    known = shrunken(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept)
-    monkeypatch.setattr(_shrinkage, "WIDEST", 8)
+    known = fit_moments(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept)
+    monkeypatch.setattr(choice, "WIDEST", 8)
     np.testing.assert_array_equal(
-        shrunken(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept).weights, known.weights
+        fit_moments(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept).weights, known.weights
     )
-    assert not np.array_equal(shrunken(moments, [1, 3], [OUTCOME, 5], intercept=intercept).weights, closed.weights)
+    assert not np.array_equal(fit_moments(moments, [1, 3], [OUTCOME, 5], intercept=intercept).weights, closed.weights)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_targets_together_are_targets_one_by_one(intercept: bool):
     moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(1))
-    together = shrunken(moments, [1, 3], [OUTCOME, 5, 2], intercept=intercept)
+    together = fit_moments(moments, [1, 3], [OUTCOME, 5, 2], intercept=intercept)
     for index, target in enumerate([OUTCOME, 5, 2]):
-        alone = shrunken(moments, [1, 3], [target], intercept=intercept)
+        alone = fit_moments(moments, [1, 3], [target], intercept=intercept)
         np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9)
         for name in ("offsets", "constant", "constant_noise_sd"):
             np.testing.assert_allclose(getattr(together, name)[index], getattr(alone, name)[0], rtol=1e-9)
@@ -66,23 +66,25 @@ def test_targets_together_are_targets_one_by_one(intercept: bool):
 
 def test_the_order_of_features_does_not_matter():
     moments = noisy_moments(MIXED, ROWS, 0.02, np.random.default_rng(1))
-    straight = shrunken(moments, [1, 2, 3, 5], [OUTCOME], intercept=True)
-    turned = shrunken(moments, [5, 1, 3, 2], [OUTCOME], intercept=True)
+    straight = fit_moments(moments, [1, 2, 3, 5], [OUTCOME], intercept=True)
+    turned = fit_moments(moments, [5, 1, 3, 2], [OUTCOME], intercept=True)
     np.testing.assert_allclose(turned.weights, straight.weights[[3, 0, 2, 1]], rtol=1e-9)
     np.testing.assert_allclose(turned.offsets, straight.offsets, rtol=1e-9)
 
 
 def test_it_tends_to_least_squares_as_the_noise_falls():
     """Errors of the weights fall in proportion: below five noise sd over the least curvature, 1/500 for tight."""
-    exact = shrunken(noisy_moments(MIXED, ROWS, 0.0), [1, 3, 5], [OUTCOME], intercept=True)
+    exact = fit_moments(noisy_moments(MIXED, ROWS, 0.0), [1, 3, 5], [OUTCOME], intercept=True)
     for sd in (1e-3, 1e-5, 1e-8):
-        found = shrunken(noisy_moments(MIXED, ROWS, sd, np.random.default_rng(2)), [1, 3, 5], [OUTCOME], intercept=True)
+        found = fit_moments(
+            noisy_moments(MIXED, ROWS, sd, np.random.default_rng(2)), [1, 3, 5], [OUTCOME], intercept=True
+        )
         assert np.abs(found.weights - exact.weights).max() < 20 * sd
 
 
 def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_says_so():
     moments = noisy_moments(MIXED, ROWS, 1.0, np.random.default_rng(3))
-    found = shrunken(moments, [1, 3], [2, OUTCOME], intercept=True)
+    found = fit_moments(moments, [1, 3], [2, OUTCOME], intercept=True)
     np.testing.assert_array_equal(found.weights, 0)
     np.testing.assert_array_equal(found.offsets, found.constant)
     assert found.quality.verdicts() == ("not distinguishable from the constant predictor",) * 2
@@ -96,7 +98,7 @@ def test_constant_and_shrinkage_are_chosen_as_derived(sd: float):
     """Written out by loops over the draws: the constant by relative squares, alpha by the cautious quantile."""
     moments = noisy_moments(MIXED, ROWS, sd, np.random.default_rng(5))
     draws, x, y = posterior(moments), [1, 3], OUTCOME
-    found = shrunken(moments, x, [y], intercept=True)
+    found = fit_moments(moments, x, [y], intercept=True)
     variance = np.array([s[y, y] - s[0, y] ** 2 for s in draws])
     variance = np.maximum(variance, 1e-3 * variance.mean())
     means = draws[:, 0, y]
@@ -124,7 +126,7 @@ def test_a_clear_relation_is_kept_and_its_errors_are_known():
     ratios = []
     for seed in range(8):
         moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(seed))
-        found = shrunken(moments, [1, 3, 5], [OUTCOME], intercept=True)
+        found = fit_moments(moments, [1, 3, 5], [OUTCOME], intercept=True)
         assert found.quality.verdicts() == ("better than the constant predictor",)
         spread = truth[OUTCOME, OUTCOME] - truth[0, OUTCOME] ** 2
         model = np.append(found.offsets, found.weights[:, 0])
@@ -146,7 +148,7 @@ def test_pure_noise_is_rarely_called_better():
     better = 0
     for seed in range(10):
         moments = utility.noisy_moments(exact, 3000, 1.0, 3, np.random.default_rng(seed))
-        found = shrunken(moments, [1], [2, 3, 4, 5], intercept=True)
+        found = fit_moments(moments, [1], [2, 3, 4, 5], intercept=True)
         better += sum(text.startswith("better") for text in found.quality.verdicts())
     assert better < 4
 
@@ -177,8 +179,8 @@ def test_long_tailed_columns_in_wide_bounds_are_safe_to_fit(epsilon: float, leas
 def test_features_that_determine_each_other_are_refused():
     moments = noisy_moments(MIXED, ROWS, 0.02, np.random.default_rng(4))
     with pytest.raises(InvalidInput, match="determine each other"):
-        shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=True)
-    assert np.isfinite(shrunken(moments, [4, 5, 6, 7], [OUTCOME], intercept=False).weights).all()
+        fit_moments(moments, [4, 5, 6, 7], [OUTCOME], intercept=True)
+    assert np.isfinite(fit_moments(moments, [4, 5, 6, 7], [OUTCOME], intercept=False).weights).all()
 
 
 LONG_TAILED = (*MIXED[:-1], numeric("visits"), numeric("outcome"))
@@ -216,7 +218,7 @@ def test_a_spread_that_noise_nearly_hides_is_not_believed_to_be_smaller():
 
 def test_what_noise_hides_is_left_out_and_named(long_tailed: np.ndarray):
     moments = noisy_moments(LONG_TAILED, long_tailed, 1.5e-2, np.random.default_rng(0))
-    found = shrunken(moments, [1, 2, 3, 8], [9], intercept=True)
+    found = fit_moments(moments, [1, 2, 3, 8], [9], intercept=True)
     assert found.weights[3, 0] == 0
     assert found.weights[0, 0] > 0
     assert any("visits" in text for text in found.diagnostics.warnings)
