@@ -1,4 +1,4 @@
-"""Fitted linear models in scaled units, as every algorithm gives them, before they are put in the words and units of the learner."""
+"""Fitted linear models in scaled units, as every algorithm gives them, before learners see them in words and units."""
 
 from __future__ import annotations
 
