@@ -33,8 +33,8 @@ COLUMNS = {"north": 36, "south": 16, "west": 16}
 def run(quick: bool) -> Results:
     """MiB a second of uploads, downloads and a crowd of learners, each as a share of a bare stream in the same run."""
     results = Results()
-    rows, mixed_rows = (20_000, 2_000) if quick else (241_600, 4_000)
-    repeats, learners = (2, (100,)) if quick else (7, (200, 1_000))
+    rows, mixed_rows = (10_000, 2_000) if quick else (241_600, 4_000)
+    repeats, learners = (2, (50,)) if quick else (7, (200, 1_000))
     with (
         tempfile.TemporaryDirectory(prefix="transfer-") as folder,
         consortium(Path(folder) / "consortium", rows, COLUMNS) as made,
