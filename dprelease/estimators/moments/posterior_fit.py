@@ -8,9 +8,9 @@ minds a bad fit relative to how much the outcome varies, var_t, and minds the ba
     constant predictor   c minimises mean_t (c - mean_t)^2 / var_t: where little is known of an outcome with a small spread,
                          what would be a gross error for it decides;
     slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by
-                         a low quantile over t of (error of c - error of the model) / var_t.
+                         low quantiles over t of (error of c - error of the model) / var_t.
 
-`_caution` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
+`risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
 
 Features of which noise hides how they vary beside the others (`_learned`) have the weight 0: a slope is too steep where the
 variance of its feature is taken too low, and nothing in the release would show it. They stay where most of what can be
@@ -29,7 +29,7 @@ import numpy.typing as npt
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import hidden_places
 from dprelease.estimators.moments.posterior import WIDEST, posterior
-from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest, warnings
+from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, warnings
 from dprelease.estimators.moments.spectral_ridge import determined, shared_block
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
@@ -149,4 +149,4 @@ def _alpha(linear: Floats, square: Floats) -> Floats:
     if len(linear) == 1:  # the true moments are known
         return np.ones(linear.shape[1])
     steps = ALPHAS[:, None, None]
-    return furthest(np.quantile(steps * linear - steps**2 * square, CAUTIOUS, axis=1))
+    return furthest_of_draws(steps * linear - steps**2 * square)
