@@ -6,6 +6,8 @@ Tables, their factors' weights and the noise are drawn anew for each release.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from benchmarks._long_tails import TABLES
@@ -21,8 +23,23 @@ WITHIN = 2.5
 PARTIES = 3
 
 
-def explained(name: str, draws: int, seed: int = 1) -> tuple[float, float]:
-    """(least 5 % quantile of an outcome's R^2 on the rows, share of fits whose own R^2 is within its standard errors).
+@dataclass(frozen=True)
+class Explained:
+    """Fits of one table.
+
+    Attributes:
+        least: of the outcomes' 5 % quantiles of R^2 on the rows.
+        within: share of fits whose own R^2 is within its standard errors.
+        outcomes: name of an outcome to the 5 % quantile and the median of R^2, and the 5 % quantile of the constant predictor's.
+    """
+
+    least: float
+    within: float
+    outcomes: dict[str, tuple[float, float, float]]
+
+
+def explained(name: str, draws: int, seed: int = 1) -> Explained:
+    """R^2 of every outcome beside that of the constant predictor.
 
     Args:
         name: of one of `TABLES`.
@@ -50,9 +67,13 @@ def explained(name: str, draws: int, seed: int = 1) -> tuple[float, float]:
             error, flat = (_error(truth, features, target, each) for each in (change, fitted.constant))
             spread = truth[target, target] - truth[0, target] ** 2
             off, sd = fitted.quality.explained[0] - (1 - error / flat), fitted.quality.explained_se[0]
-            found.append((1 - error / spread, abs(off) <= WITHIN * sd + 1e-9))  # both are 0 for a constant model
-    r2, within = np.array(found).reshape(draws, len(used), 2).transpose(2, 0, 1)
-    return float(np.quantile(r2, 0.05, axis=0).min()), float(within.mean())
+            # both are 0 for a constant model
+            found.append((1 - error / spread, 1 - flat / spread, abs(off) <= WITHIN * sd + 1e-9))
+    r2, constant, within = np.array(found).reshape(draws, len(used), 3).transpose(2, 0, 1)
+    low, median, safe = np.quantile(r2, 0.05, axis=0), np.median(r2, axis=0), np.quantile(constant, 0.05, axis=0)
+    names = [layout.variables[place - 1].name for place in used]
+    rows = zip(low.tolist(), median.tolist(), safe.tolist(), strict=True)
+    return Explained(float(low.min()), float(within.mean()), dict(zip(names, rows, strict=True)))
 
 
 def _error(truth: Floats, features: list[int], target: int, model: Floats) -> float:

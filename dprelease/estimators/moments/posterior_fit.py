@@ -8,7 +8,7 @@ minds a bad fit relative to how much the outcome varies, var_t, and minds the ba
     constant predictor   c minimises mean_t (c - mean_t)^2 / var_t: where little is known of an outcome with a small spread,
                          what would be a gross error for it decides;
     slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by
-                         a low quantile over t of (error of c - error of the model) / var_t.
+                         low quantiles over t of (error of c - error of the model) / var_t.
 
 `risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
 
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest, warnings
+from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, warnings
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
@@ -148,4 +148,4 @@ def _alpha(linear: Floats, square: Floats) -> Floats:
     if len(linear) == 1:  # the true moments are known
         return np.ones(linear.shape[1])
     steps = ALPHAS[:, None, None]
-    return furthest(np.quantile(steps * linear - steps**2 * square, CAUTIOUS, axis=1))
+    return furthest_of_draws(steps * linear - steps**2 * square)
