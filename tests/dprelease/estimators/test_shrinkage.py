@@ -230,7 +230,7 @@ def test_a_relation_that_may_be_noise_is_not_followed_to_a_loss():
     for _ in range(4):
         gram = table.gram(generator)
         moments = utility.noisy_moments(gram, table.patients, 1.0, 3, generator, table.columns)
-    found = shrunken(moments, features, [target], intercept=True)
+    found = fit_moments(moments, features, [target], intercept=True)
     model = np.append(found.offsets, found.weights[:, 0])
     assert utility.r_squared(gram / table.patients, target, features, model) > -0.02
 
