@@ -5,9 +5,8 @@ at that step; given the release it is a random number with a known distribution.
 a bad fit costs a learner more than a good one brings. Of all steps that reach `ENOUGH` of the largest quantile the longest is
 taken, so that good fits are not shortened for nothing. It is 0 unless the gain is positive in four cases of five.
 
-Where draws of the gain are known, the step is also no longer than where in all but `RARE` of the cases it loses at most `HARM`.
-Among many pairs of columns that fill little of their bounds noise makes a strong relation of some pair; the gain is then large in
-most cases and a loss in some.
+Where draws of the gain are known, the step is also no longer than where the `RARE` quantile is no loss. Among many pairs of columns
+that fill little of their bounds noise makes a strong relation of some pair, with a gain in most cases and a great loss in some.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ CAUTIOUS = 0.2
 ALPHAS = np.linspace(0.0, 1.0, 41)
 ENOUGH = 0.95
 RARE = 0.05
-HARM = 0.02
-"""Part of an outcome's variance."""
 UNSURE = 0.25
 """Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
 
@@ -42,10 +39,10 @@ def furthest_of_draws(gain: Floats) -> Floats:
     """alpha, one for each outcome.
 
     Args:
-        gain: (41, T, l) draws of the gain at each of `ALPHAS`, in the outcome's variance.
+        gain: (41, T, l) draws of the gain at each of `ALPHAS`, 0 at alpha = 0.
     """
     rare, cautious = np.quantile(gain, [RARE, CAUTIOUS], axis=1)
-    return furthest(np.where(rare >= -HARM, cautious, -np.inf))
+    return furthest(np.where(rare >= 0, cautious, -np.inf))
 
 
 def warnings(alpha: Floats, excess: Floats) -> tuple[str, ...]:
