@@ -95,7 +95,7 @@ def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_sa
 
 @pytest.mark.parametrize("sd", [0.01, 0.05, 0.15])
 def test_constant_and_shrinkage_are_chosen_as_derived(sd: float):
-    """Written out by loops over the draws: the constant by relative squares, alpha by the cautious quantile where the rare one is no loss."""
+    """By loops over the draws: the constant by relative squares, alpha by the cautious quantile where the rare one is no loss."""
     moments = noisy_moments(MIXED, ROWS, sd, np.random.default_rng(5))
     draws, x, y = posterior(moments), [1, 3], OUTCOME
     found = fit_moments(moments, x, [y], intercept=True)
