@@ -4,15 +4,18 @@
 # source: dprelease/wire/v1/intake.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "dprelease/wire/v1/intake.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'dprelease/wire/v1/intake.proto'
 )
 # @@protoc_insertion_point(imports)
 
@@ -22,23 +25,21 @@ _sym_db = _symbol_database.Default()
 from dprelease.wire.v1 import release_pb2 as dprelease_dot_wire_dot_v1_dot_release__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\x1e\x64prelease/wire/v1/intake.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto""\n\x10OpenBlockRequest\x12\x0e\n\x06sealed\x18\x01 \x01(\x0c"#\n\x11OpenBlockResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04"b\n\x10SendBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\'\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\x12\x10\n\x08sequence\x18\x03 \x01(\r"#\n\x11SendBlockResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x32\xc1\x01\n\rIntakeService\x12V\n\tOpenBlock\x12#.dprelease.wire.v1.OpenBlockRequest\x1a$.dprelease.wire.v1.OpenBlockResponse\x12X\n\tSendBlock\x12#.dprelease.wire.v1.SendBlockRequest\x1a$.dprelease.wire.v1.SendBlockResponse(\x01\x62\x06proto3'
-)
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x64prelease/wire/v1/intake.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto\"\"\n\x10OpenBlockRequest\x12\x0e\n\x06sealed\x18\x01 \x01(\x0c\"#\n\x11OpenBlockResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04\"b\n\x10SendBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\'\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\x12\x10\n\x08sequence\x18\x03 \x01(\r\"#\n\x11SendBlockResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x32\xc1\x01\n\rIntakeService\x12V\n\tOpenBlock\x12#.dprelease.wire.v1.OpenBlockRequest\x1a$.dprelease.wire.v1.OpenBlockResponse\x12X\n\tSendBlock\x12#.dprelease.wire.v1.SendBlockRequest\x1a$.dprelease.wire.v1.SendBlockResponse(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "dprelease.wire.v1.intake_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dprelease.wire.v1.intake_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_OPENBLOCKREQUEST"]._serialized_start = 86
-    _globals["_OPENBLOCKREQUEST"]._serialized_end = 120
-    _globals["_OPENBLOCKRESPONSE"]._serialized_start = 122
-    _globals["_OPENBLOCKRESPONSE"]._serialized_end = 157
-    _globals["_SENDBLOCKREQUEST"]._serialized_start = 159
-    _globals["_SENDBLOCKREQUEST"]._serialized_end = 257
-    _globals["_SENDBLOCKRESPONSE"]._serialized_start = 259
-    _globals["_SENDBLOCKRESPONSE"]._serialized_end = 294
-    _globals["_INTAKESERVICE"]._serialized_start = 297
-    _globals["_INTAKESERVICE"]._serialized_end = 490
+  DESCRIPTOR._loaded_options = None
+  _globals['_OPENBLOCKREQUEST']._serialized_start=86
+  _globals['_OPENBLOCKREQUEST']._serialized_end=120
+  _globals['_OPENBLOCKRESPONSE']._serialized_start=122
+  _globals['_OPENBLOCKRESPONSE']._serialized_end=157
+  _globals['_SENDBLOCKREQUEST']._serialized_start=159
+  _globals['_SENDBLOCKREQUEST']._serialized_end=257
+  _globals['_SENDBLOCKRESPONSE']._serialized_start=259
+  _globals['_SENDBLOCKRESPONSE']._serialized_end=294
+  _globals['_INTAKESERVICE']._serialized_start=297
+  _globals['_INTAKESERVICE']._serialized_end=490
 # @@protoc_insertion_point(module_scope)
