@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._accuracy_tables import Table, scaled
-from dprelease.data.columns import NumericColumn
-from dprelease.mechanisms.moments.entries import Layout, is_binary
+from dprelease.data.columns import NumericColumn, is_binary
+from dprelease.mechanisms.moments.entries import Layout
 from dprelease.release.release import Floats
 
 

@@ -26,8 +26,8 @@ from dprelease.data.columns import Column, private_weights, squared_sensitivity,
 from dprelease.estimators.normal_equations import NormalEquations, Rows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
-from dprelease.planning.assumptions import Setting
 from dprelease.planning.weighting import outcome_weight
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.release import Floats

@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks._hospitals import PATIENCE, propose
 from demo.consortium import Consortium, wait_for
-from dprelease.block import Block, SealedBlock, expected_header
 from dprelease.errors import NotFound
 from dprelease.files.settings import read_settings
+from dprelease.release.block import Block, SealedBlock, expected_header
 from dprelease.wire.transport import connect
 from party_node.hospital import HospitalState
 from party_node.identity import Identity

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from coordinator.authority.authority import PARTY_DAYS
 from dprelease.data.columns import Name
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import LocalPath, Settings
@@ -36,6 +35,8 @@ def _checked_address(address: str) -> str:
 
 Address = Annotated[str, AfterValidator(_checked_address)]
 """host:port."""
+
+PARTY_DAYS = 90
 
 
 class Limits(Settings):

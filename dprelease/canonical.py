@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchema
 from pydantic_core import CoreSchema
 
 from dprelease.errors import InvalidInput
-from dprelease.files.one_line import quoted
+from dprelease.one_line import quoted
 
 
 def canonical_bytes(value: Any) -> bytes:

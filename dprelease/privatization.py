@@ -9,12 +9,12 @@ Everything in front of this function reads patients' data; everything behind it 
 
 from __future__ import annotations
 
-from dprelease.block import Block, expected_header
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
+from dprelease.release.block import Block, expected_header
 from dprelease.release.spec import ReleaseSpec
 
 

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
 
-from dprelease.block import Block
 from dprelease.cli.console import StopSignal
 from dprelease.errors import (
     BudgetExceeded,
@@ -31,10 +30,10 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval, check_all_approved
+from dprelease.release.block import Block
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.computation.sessions import JointWork
-from party_node.decision.duplicates import PUBLISHED
 from party_node.hospital import HospitalState
 from party_node.memory import give_back
 from party_node.outgoing.calls import Coordinator, PendingRelease, check_reachable, upload
@@ -43,7 +42,7 @@ from party_node.outgoing.line import HubLine
 from party_node.outgoing.news import Ears
 from party_node.outgoing.renewal import Renewal
 from party_node.state.books import check as check_books
-from party_node.state.journal import Record, Status
+from party_node.state.journal import PUBLISHED, Record, Status
 
 log = logging.getLogger(__name__)
 

@@ -114,7 +114,7 @@ def test_secure_products_know_no_statistic() -> None:
 
 
 def test_a_mechanism_knows_no_whole_release_and_no_other_mechanism() -> None:
-    whole = ("block", "estimators", "mechanisms.registry", "privatization", "release")
+    whole = ("estimators", "mechanisms.registry", "privatization", "release")
     root = ROOT / "dprelease" / "mechanisms"
     rooms = [path.parent.name for path in sorted(root.glob("*/__init__.py"))]
     assert len(rooms) > 1
@@ -225,11 +225,11 @@ def test_global_generators_are_recognised(source: str, caught: bool) -> None:
         ("def f():\n    from rich import print", False, {"rich", "rich.print"}),
         ("from . import wire", False, {"dprelease", "dprelease.wire"}),
         ("from .wire import status", False, {"dprelease.wire", "dprelease.wire.status"}),
-        ("from .ols import fit", True, {"dprelease.block.ols", "dprelease.block.ols.fit"}),
+        ("from .ols import fit", True, {"dprelease.canonical.ols", "dprelease.canonical.ols.fit"}),
     ],
 )
 def test_imports_are_recognised(source: str, package: bool, found: set[str]) -> None:
-    assert imports(ast.parse(source), "dprelease.block", package=package) == found
+    assert imports(ast.parse(source), "dprelease.canonical", package=package) == found
 
 
 def test_the_public_names_are_sorted_and_importable() -> None:

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from coordinator.authority.authority import Authority
-from dprelease import block, catalogue, spec_base
+from dprelease import catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
 from dprelease.data import columns
 from dprelease.data.bounding import BoundedRows, bound
@@ -48,7 +48,7 @@ from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
 from dprelease.mpc import messages
 from dprelease.privacy import gaussian
 from dprelease.privacy.public_stream import PublicStream
-from dprelease.release import approval, manifest, spec
+from dprelease.release import approval, block, manifest, spec
 from dprelease.release.accounting import check_spec
 from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms

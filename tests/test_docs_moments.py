@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from dprelease.block import Block, expected_header
 from dprelease.canonical import canonical_bytes
 from dprelease.mechanisms.moments.calibration import FINEST, PLAUSIBLE, noise_reach
 from dprelease.mechanisms.moments.entries import Kind, code
@@ -25,6 +24,7 @@ from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import read_randomness
 from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
 from dprelease.release.accounting import check_spec
+from dprelease.release.block import Block, expected_header
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from tests.support.specs import build_spec, categorical, numeric, one_block_each

@@ -1,4 +1,4 @@
-"""The walls around mechanisms: nobody else asks which one it is, and none knows another or a whole release."""
+"""The wall around mechanisms: nobody else asks which one it is. What they may import is in `test_architecture`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import PACKAGES, ROOT, imports_of, name_of, sources, within
+from tests.test_architecture import PACKAGES, ROOT, name_of, sources, within
 
 MECHANISMS = ("dprelease.mechanisms",)
 NAMES = {"mixed", "rows", "moments"}
@@ -16,9 +16,6 @@ TERMS = {"MixedTerms", "RowsTerms", "NoisyRowsTerms", "JointMoments"}
 VARIANTS = {"ApartMoments"}
 OWN_FIELDS = {"mixing", "anchor_weight", "association", "rho", "noise", "curious", "dealer", "public_norm2"}
 MOST_BRANCHES = 5
-
-WHOLE = ("block", "estimators", "privatization", "release")
-"""What knows a whole release, whatever its mechanism."""
 
 
 def _asks(test: ast.expr) -> bool:
@@ -76,16 +73,3 @@ def test_nobody_else_asks_which_mechanism_it_is() -> None:
 )
 def test_the_count_sees_a_branch(text: str, tmp_path: Path) -> None:
     assert [test for test in _conditions(ast.parse(text)) if _asks(test)]
-
-
-def folders() -> list[Path]:
-    return [path for path in (ROOT / "dprelease" / "mechanisms").iterdir() if (path / "mechanism.py").exists()]
-
-
-@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
-def test_a_mechanism_knows_no_sibling_and_no_whole_release(folder: Path) -> None:
-    siblings = tuple(f"dprelease.mechanisms.{other.name}" for other in folders() if other != folder)
-    whole = tuple(f"dprelease.{name}" for name in WHOLE)
-    for path in sources(str(folder.relative_to(ROOT))):
-        wrong = {name for name in imports_of(path) if within(name, (*siblings, *whole))}
-        assert not wrong, (path, wrong)

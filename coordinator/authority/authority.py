@@ -25,7 +25,6 @@ from dprelease.identity.signing import PrivateKey, PublicKey, key_fingerprint, l
 
 ROOT_DAYS = 3653
 SERVER_DAYS = 730
-PARTY_DAYS = 90
 BACKDATED = timedelta(minutes=5)
 """Certificates are valid from a little before they were made, for clocks that run behind."""
 

@@ -19,8 +19,8 @@ from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
+from dprelease.mechanisms.assumptions import Setting, chosen
 from dprelease.mechanisms.registry import mechanism_named, names
-from dprelease.planning.assumptions import Setting, chosen
 from dprelease.planning.forecast import proposed
 from dprelease.privacy.gaussian import check_target
 from dprelease.privacy.price import mu2_text

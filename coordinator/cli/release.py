@@ -24,8 +24,8 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, InvalidInput
-from dprelease.files.one_line import one_line
 from dprelease.files.settings import read_settings
+from dprelease.one_line import one_line
 from dprelease.spec_base import instant
 
 SHORT = 12

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dprelease.block import Block, block_keys, block_size
 from dprelease.data.bounding import BoundedRows
 from dprelease.files.durable import write_durably
 from dprelease.identity.signing import PrivateKey
@@ -26,6 +25,7 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
 from dprelease.release.approval import approve, check_all_approved, commit, new_salt
+from dprelease.release.block import Block, block_keys, block_size
 from dprelease.release.fake import fake_rows
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, assemble, sealed_block, sign_manifest

@@ -12,9 +12,9 @@ import numpy as np
 from coordinator.dry_run.simulate import Rehearsed
 from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult, fit
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.planning.assumptions import Setting
-from dprelease.planning.expected_error import Forecast
 from dprelease.planning.forecast import forecast
 from dprelease.release.release import Floats
 from dprelease.release.spec import ReleaseSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.data.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Mechanism
+from dprelease.one_line import listed
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import Label, instant
 
@@ -25,8 +26,6 @@ LABELS: Mapping[PublicSide, Label] = MappingProxyType(
     {"features": "label-DP", "outcomes": "feature-DP", "mixed": "mixed"}
 )
 """What the public columns are, to what the guarantee is then called."""
-
-_NAMED = 10
 
 
 def enrolled(members: Members, name: str, now: datetime) -> Party:
@@ -170,7 +169,7 @@ def _check_side(columns: Mapping[str, tuple[Column, ...]], side: PublicSide, out
     ]
     if private_ones:
         raise InvalidInput(
-            f"--public-side {side} says that the {side} are public, but {_listed(private_ones)} is private: let its owner "
+            f"--public-side {side} says that the {side} are public, but {listed(private_ones)} is private: let its owner "
             f"declare it (party-node public declare), or leave out --public-side, and everything private is protected"
         )
     found = {column.name in named for column, _ in everything if column.public}
@@ -179,12 +178,6 @@ def _check_side(columns: Mapping[str, tuple[Column, ...]], side: PublicSide, out
         raise InvalidInput(
             f"--public-side {side}: with these outcomes the public columns are {what}; leave out --public-side"
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few names."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def check_delta(delta: float, rows: int) -> None:

@@ -10,7 +10,7 @@ from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from dprelease.release.approval import SignedApproval, check_approval
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.release_pb2 import ReleaseRecord

@@ -19,7 +19,7 @@ import click
 
 from dprelease.errors import DpReleaseError
 from dprelease.files.extras import missing, require
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from dprelease.wire.status import exit_code
 
 

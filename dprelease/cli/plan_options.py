@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import click
 
 from dprelease.files.extras import require
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.expected_error import EVEN_SPREAD
 from dprelease.mechanisms.registry import names
-from dprelease.planning.assumptions import Setting
 from dprelease.planning.comparison import SIGNALS, Comparison, compare
-from dprelease.planning.expected_error import EVEN_SPREAD
 from dprelease.planning.plot import draw
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -153,6 +153,11 @@ def is_public(columns: tuple[Column, ...]) -> npt.NDArray[np.bool_]:
     return np.array([column.public for column in columns for _ in column.released], bool)
 
 
+def is_binary(column: Column) -> bool:
+    """Whether a column has two levels, its declared one and ``other``, and so becomes one variable."""
+    return isinstance(column, CategoricalColumn) and len(column.levels) == 1
+
+
 def distinct_names(columns: tuple[Column, ...]) -> bool:
     """Whether every name, of a column or of a released column, stands for one thing only."""
     names = [name for column in columns for name in {column.name, *column.released}]

@@ -18,7 +18,7 @@ from dprelease.estimators.moments.resolution import rounded
 
 if TYPE_CHECKING:
     from dprelease.estimators.result import FitResult
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 
 MOST_TABLES = 5
 """Targets that get a table each; more of them share one, with a line for each."""

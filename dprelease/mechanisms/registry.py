@@ -9,11 +9,11 @@ from pydantic import AfterValidator, ValidationError
 
 from dprelease.canonical import explain
 from dprelease.errors import InvalidInput
-from dprelease.files.one_line import quoted
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.moments.mechanism import MOMENTS
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
+from dprelease.one_line import quoted
 from dprelease.spec_base import SpecBase, Terms
 
 _TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, MOMENTS)}

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.expected_error import Forecast, Proposed
 from dprelease.mechanisms.registry import mechanism_named, names
-from dprelease.planning.assumptions import Setting
-from dprelease.planning.expected_error import Forecast, Proposed
 from dprelease.planning.forecast import (
     MOST_EPSILON,
     MOST_ROWS,

@@ -1,7 +1,7 @@
 """What a fit on a release will be worth, before anything is spent: from public numbers and guesses, never from data.
 
 Noise and prices are those of the spec that the coordinator would propose; what a fit makes of them is in
-`dprelease.planning.expected_error`, what is guessed about the data in `assumptions`. A fit is called useful when it is
+`dprelease.mechanisms.expected_error`, what is guessed about the data in `assumptions`. A fit is called useful when it is
 expected to keep more than half of what least squares on the private rows explain, and to beat the exact mean. Below that,
 the best anybody can do with the release is close to the mean.
 """
@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.expected_error import Forecast, Proposed
 from dprelease.mechanisms.registry import mechanism_named
-from dprelease.planning.assumptions import Setting
-from dprelease.planning.expected_error import Forecast, Proposed
 
 MOST_ROWS = 10**12
 """Where the search for enough patients ends."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from dprelease.errors import InvalidInput
 from dprelease.files.extras import require
-from dprelease.planning.assumptions import Setting
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.expected_error import Floats
 from dprelease.planning.comparison import Comparison
 from dprelease.planning.forecast import MOST_ROWS, forecast
-from dprelease.release.release import Floats
 
 POINTS = 49
 DECADES = 2

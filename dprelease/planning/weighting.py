@@ -7,7 +7,7 @@ parties for a joint target), noise variances become
     s_y^2 = (D + w^2 c) / (mu^2 w^2) of the outcome,    s_i^2 = (D + w^2 c) / mu^2 of the others.
 
 Where noise outweighs everything else the error of a fit goes like s_y^2 sum_i s_i^2 (formula (1) of
-`dprelease.planning.expected_error`), for a joint target like (D + w^2 c)^2 / w^2: least where w^2 c = D, so that the outcome has
+`dprelease.mechanisms.expected_error`), for a joint target like (D + w^2 c)^2 / w^2: least where w^2 c = D, so that the outcome has
 half of the sensitivity. What patients and mixing leave open asks for a smaller weight. So the error that the planner expects is
 compared for every weight; with R^2 between .1 and .9 it hardly matters which is assumed.
 """
@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dprelease.data.columns import LARGEST_WEIGHT
-from dprelease.planning.assumptions import Setting
+from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
 
 USUAL_SIGNAL = 0.5

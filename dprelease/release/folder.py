@@ -15,9 +15,9 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprelease.block import SealedBlock
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import write_durably
+from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 from dprelease.release.verification import verify_release

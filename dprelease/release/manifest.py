@@ -11,11 +11,11 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from dprelease.block import BlockHeader, SealedBlock, block_keys
 from dprelease.canonical import Value, sha256
 from dprelease.identity.signing import BLOCK, MANIFEST, PrivateKey, PublicKey, sign, verify
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import SignedApproval
+from dprelease.release.block import BlockHeader, SealedBlock, block_keys
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from dprelease.spec_base import Instant, instant

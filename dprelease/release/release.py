@@ -10,15 +10,15 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.block import Block
 from dprelease.data.bounding import Codes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, released_names
 from dprelease.errors import InvalidInput
-from dprelease.files.one_line import one_line
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.one_line import one_line
+from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 
 View = NoisyRows | NoisyMoments | ApartMoments

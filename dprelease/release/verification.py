@@ -10,19 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dprelease.block import Block, SealedBlock, block_size, read_block
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.certificates import check_certificate, read_certificate
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec
 from dprelease.release.approval import check_all_approved
+from dprelease.release.block import Block, SealedBlock, block_size, read_block
 from dprelease.release.fake import note
 from dprelease.release.manifest import BlockEntry, Manifest, verify_block, verify_manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from dprelease.spec_base import moment
+
+CHECKS = (
+    "manifest signed by the hub, whose certificate chains to the pinned root",
+    "spec: every noise scale and the guarantee recomputed from the declared bounds",
+    "every party approved this spec, with the key that the spec names",
+    "every block signed by its party, for this release, and unchanged",
+)
 
 
 def check_manifest(data: bytes, signature: str, root_pem: str) -> Manifest:
@@ -105,3 +112,8 @@ def verify_release(data: bytes, signature: str, read: Callable[[SealedBlock], by
     if mechanism_of(manifest.spec).checks_sum:
         _ = release.view  # blocks that do not belong together are refused here, not at the first fit
     return release
+
+
+def checks(spec: ReleaseSpec) -> tuple[str, ...]:
+    """What `verify_release` has checked, in sentences."""
+    return (*CHECKS, *mechanism_of(spec).words(spec).checks)

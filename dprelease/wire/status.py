@@ -17,7 +17,7 @@ from grpc_status import rpc_status
 
 from dprelease import errors
 from dprelease.errors import DpReleaseError
-from dprelease.files.one_line import quoted
+from dprelease.one_line import quoted
 
 DOMAIN = "dprelease"
 

@@ -9,8 +9,8 @@ import click
 
 from dprelease.canonical import read_data
 from dprelease.cli.plan_options import compared, with_guesses
+from dprelease.mechanisms.assumptions import Setting, chosen, evenly
 from dprelease.mechanisms.registry import names
-from dprelease.planning.assumptions import Setting, chosen, evenly
 from dprelease.spec_base import Target
 from learner.cli.releases import json_option
 

@@ -10,7 +10,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
+from dprelease.release.verification import checks
 from dprelease.sequence import BlockKey
 from learner.cli import show
 from learner.client.download import consortium_of, fetch
@@ -113,7 +114,7 @@ def _report(opened: Opened, as_json: bool) -> None:
         "patients": spec.rows,
         "mechanism": spec.mechanism,
         "columns": [{"name": column, "unit": opened.release.column(column).unit} for column in spec.released],
-        "checked": list(show.checks(spec)),
+        "checked": list(checks(spec)),
         "guarantee": list(opened.release.guarantee),
         "trust": list(opened.manifest.trust),
     }

@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from dprelease.estimators import FitResult
-from dprelease.files.one_line import one_line
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_text, mu2_text
 from dprelease.release.release import Floats, Release
-from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
+from dprelease.release.verification import checks
 from learner.client.describe import Description
 from learner.client.library import Opened
 from learner.client.pinned_roots import Trusted
@@ -27,18 +27,6 @@ SHOWN_DIGITS = 16
 
 MOST_CORRELATED = 10
 """Columns whose correlations fit on a terminal."""
-
-CHECKS = (
-    "manifest signed by the hub, whose certificate chains to the pinned root",
-    "spec: every noise scale and the guarantee recomputed from the declared bounds",
-    "every party approved this spec, with the key that the spec names",
-    "every block signed by its party, for this release, and unchanged",
-)
-
-
-def checks(spec: ReleaseSpec) -> tuple[str, ...]:
-    """What `learner verify` has checked, in sentences."""
-    return (*CHECKS, *mechanism_of(spec).words(spec).checks)
 
 
 def plain(text: str) -> str:

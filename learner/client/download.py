@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.files.durable import make_folder, rename_durably
+from dprelease.release.block import SealedBlock
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.verification import check_manifest

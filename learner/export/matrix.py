@@ -19,9 +19,9 @@ import numpy as np
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.summary import repaired
-from dprelease.files.one_line import one_line
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.one_line import one_line
 from dprelease.release.release import Floats
 from learner.client.library import Opened
 from learner.export.table import CONSTANT, METADATA_KEY, Table, about, described, write_lines, write_metadata

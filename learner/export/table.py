@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.canonical import canonical_bytes
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from dprelease.release.release import Floats
 from learner.client.library import Opened
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from dprelease.block import SealedBlock, view_block
 from dprelease.errors import AccessDenied, Conflict, IntegrityError
 from dprelease.identity.certificates import Identity
+from dprelease.release.block import SealedBlock, view_block
 from dprelease.release.manifest import BlockEntry
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.verification import check_entry

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from dprelease.block import block_keys
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict
 from dprelease.identity.signing import PrivateKey
+from dprelease.release.block import block_keys
 from dprelease.release.manifest import assemble, sign_manifest
 from dprelease.version import __version__
 from learner.hub.approved import Record

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 
 _WITHOUT_CONTENT = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})
 

@@ -34,8 +34,8 @@ from typing import Any
 
 from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.estimators.intervals.inference import LEVEL, plain
+from dprelease.release.verification import checks
 from dprelease.version import __version__
-from learner.cli import show
 from learner.report.content import Coefficient, Report
 
 SCHEMA = "dprelease.model-card"
@@ -74,7 +74,7 @@ def model_card(report: Report) -> dict[str, Any]:
             "patients": spec.rows,
             "rows_per_subject": spec.rows_per_subject,
         },
-        "verification": {"root_sha256": report.opened.consortium.fingerprint, "checked": list(show.checks(spec))},
+        "verification": {"root_sha256": report.opened.consortium.fingerprint, "checked": list(checks(spec))},
         "privacy": {
             "kind": spec.guarantee,
             "guarantee": fitted["guarantee"],

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.verification import checks
 from dprelease.version import __version__
-from learner.cli import show
 from learner.report.content import Report
 from learner.report.markup import Cell, Markup, element, joined, listing, section, table
 from learner.report.models import coefficients, fits
@@ -120,7 +120,7 @@ def _release(report: Report) -> Markup:
         ["published", manifest.published],
         ["software", f"released by dprelease {manifest.software}, report by dprelease {__version__}"],
     ]
-    checked = [f"ok: {sentence}" for sentence in show.checks(spec)]
+    checked = [f"ok: {sentence}" for sentence in checks(spec)]
     return section(
         "release",
         "The release",

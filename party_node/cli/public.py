@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from dprelease.errors import InvalidInput
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from party_node.cli.options import with_desk
 from party_node.cli.show import describe
 from party_node.hospital import HospitalState

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
-from dprelease.block import Block
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import Conflict, DataRefused
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
+from dprelease.release.block import Block
 from dprelease.spec_base import moment
 from party_node.computation.steps import Computation
 from party_node.hospital import HospitalState

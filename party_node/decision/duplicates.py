@@ -10,13 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from dprelease.data.columns import private, public
 from dprelease.release.spec import ReleaseSpec
-from party_node.state.journal import Record, Status
+from party_node.state.journal import PUBLISHED, Record, Status
 
 _UNDER_WAY = frozenset({Status.ACCEPTED, Status.APPROVED, Status.SEALED, Status.DELIVERED})
 _CHARGED = frozenset({"charge", "send"})
-
-PUBLISHED = "published"
-"""The journal's note on a release that the coordinator reported as published."""
 
 
 def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages: Mapping[str, str]) -> tuple[str, ...]:

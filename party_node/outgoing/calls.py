@@ -12,11 +12,11 @@ from typing import Any, Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dprelease.block import SealedBlock
 from dprelease.catalogue import Catalogue
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from dprelease.release.approval import SignedApproval
+from dprelease.release.block import SealedBlock
 from dprelease.release.charges import SignedStatement
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, translated

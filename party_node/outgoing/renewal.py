@@ -6,8 +6,8 @@ import logging
 from datetime import UTC, datetime
 
 from dprelease.errors import DpReleaseError, PeerUnavailable
-from dprelease.files.one_line import one_line
 from dprelease.identity.certificates import renewal_due
+from dprelease.one_line import one_line
 from party_node.identity import Identity
 from party_node.outgoing.calls import Coordinator
 

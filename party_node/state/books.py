@@ -16,9 +16,8 @@ from types import MappingProxyType
 from dprelease.errors import IntegrityError
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge
-from party_node.decision.duplicates import PUBLISHED
 from party_node.state.entries import CHARGED, Entry, last_stage
-from party_node.state.journal import Journal, Record, Status
+from party_node.state.journal import PUBLISHED, Journal, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.vault import Vault
 

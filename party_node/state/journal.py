@@ -19,6 +19,9 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from party_node.state.transactions import transaction
 
+PUBLISHED = "published"
+"""The journal's note on a release that the coordinator reported as published."""
+
 
 class Status(StrEnum):
     """Where a release stands here."""

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_at, epsilon_figure, epsilon_text, mu2_text, price_text, room_text
 from party_node.state.entries import HOLDING, STAGES, Balance, Entry
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dprelease.block import Block, SealedBlock
 from dprelease.canonical import Value, sha256
 from dprelease.errors import IntegrityError
 from dprelease.files.durable import sync_folder, write_durably
 from dprelease.identity.signing import PrivateKey
+from dprelease.release.block import Block, SealedBlock
 from dprelease.release.manifest import sealed_block
 
 

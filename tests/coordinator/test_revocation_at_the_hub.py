@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.main import main
-from dprelease.block import SealedBlock, block_size
 from dprelease.canonical import sha256
 from dprelease.errors import AccessDenied, Conflict
+from dprelease.release.block import SealedBlock, block_size
 from dprelease.release.manifest import sign_block
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import connect

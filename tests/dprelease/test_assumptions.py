@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.data.columns import released_names
 from dprelease.errors import InvalidInput
-from dprelease.planning.assumptions import Guess, Setting, chosen, evenly
+from dprelease.mechanisms.assumptions import Guess, Setting, chosen, evenly
 from dprelease.spec_base import Target
 from tests.support.specs import categorical, numeric
 

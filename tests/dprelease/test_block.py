@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.block import MAGIC, Block, BlockHeader, block_size, expected_header, read_block, view_block
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.release.block import MAGIC, Block, BlockHeader, block_size, expected_header, read_block, view_block
 from tests.support.specs import build_spec
 
 SPEC = build_spec(outputs=2, rows=6)

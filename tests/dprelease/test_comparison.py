@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.assumptions import Setting, evenly
 from dprelease.mechanisms.registry import names
-from dprelease.planning.assumptions import Setting, evenly
 from dprelease.planning.comparison import NO_DATA, SIGNALS, compare
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.spec_base import Target

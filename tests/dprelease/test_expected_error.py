@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dprelease.data.columns import Column
+from dprelease.mechanisms.assumptions import Guess
+from dprelease.mechanisms.expected_error import EVEN_SPREAD, Assumed, bounded, kept, moments_error, rows_error
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import sensitivity
-from dprelease.planning.assumptions import Guess
-from dprelease.planning.expected_error import EVEN_SPREAD, Assumed, bounded, kept, moments_error, rows_error
 from dprelease.privacy.gaussian import mu_of
 from tests.support.specs import categorical, numeric
 

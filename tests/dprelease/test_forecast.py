@@ -14,14 +14,14 @@ import pytest
 from dprelease.estimators import choice
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.mechanisms.assumptions import Setting, evenly
+from dprelease.mechanisms.expected_error import HALF
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
-from dprelease.planning.assumptions import Setting, evenly
-from dprelease.planning.expected_error import HALF
 from dprelease.planning.forecast import epsilon_needed, forecast, mean_variance, proposed, rows_needed
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Floats

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dprelease.files.one_line import LONGEST_QUOTE, one_line, quoted
+from dprelease.one_line import LONGEST_QUOTE, one_line, quoted
 
 
 @pytest.mark.parametrize(

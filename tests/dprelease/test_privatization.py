@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.block import expected_header
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.public_stream import PublicStream
+from dprelease.release.block import expected_header
 from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
 from tests.support.noise import RecordingNoise, ZeroNoise

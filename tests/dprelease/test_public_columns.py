@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dprelease.block import Block, block_size, expected_header, read_block
 from dprelease.data.columns import Column, is_public
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.estimators.moments.summary import summarise
+from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
-from dprelease.planning.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
 from dprelease.privacy.gaussian import mu_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privacy.public_stream import PublicStream
 from dprelease.release.accounting import check_spec, guarantee
+from dprelease.release.block import Block, block_size, expected_header, read_block
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import PUBLIC, trust

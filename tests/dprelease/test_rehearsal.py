@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from coordinator.dry_run.simulate import Stopwatch, rehearse, traffic
-from dprelease.block import block_size
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.noisy_rows.privatize import integer_query
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import check_all_approved
+from dprelease.release.block import block_size
 from dprelease.release.fake import NOTE, fake_rows
 from dprelease.release.folder import ReleaseFolder
 from tests.support.noise import RecordingNoise, ZeroNoise

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dprelease.block import block_keys, block_size, expected_header, read_block
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.release.block import block_keys, block_size, expected_header, read_block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, Manifest, assemble, sign_manifest, verify_block
 from dprelease.release.verification import check_entry

@@ -8,10 +8,10 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from dprelease.block import read_block
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import BLOCK, sign
 from dprelease.release.accounting import guarantee
+from dprelease.release.block import read_block
 from dprelease.release.manifest import sign_manifest
 from dprelease.spec_base import instant
 from tests.dprelease.departures import HONEST, NORTH, TRIAL, Departures, by_hub, verified

@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.data.columns import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
-from dprelease.planning.assumptions import Setting, evenly
+from dprelease.mechanisms.assumptions import Setting, evenly
 from dprelease.planning.forecast import forecast, mean_variance, proposed
 from dprelease.planning.weighting import Weighing, outcome_weight
 from dprelease.spec_base import Target

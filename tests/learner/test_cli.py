@@ -17,6 +17,7 @@ from dprelease.estimators import fit
 from dprelease.identity.certificates import certificate_fingerprint
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.trust import trust
+from dprelease.release.verification import CHECKS
 from dprelease.wire.status import TABLE
 from learner.cli import show
 from learner.cli.main import main
@@ -115,7 +116,7 @@ def test_list_fetch_verify(trusting: Run, sealed: Sealed, home: Path) -> None:
     assert (home / "releases" / sealed.digest / "manifest.json").exists()
     verified = trusting("verify", sealed.digest[:12])
     assert verified.exit_code == 0
-    for sentence in (*show.CHECKS, *sealed_guarantee(sealed), *trust(sealed.spec)):
+    for sentence in (*CHECKS, *sealed_guarantee(sealed), *trust(sealed.spec)):
         assert sentence in verified.output
     facts = json.loads(trusting("verify", sealed.digest, "--json").output)
     assert facts["verified"] is True

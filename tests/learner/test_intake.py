@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dprelease.block import BlockHeader
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput
 from dprelease.identity.certificates import Identity
+from dprelease.release.block import BlockHeader
 from dprelease.wire.chunks import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import release_pb2
 from learner.hub.approved import Record

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.block import read_block
 from dprelease.canonical import sha256
 from dprelease.estimators import fit
 from dprelease.estimators.moments.summary import repaired, summarise
 from dprelease.mechanisms.moments.words import ADDED_UP, RANGE_ATTACK
 from dprelease.release.accounting import check_spec
+from dprelease.release.block import read_block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sign_manifest
 from dprelease.release.trust import trust
+from dprelease.release.verification import CHECKS
 from dprelease.wire.status import TABLE
 from learner.cli import show
 from learner.cli.main import main
@@ -72,12 +73,12 @@ def test_verify_says_what_was_checked_and_whom_to_trust(run: Run, release: Opene
     assert shown.exit_code == 0, shown.output
     assert f"{ROWS} patients, moments of 7 columns, {TOGETHER[parties]}" in shown.output
     assert "released rows" not in shown.output
-    for sentence in (*show.CHECKS, ADDED_UP, *check_spec(spec).words(), *trust(spec)):
+    for sentence in (*CHECKS, ADDED_UP, *check_spec(spec).words(), *trust(spec)):
         assert sentence in shown.output
     assert (RANGE_ATTACK in shown.output) == (parties > 1)
     facts = json.loads(run("verify", folder, "--json").output)
     assert facts["mechanism"] == "moments"
-    assert facts["checked"] == [*show.CHECKS, ADDED_UP]
+    assert facts["checked"] == [*CHECKS, ADDED_UP]
     assert facts["trust"] == list(trust(spec))
 
 

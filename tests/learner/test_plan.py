@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.planning.assumptions import Setting, chosen, evenly
+from dprelease.mechanisms.assumptions import Setting, chosen, evenly
 from dprelease.planning.comparison import compare
 from dprelease.spec_base import Target
 from learner.cli.main import main

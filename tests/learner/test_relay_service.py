@@ -14,7 +14,6 @@ import grpc
 import numpy as np
 import pytest
 
-from dprelease.block import expected_header
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -26,6 +25,7 @@ from dprelease.errors import (
     VersionMismatch,
 )
 from dprelease.mpc.messages import Message
+from dprelease.release.block import expected_header
 from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import CHUNK_BYTES

@@ -15,9 +15,9 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from dprelease.release.folder import ReleaseFolder
-from learner.cli import show
+from dprelease.release.verification import checks
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.report.content import CAVEATS, Report, report
@@ -148,8 +148,8 @@ def test_the_release_is_described_as_verify_does(tree: Element, release: Opened)
         "north, south",
     ):
         assert fact in said
-    checks = [words(item) for item in part(tree, "release").iter("li")]
-    assert checks == [f"ok: {sentence}" for sentence in show.checks(spec)]
+    listed = [words(item) for item in part(tree, "release").iter("li")]
+    assert listed == [f"ok: {sentence}" for sentence in checks(spec)]
     declared = {words(line[0]): words(line) for line in part(tree, "release").findall(".//tbody")[1]}
     assert "2 to 30" in declared["glucose"]
     assert declared["glucose"].endswith("with noisetarget")

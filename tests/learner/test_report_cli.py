@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dprelease.release.verification import checks
 from dprelease.version import __version__
 from dprelease.wire.status import TABLE
-from learner.cli import show
 from learner.cli.main import main
 from learner.client.library import Opened
 from learner.report.content import CAVEATS, report
@@ -156,7 +156,7 @@ def test_a_card_says_what_the_fit_and_the_release_say(card: dict[str, Any], rele
     assert card["release"]["patients"] == spec.rows
     assert card["verification"] == {
         "root_sha256": release.consortium.fingerprint,
-        "checked": list(show.checks(spec)),
+        "checked": list(checks(spec)),
     }
     assert (card["privacy"]["guarantee"], card["privacy"]["trust"]) == (list(fit.guarantee), list(fit.trust))
     assert card["privacy"]["target"] == {"scope": "joint", "epsilon": 1.0, "delta": 1e-5}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.files.one_line import one_line
+from dprelease.one_line import one_line
 from learner.report.axis import Axis
 from learner.report.markup import Markup, element, number, short, table, text
 from learner.report.plots import _RIGHT, Interval, forest, heat_map, scree

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.block import SealedBlock
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, TooManyRequests
+from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
 from learner.client.download import fetch

@@ -16,13 +16,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from dprelease.block import BlockHeader, SealedBlock
 from dprelease.canonical import sha256
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, NotFound, PeerUnavailable
 from dprelease.identity.certificates import Identity, read_identity
 from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.block import BlockHeader, SealedBlock
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sealed_block
 from dprelease.release.spec import ReleaseSpec

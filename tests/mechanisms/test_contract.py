@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.block import Block, expected_header, read_block
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, SpecRefused
@@ -27,6 +26,7 @@ from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, 
 from dprelease.mpc.in_memory import multiply
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec, guarantee
+from dprelease.release.block import Block, expected_header, read_block
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant

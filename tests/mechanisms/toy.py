@@ -26,8 +26,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
-    from dprelease.planning.assumptions import Setting
-    from dprelease.planning.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expected_error import Forecast, Proposed
 
 BLOCKS = 2
 
@@ -137,7 +137,7 @@ class Sums(Mechanism[SumsTerms]):
         )
 
     def proposed(self, setting: Setting) -> Proposed:
-        from dprelease.planning.expected_error import Proposed
+        from dprelease.mechanisms.expected_error import Proposed
 
         total, variance, prices = budget(setting.target), {}, {}
         for party, columns in setting.parties.items():
@@ -148,7 +148,7 @@ class Sums(Mechanism[SumsTerms]):
         return Proposed(variance, columns_of, prices, f"{BLOCKS} sums", "of a sum")
 
     def forecast(self, setting: Setting, signal: float) -> Forecast:
-        from dprelease.planning.expected_error import expected
+        from dprelease.mechanisms.expected_error import expected
 
         assumed = setting.assumed(signal)
         constant = self.proposed(setting).columns[setting.outcome] / BLOCKS / setting.rows**2

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dprelease.block import SealedBlock
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError, PeerUnavailable, VersionMismatch
 from dprelease.release.approval import SignedApproval
+from dprelease.release.block import SealedBlock
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import caller

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from dprelease.block import read_block
 from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.release.block import read_block
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from tests.party_node.world import ROWS, Hospital, World

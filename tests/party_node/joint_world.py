@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dprelease.block import Block
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, IntegrityError
@@ -29,6 +28,7 @@ from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.storage import State
 from dprelease.privacy.noise import NoiseSource
+from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.steps import Computation, Finished
 from party_node.state.session import SessionFolder

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dprelease.block import Block
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import new_private_key
@@ -24,6 +23,7 @@ from dprelease.mpc import matrix_product as products_module
 from dprelease.mpc.matrix_product import masked, second_share, words
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Schedule
+from dprelease.release.block import Block
 from dprelease.release.trust import trust
 from party_node.state.vault import Vault
 from tests.party_node.joint_world import JointWorld, joint_spec

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.block import read_block
 from dprelease.canonical import sha256
 from dprelease.mechanisms.noisy_rows.privatize import integer_query
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import check_all_approved
+from dprelease.release.block import read_block
 from dprelease.release.manifest import verify_block
 from dprelease.release.spec import ReleaseSpec
 from tests.party_node.world import CAP, World

@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.block import read_block
 from dprelease.data.columns import Column
 from dprelease.errors import SpecRefused
+from dprelease.release.block import read_block
 from dprelease.release.spec import ReleaseSpec
 from party_node.cli.public import public
 from party_node.settings import Limits, Policy

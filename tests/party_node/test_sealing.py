@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dprelease.block import Block, expected_header
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.files import durable
 from dprelease.files.durable import write_durably
 from dprelease.identity.signing import PrivateKey, new_private_key
+from dprelease.release.block import Block, expected_header
 from dprelease.release.manifest import verify_block
 from party_node.state.vault import Vault
 from tests.support.specs import build_spec

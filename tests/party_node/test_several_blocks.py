@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.block import Block, expected_header
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
+from dprelease.release.block import Block, expected_header
 from party_node import daemon as daemon_module
 from party_node.daemon import Daemon
 from party_node.state.books import mismatches

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dprelease import privatization
-from dprelease.block import Block
 from dprelease.data.bounding import BoundedRows
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
+from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 
 

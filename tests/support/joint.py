@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.block import Block
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms.moments.entries import code
@@ -22,6 +21,7 @@ from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
+from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
 

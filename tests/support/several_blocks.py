@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.block import Block, expected_header
+from dprelease.release.block import Block, expected_header
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockShape
 

@@ -14,7 +14,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from dprelease.block import Block, BlockHeader
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
@@ -23,6 +22,7 @@ from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.block import Block, BlockHeader
 from dprelease.release.manifest import BlockEntry, Manifest, assemble, sealed_block, sign_manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec

@@ -14,14 +14,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from dprelease.block import SealedBlock
 from dprelease.canonical import Value
 from dprelease.catalogue import Catalogue
 from dprelease.cli.console import LONGEST_RECORD, Commands, StopSignal, log_to_stderr
 from dprelease.errors import BudgetExceeded, DpReleaseError, InvalidInput
-from dprelease.files.one_line import LONGEST_QUOTE
 from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.one_line import LONGEST_QUOTE
 from dprelease.release.approval import Approval, SignedApproval
+from dprelease.release.block import SealedBlock
 from dprelease.wire.status import TABLE
 
 

@@ -13,9 +13,9 @@ from coordinator.cli.plan import plan as office_plan
 from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms import registry
-from dprelease.planning.assumptions import Setting, evenly
+from dprelease.mechanisms.assumptions import Setting, evenly
+from dprelease.mechanisms.expected_error import EVEN_SPREAD
 from dprelease.planning.comparison import SIGNALS, compare
-from dprelease.planning.expected_error import EVEN_SPREAD
 from dprelease.spec_base import Target
 from learner.cli.plan import plan as learner_plan
 

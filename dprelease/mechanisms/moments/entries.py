@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.data.columns import Column, NumericColumn, is_binary
 
 Integers = npt.NDArray[np.int64]
 
@@ -57,11 +57,6 @@ def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:
         else:
             found += [Variable(name, "level", position, column.public) for name in column.released]
     return tuple(found)
-
-
-def is_binary(column: Column) -> bool:
-    """Whether a column has two levels, its declared one and ``other``, and so becomes one variable."""
-    return isinstance(column, CategoricalColumn) and len(column.levels) == 1
 
 
 def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArray[np.int32]:

@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, moments_error
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.parameters import least_noise, spent
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import split_charge
-from dprelease.planning.assumptions import Setting
-from dprelease.planning.expected_error import Forecast, Proposed, bounded, expected, moments_error
 from dprelease.privacy.calibration import budget
 
 TRUST = "hospitals have to trust one another's software for it"

@@ -31,8 +31,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.planning.assumptions import Setting
-    from dprelease.planning.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expected_error import Forecast, Proposed
 
 
 class Moments(Mechanism[JointMoments]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
@@ -25,9 +25,8 @@ from dprelease.mechanisms.moments.parameters import Dealer, least_noise
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
+from dprelease.one_line import listed
 from dprelease.privacy.calibration import budget
-
-_NAMED = 10
 
 
 class MomentsOptions(Settings):
@@ -141,19 +140,13 @@ def check_outcomes(outcomes: tuple[str, ...] | None, columns: Columns) -> tuple[
     known = set(names)
     unknown = [name for name in outcomes if name not in known]
     if unknown:
-        raise InvalidInput(f"outcomes: not in this release: {_listed(unknown)}; it has {_listed(names)}")
+        raise InvalidInput(f"outcomes: not in this release: {listed(unknown)}; it has {listed(names)}")
     if len(set(outcomes)) < len(outcomes):
         twice = [name for name, times in Counter(outcomes).items() if times > 1]
-        raise InvalidInput(f"outcomes: {_listed(twice)} is named more than once")
+        raise InvalidInput(f"outcomes: {listed(twice)} is named more than once")
     if len(outcomes) == len(names):
         raise InvalidInput("outcomes: every column is one; leave at least one as a feature")
     return outcomes
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few names."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def parts_of(columns: Columns, charge: Mapping[str, float | str]) -> tuple[Fraction, ...]:

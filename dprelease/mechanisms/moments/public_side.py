@@ -15,9 +15,8 @@ from dprelease.errors import DataRefused, IntegrityError
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.terms import JointMoments, norm_owner
+from dprelease.one_line import listed
 from dprelease.spec_base import SpecBase
-
-_NAMED = 10
 
 
 def check_public_features(bounded: BoundedRows, spec: SpecBase, terms: JointMoments, party: str) -> None:
@@ -36,9 +35,8 @@ def check_public_features(bounded: BoundedRows, spec: SpecBase, terms: JointMome
         return
     follow = following(bounded, terms.outcomes)
     if follow:
-        more = f" and {len(follow) - _NAMED} more" if len(follow) > _NAMED else ""
         raise DataRefused(
-            f"public features that follow from the others and the constant: {', '.join(follow[:_NAMED])}{more}. Ask for a "
+            f"public features that follow from the others and the constant: {listed(follow)}. Ask for a "
             "release without them; of a category, leave a level undeclared, so that 'other' is not empty"
         )
     stated = terms.public_norm2

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, is_binary
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
-from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code, is_binary
+from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
 from dprelease.mpc.ring import product
 
 Floats = npt.NDArray[np.float64]

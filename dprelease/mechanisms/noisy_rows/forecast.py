@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dprelease.data.columns import integer_sensitivity, weights_of
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, rows_error
 from dprelease.mechanisms.noisy_rows import calibration
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
-from dprelease.planning.assumptions import Setting
-from dprelease.planning.expected_error import Forecast, Proposed, bounded, expected, rows_error
 
 
 def proposed(setting: Setting, *, mixed: bool) -> Proposed:

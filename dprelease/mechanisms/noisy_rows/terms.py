@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -48,8 +48,10 @@ class NoisyRowsTerms(Terms):
     Attributes:
         anchor_weight: rho, part of the guarantee that the row of column sums spends; 0 for no such row.
         noise: one for each party, in the spec's order.
+        adds_rows: whether a patient's rows are added up before noise is.
     """
 
+    adds_rows: ClassVar[bool] = False
     anchor_weight: Rational = "0"
     noise: tuple[PartyNoise, ...]
 
@@ -72,7 +74,7 @@ class NoisyRowsTerms(Terms):
         part = spec.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
         shared = spec.rows_per_subject, spec.grid_bits, part.weights
-        return integer_sensitivity(part.columns, *shared, mixed=isinstance(self, MixedTerms))
+        return integer_sensitivity(part.columns, *shared, mixed=self.adds_rows)
 
     def consistent(self, spec: SpecBase) -> None:
         """Whether noise names the parties, and an anchor scale is given exactly where there is an anchor."""
@@ -91,6 +93,7 @@ class MixedTerms(NoisyRowsTerms):
         mixing: the public mixing matrix.
     """
 
+    adds_rows: ClassVar[bool] = True
     mechanism: Literal["mixed"] = "mixed"
     mixing: Mixing
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dprelease.block import Block
 from dprelease.canonical import canonical_bytes
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.methods import RIDGE
 from dprelease.estimators.quality import BETTER, INDISTINCT
+from dprelease.release.block import Block
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import (
     CASES,

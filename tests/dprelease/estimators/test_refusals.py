@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from dprelease.block import Block, expected_header
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.estimators import fit
 from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.release.block import Block, expected_header
 from dprelease.release.manifest import sign_manifest
 from dprelease.release.release import Release
 from dprelease.release.verification import verify_release

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.columns import Column, NumericColumn, released_names
-from dprelease.mechanisms.moments.entries import Layout, Variable, code, is_binary, variables
+from dprelease.data.columns import Column, NumericColumn, is_binary, released_names
+from dprelease.mechanisms.moments.entries import Layout, Variable, code, variables
 from tests.support.specs import categorical, numeric, random_raw
 
 Integers = npt.NDArray[np.int64]

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import Column, NumericColumn
+from dprelease.data.columns import Column, NumericColumn, is_binary
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.entries import Layout, code, is_binary
+from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from tests.support.specs import categorical, numeric, random_raw
 

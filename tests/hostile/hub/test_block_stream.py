@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dprelease.block import BlockHeader
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -15,6 +14,7 @@ from dprelease.errors import (
     NotFound,
     VersionMismatch,
 )
+from dprelease.release.block import BlockHeader
 from dprelease.wire.boundary import VERSION, VERSION_KEY, translated
 from dprelease.wire.chunks import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import intake_pb2, public_pb2, release_pb2

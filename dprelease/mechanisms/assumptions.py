@@ -14,10 +14,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from dprelease.data.columns import Column, NumericColumn, check_weights
+from dprelease.data.columns import Column, NumericColumn, check_weights, is_binary
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.entries import is_binary
-from dprelease.planning.expected_error import EVEN_SPREAD, Assumed, Floats
+from dprelease.mechanisms.expected_error import EVEN_SPREAD, Assumed, Floats
 from dprelease.privacy.gaussian import check_target
 from dprelease.spec_base import Target
 
@@ -32,10 +31,10 @@ class Guess:
     Attributes:
         width: features that it becomes.
         variance: of one of them.
-        free: the part that the others leave free, lambda_i of `dprelease.planning.expected_error`.
+        free: the part that the others leave free, lambda_i of `dprelease.mechanisms.expected_error`.
         mean: of one of them.
         reach: variance of a number that is uniform on the range.
-        own: h of `dprelease.planning.expected_error`; None for a number, whose own entry takes less noise than others.
+        own: h of `dprelease.mechanisms.expected_error`; None for a number, whose own entry takes less noise than others.
     """
 
     width: int

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 LONGEST_QUOTE = 200
 """Characters that an error quotes of what a caller wrote."""
+
+NAMED = 10
+"""Names that one sentence lists."""
 
 
 def one_line(text: str, longest: int | None = None) -> str:
@@ -38,3 +42,9 @@ def _visible(letter: str) -> str:
     if letter.isprintable():
         return letter
     return " " if unicodedata.category(letter) == "Zs" else letter.encode("unicode_escape").decode()
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
