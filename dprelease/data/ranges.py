@@ -43,4 +43,5 @@ class Range(Value):
         moved = (codes.astype(np.int64) << (MAX_GRID_BITS - grid_bits)) - self.centre
         # 2 |t| H < 2^51.
         rounded = (2 * np.abs(moved) * largest + self.half_width) // (2 * self.half_width)
-        return (np.sign(moved) * np.minimum(rounded, largest)).astype(np.int32)
+        found: Codes = (np.sign(moved) * np.minimum(rounded, largest)).astype(np.int32)
+        return found
