@@ -32,6 +32,16 @@ class Range(Value):
     centre: Annotated[int, Field(ge=-STEPS, le=STEPS)]
     half_width: Annotated[int, Field(ge=1, le=16 * STEPS)]
 
+    @classmethod
+    def whole(cls, name: str) -> Range:
+        """The public bounds as a range."""
+        return cls(name=name, centre=0, half_width=STEPS)
+
+    def bounds(self, midpoint: float, half_width: float) -> tuple[float, float]:
+        """Ends of the range, in the unit of the column's public midpoint and half-width."""
+        unit = half_width / STEPS
+        return midpoint + unit * (self.centre - self.half_width), midpoint + unit * (self.centre + self.half_width)
+
     def code(self, codes: Codes, grid_bits: int, largest: int) -> Codes:
         """Codes in [-largest, largest] of cells on the public grid: scaled to the range, rounded half away from 0, clipped.
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.errors import SpecRefused
+from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.base import COARSEST, Cost
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.entries import Kind, by_kind
-from dprelease.mechanisms.moments.parameters import moves_of, spent
-from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.parameters import moves_of, sensitivity_of, spent
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.spec_base import SpecBase
 
@@ -46,6 +45,11 @@ def check(spec: SpecBase, terms: JointMoments) -> None:
         raise SpecRefused(
             f"{size - 1 + outcomes} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
         )
+    if terms.clipping is not None:
+        try:
+            sensitivity_of(layout, terms.clipping, spec.grid_bits)
+        except InvalidInput as error:
+            raise SpecRefused(error.message) from error
     mu2 = Fraction(terms.mu2)
     if mu2 <= 0:
         raise SpecRefused(f"mu^2 of {terms.mu2} is not positive")
@@ -67,7 +71,7 @@ def _least_scales(spec: SpecBase, terms: JointMoments, mu2: Fraction) -> dict[Ki
     shared = len(spec.parties), terms.curious, spec.grid_bits, spec.rows_per_subject
     layout, apart = layout_of(spec), terms.association
     if apart is None:
-        return by_kind(*scales.share_scales(sensitivity(layout.variables), mu2, *shared))
+        return by_kind(*scales.share_scales(sensitivity_of(layout, terms.clipping, spec.grid_bits), mu2, *shared))
     return association.share_scales(moves_of(layout, terms), mu2, Fraction(apart.split), *shared)
 
 
@@ -75,6 +79,6 @@ def _smallest_move(spec: SpecBase, terms: JointMoments) -> Fraction:
     """The least squared sensitivity of what is released, scaled units."""
     layout = layout_of(spec)
     if not layout.outcomes:
-        return sensitivity(layout.variables).squared
+        return sensitivity_of(layout, terms.clipping, spec.grid_bits).squared
     moves = moves_of(layout, terms)
     return min(move for move in (moves.covariance, moves.association) if move)

@@ -16,10 +16,9 @@ from dprelease.mechanisms.base import (
     Words,
 )
 from dprelease.mechanisms.moments import check, words
-from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
-from dprelease.mechanisms.moments.privatize import noisy_share
+from dprelease.mechanisms.moments.privatize import coded, noisy_share
 from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, parts_of, propose_moments
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
@@ -62,7 +61,7 @@ class Moments(Mechanism[JointMoments]):
         return schedule_of(spec) if len(spec.parties) > 1 else None
 
     def matrix(self, rows: BoundedRows, spec: SpecBase) -> Codes:
-        return code(rows.codes, rows.columns)
+        return coded(rows, spec)
 
     def privatize(
         self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
@@ -78,7 +77,7 @@ class Moments(Mechanism[JointMoments]):
         total = add_up([values[part.party][0] for part in spec.parties], limits(layout, *shape))
         if terms.association is None:
             gram = public_gram(public, spec.public, spec.grid_bits) if spec.public else 0
-            return NoisyMoments.read(layout, total, *shape, gram)
+            return NoisyMoments.read(layout, total, *shape, gram, terms.clipping)
         if terms.public_norm2 is not None:
             check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
         return ApartMoments.read(layout, total, *shape, public)

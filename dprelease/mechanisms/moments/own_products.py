@@ -61,7 +61,7 @@ class OwnMoments:
 
     Attributes:
         outcome: (d,) which are outcomes only.
-        sums: (d,) G 1^T Q.
+        sums: (d,) c 1^T Q, c the code of the constant.
         across: (f, d) products of the features with all.
         squares: (d,) of all.
     """
@@ -72,13 +72,16 @@ class OwnMoments:
     squares: Words
 
     @classmethod
-    def of(cls, codes: Codes, outcome: npt.NDArray[np.bool_], schedule: Schedule) -> OwnMoments:
+    def of(
+        cls, codes: Codes, outcome: npt.NDArray[np.bool_], schedule: Schedule, constant: int | None = None
+    ) -> OwnMoments:
         """O(n f d).
 
         Args:
             codes: (n, d).
             outcome: (d,) which are outcomes only.
             schedule: of the spec.
+            constant: its code; the grid's unit unless given.
         """
         bits, d = schedule.bits, codes.shape[1]
         across = np.zeros((int((~outcome).sum()), d), np.uint64)
@@ -88,7 +91,7 @@ class OwnMoments:
             across += product(np.ascontiguousarray(chunk[:, ~outcome]), chunk, left_bits=bits, right_bits=bits)
             sums += chunk.sum(axis=0, dtype=np.int64)
             squares += np.einsum("ij,ij->j", chunk, chunk, dtype=np.int64)
-        return cls(outcome, (sums << bits).view(np.uint64), across, squares.view(np.uint64))
+        return cls(outcome, (sums * (constant or 1 << bits)).view(np.uint64), across, squares.view(np.uint64))
 
     def at(self, row: Integers, column: Integers) -> Words:
         """Products of pairs of variables, of which one is a feature or both are the same."""

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.clipping import clip_rows
+from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.own_products import EVERYBODY, OwnMoments, places, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc.matrix_product import Codes
@@ -19,6 +22,24 @@ from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
+
+
+def coded(rows: BoundedRows, spec: SpecBase) -> Codes:
+    """(n, variables) what a party multiplies: its rows coded, and clipped where the spec says so.
+
+    Args:
+        rows: the party's, on the public grid.
+        spec: of mechanism ``moments``.
+
+    Raises:
+        InvalidInput: a clipped row is longer than its norm allows; nothing may be made of it.
+    """
+    codes, clipping = code(rows.codes, rows.columns), joint_moments(spec).clipping
+    if clipping is None:
+        return codes
+    weight = dict(zip(spec.columns, clipping.weights, strict=True))
+    weights = tuple(weight[column] for column in rows.columns)
+    return clip_rows(codes, rows.columns, weights, clipping, rows.grid_bits)
 
 
 def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) -> npt.NDArray[np.int64]:
@@ -62,7 +83,9 @@ def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words
     schedule, layout, (owner, local) = schedule_of(spec), layout_of(spec), places(spec)
     row, column = layout.rows, layout.cols
     mine = schedule.parties.index(party)
-    own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], schedule)
+    clipping = joint_moments(spec).clipping
+    constant = None if clipping is None else clipping.constant
+    own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], schedule, constant)
     total = np.zeros(layout.entries, np.uint64)
     chosen = (owner[row] == mine) & (owner[column] == mine)
     total[chosen] = own.at(local[row[chosen]], local[column[chosen]])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, is_binary
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
+from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
 from dprelease.mpc.ring import product
 
@@ -141,8 +142,9 @@ class NoisyMoments(Moments):
         scales: Mapping[Kind, float],
         parties: int,
         public: npt.NDArray[np.int64] | int = 0,
+        clipping: Clipping | None = None,
     ) -> NoisyMoments:
-        """From released integers.
+        """From released integers. Numbers that were coded in ranges have the ends of their ranges for bounds.
 
         Args:
             layout: of the spec, no column of it an outcome only.
@@ -152,10 +154,15 @@ class NoisyMoments(Moments):
             scales: noise scale of each party's share, by kind of entry.
             parties: m.
             public: (a+1, a+1) from `public_gram`.
+            clipping: of the spec.
         """
-        unit = math.ldexp(1.0, -2 * grid_bits)
-        gram = layout.matrix(values * unit, float(rows), public * unit)
-        return cls(layout, gram, layout.matrix(noise_sd(layout, scales, parties) * unit, 0.0), rows)
+        unit, noise = math.ldexp(1.0, -2 * grid_bits), noise_sd(layout, scales, parties)
+        seen, entry = layout, np.full(layout.entries, unit)
+        if clipping is not None:
+            one = clipping.units(layout)
+            seen, entry = Layout(clipping.seen(layout.columns)), 1 / (one[layout.rows] * one[layout.cols])
+        gram = layout.matrix(values * entry, float(rows), public * unit)
+        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows)
 
     def between(self, rows: Indices, columns: Indices) -> Floats:
         """(r, c) sums of products."""

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from dprelease.canonical import Rational, Value
 from dprelease.data.columns import Column, Name, private, public
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
 from dprelease.spec_base import Label, SpecBase, Terms, label_of
 
@@ -67,6 +68,8 @@ class JointMoments(Terms):
         diagonal_scale: the same for the square of a number.
         association: scales and split of the association, where some columns are outcomes only. None where there are none;
             canonical bytes then leave the key out.
+        clipping: how rows are coded in ranges, weighted and clipped; None where every number is coded in its public bounds, and
+            then left out of canonical bytes.
         parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
             equal, and then left out of canonical bytes.
     """
@@ -78,12 +81,15 @@ class JointMoments(Terms):
     scale: Annotated[float, Field(ge=0)]
     diagonal_scale: Annotated[float, Field(ge=0)]
     association: Annotated[Association | None, Field(exclude_if=lambda association: association is None)] = None
+    clipping: Annotated[Clipping | None, Field(exclude_if=lambda clipping: clipping is None)] = None
     parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
 
     @model_validator(mode="after")
     def _scales_are_positive(self) -> JointMoments:
         if self.association is None and not (self.scale and self.diagonal_scale):
             raise ValueError("joint moments have positive noise scales")
+        if self.association is not None and self.clipping is not None:
+            raise ValueError("rows are not clipped where outcomes are named; leave out one of the two")
         return self
 
     @property
@@ -133,6 +139,8 @@ class JointMoments(Terms):
         if spec.target.scope != "joint":
             raise ValueError("joint moments have one target for the whole row: scope 'joint'")
         self.check({part.party: part.columns for part in spec.parties})
+        if self.clipping is not None:
+            self.clipping.check(tuple(part.columns for part in spec.parties), spec.grid_bits)
 
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
         """Whether these are terms for these parties.

@@ -1,0 +1,171 @@
+"""Rows coded in ranges, by weight, and clipped so that each party's numbers of a patient have a bounded norm.
+
+    code on the public grid -> code in the column's range, of weight H -> scaled down where the party's numbers are too long
+
+Every step is one of integers, so that each machine makes the same codes. Public columns, binaries and groups take no part in
+norms. What this does to the sensitivity is `clipped_sensitivity`'s; what it does to fits is in docs/guarantees.md 17.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from dprelease.canonical import Digest, Rational, Value
+from dprelease.data.bounding import Codes
+from dprelease.data.columns import Column, Name, NumericColumn, private
+from dprelease.data.ranges import Range
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.entries import Layout
+
+_PLACES = 31
+"""Binary places of the factor that a row's numbers are multiplied by."""
+
+Unit = Annotated[int, Field(ge=1, le=1 << 24)]
+
+
+class Norm(Value):
+    """The largest squared norm of one party's private numbers of a patient.
+
+    Attributes:
+        columns: names of all its private numbers, in order.
+        squared: R, in squares of the weights' unit; less than they could reach by themselves.
+    """
+
+    columns: Annotated[tuple[Name, ...], Field(min_length=1)]
+    squared: Annotated[int, Field(ge=1)]
+
+
+class Clipping(Value):
+    """How rows are coded and clipped before they are multiplied.
+
+    Attributes:
+        constant: H_0, the code of the constant.
+        weights: H, the largest code of each declared column, in the spec's order; the largest of all, H_0 among them, is 2^b.
+        ranges: of every private number, in the spec's order.
+        norms: one for each party that clips its rows, in the spec's order.
+        square_weight: v >= 1/2; squares of numbers take noise of variance smaller by v, or larger where it is below 1.
+        source: digest of the release that the ranges were published in; None where they come from elsewhere.
+    """
+
+    constant: Unit
+    weights: tuple[Unit, ...]
+    ranges: tuple[Range, ...]
+    norms: tuple[Norm, ...] = ()
+    square_weight: Rational
+    source: Annotated[Digest | None, Field(exclude_if=lambda source: source is None)] = None
+
+    @model_validator(mode="after")
+    def _norms_are_of_different_columns(self) -> Clipping:
+        names = [name for norm in self.norms for name in norm.columns]
+        if len(set(names)) != len(names):
+            raise ValueError("a column counts in one norm only")
+        return self
+
+    def check(self, parties: tuple[tuple[Column, ...], ...], grid_bits: int) -> None:
+        """Whether this is a clipping of these parties' columns.
+
+        Args:
+            parties: declared columns of each party.
+            grid_bits: b.
+
+        Raises:
+            ValueError: it is not; why.
+        """
+        columns = tuple(column for declared in parties for column in declared)
+        numbers = [numbers_of(declared) for declared in parties]
+        if len(self.weights) != len(columns) or max(self.constant, *self.weights) != 1 << grid_bits:
+            raise ValueError("clipping has a weight for each column, and the largest is the grid's unit")
+        if tuple(each.name for each in self.ranges) != tuple(name for names in numbers for name in names):
+            raise ValueError("clipping has a range for each private number, in the order of the columns")
+        weight = {column.name: each for column, each in zip(columns, self.weights, strict=True)}
+        places = [numbers.index(norm.columns) if norm.columns in numbers else -1 for norm in self.norms]
+        if -1 in places or places != sorted(places):
+            raise ValueError(
+                "a norm is over all private numbers of one party, and norms are in the order of the parties"
+            )
+        if any(norm.squared >= sum(weight[name] ** 2 for name in norm.columns) for norm in self.norms):
+            raise ValueError("a norm that no row can exceed is left out")
+
+    def units(self, layout: Layout) -> npt.NDArray[np.int64]:
+        """(p+1,) the code that stands for 1 of each entry of x = (1, z)."""
+        return np.array([self.constant, *(self.weights[each.column] for each in layout.variables)], np.int64)
+
+    def seen(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """The columns as learners see them: the bounds of a private number are the ends of its range."""
+        found = {each.name: each for each in self.ranges}
+        return tuple(
+            _within_range(column, found[column.name]) if column.name in found else column for column in columns
+        )
+
+
+def _within_range(column: Column, within: Range) -> Column:
+    assert isinstance(column, NumericColumn), column.name  # noqa: S101 - `Clipping.check` saw to it
+    lower, upper = within.bounds(column.midpoint, column.half_width)
+    return column.model_copy(update={"lower": lower, "upper": upper, "fill": min(max(column.fill, lower), upper)})
+
+
+def numbers_of(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """Names of the private numbers among these columns."""
+    return tuple(column.name for column in private(columns) if isinstance(column, NumericColumn))
+
+
+def clip_rows(
+    codes: Codes, columns: tuple[Column, ...], weights: tuple[int, ...], clipping: Clipping, bits: int
+) -> Codes:
+    """Coded and clipped rows of one party, (n, variables): what it multiplies.
+
+    Guarantee: a number's code lies in [-H, H], and the squares of a row's private numbers add up to at most R where the party
+    has a norm (docs/guarantees.md 17). The row is scaled by f / 2^31, f = isqrt(floor(R 4^31 / N)) and N its squared norm, each
+    code rounded towards 0: the sum is then at most N f^2 / 4^31 <= R.
+
+    Args:
+        codes: (n, variables) of `entries.code`, on the public grid.
+        columns: declarations of the party.
+        weights: H of each of them.
+        clipping: of the spec.
+        bits: b.
+
+    Raises:
+        InvalidInput: a code is beyond what was promised; nothing may be made of it.
+    """
+    layout, ranges = Layout(columns), {each.name: each for each in clipping.ranges}
+    found = np.empty_like(codes)
+    inner = np.zeros(codes.shape[1], np.bool_)
+    for place, variable in enumerate(layout.variables):
+        weight = weights[variable.column]
+        if variable.kind == "numeric":
+            inner[place] = not variable.public
+            within = ranges.get(variable.name) or Range.whole(variable.name)
+            found[:, place] = within.code(codes[:, place], bits, weight)
+        else:  # 0, +G or -G
+            found[:, place] = np.sign(codes[:, place]) * weight
+    norm = next((each for each in clipping.norms if each.columns == numbers_of(columns)), None)
+    if norm is not None:
+        found[:, inner] = _shortened(found[:, inner], norm.squared)
+        if _squared_norms(found[:, inner]).max(initial=0) > norm.squared:
+            raise InvalidInput("a clipped row is longer than its norm allows")
+    largest = np.array([weights[variable.column] for variable in layout.variables])
+    if np.any(np.abs(found) > largest):
+        raise InvalidInput("a coded cell is beyond its weight")
+    return found
+
+
+def _squared_norms(codes: Codes) -> npt.NDArray[np.int64]:
+    wide = codes.astype(np.int64)
+    found: npt.NDArray[np.int64] = np.einsum("ij,ij->i", wide, wide)
+    return found
+
+
+def _shortened(codes: Codes, squared: int) -> Codes:
+    """Rows scaled to a squared norm of at most `squared`, rounded towards 0."""
+    norms, found = _squared_norms(codes), codes.copy()
+    for row in np.flatnonzero(norms > squared):
+        factor = math.isqrt((squared << (2 * _PLACES)) // int(norms[row]))
+        cells = codes[row].astype(np.int64)
+        found[row] = np.sign(cells) * ((np.abs(cells) * factor) >> _PLACES)
+    return found
