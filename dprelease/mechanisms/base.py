@@ -18,6 +18,8 @@ import numpy.typing as npt
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column
+from dprelease.data.ranges import Range
+from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
@@ -58,6 +60,23 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class PublishedRanges:
+    """Ranges of columns that an earlier release published; to use them costs nothing.
+
+    Attributes:
+        source: digest of that release.
+        ranges: of its private numbers.
+    """
+
+    source: str
+    ranges: tuple[Range, ...]
+
+
+def _no_ranges(folder: str) -> PublishedRanges:
+    raise InvalidInput(f"{folder}: ranges cannot be read here")
+
+
+@dataclass(frozen=True)
 class Draft:
     """What is fixed of a proposal before its mechanism is asked.
 
@@ -67,6 +86,8 @@ class Draft:
         target: privacy target.
         grid_bits: b.
         draw: source of public seeds.
+        ranges: from the folder of a release of mechanism ``ranges`` to what it published, verified, and refused where its columns
+            were declared otherwise than these.
     """
 
     columns: Columns
@@ -74,6 +95,7 @@ class Draft:
     target: Target
     grid_bits: int
     draw: Callable[[int], bytes]
+    ranges: Callable[[str], PublishedRanges] = _no_ranges
 
     @property
     def everything(self) -> tuple[Column, ...]:
@@ -108,6 +130,7 @@ class Words:
         would_publish: what becomes public, for the hospital's review.
         details: more of the same, a line each.
         trust: who has to be trusted for what; part of the manifest.
+        about: what fits describe, where it is not the rows as bounded; part of the manifest, beside `trust`.
         content: what a learner gets, in half a line.
         summary: mechanism, released numbers and what they mean, for a report's page.
         shape: the mechanism's own parameters, in half a line.
@@ -121,6 +144,7 @@ class Words:
     summary: str
     shape: str = ""
     details: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
     figures: Mapping[str, object] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Who has to be trusted for what, in words: printed in every review, manifest and fit of a release.
+"""Who has to be trusted for what, and what fits describe, in words: printed in every review, manifest and fit of a release.
 
 The sentences are part of manifest format 1, as the words of the guarantee are: a verifier compares them.
 """
@@ -12,6 +12,6 @@ PUBLIC = "Public columns are the exception: their rows were published exactly, f
 
 
 def trust(spec: ReleaseSpec) -> tuple[str, ...]:
-    """The trust assumption of a spec, one sentence each."""
-    own = mechanism_of(spec).words(spec).trust
-    return (*own, PUBLIC) if spec.public else own
+    """The trust assumption of a spec, one sentence each, and what fits are about."""
+    words = mechanism_of(spec).words(spec)
+    return (*words.trust, *((PUBLIC,) if spec.public else ()), *words.about)

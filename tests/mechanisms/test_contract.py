@@ -15,10 +15,11 @@ import pytest
 
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
+from dprelease.data.ranges import STEPS, Range
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms import registry
-from dprelease.mechanisms.base import Draft
+from dprelease.mechanisms.base import Draft, PublishedRanges
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -65,9 +66,20 @@ CASES = [
     Case("moments", 1),
     Case("moments", 2, (("outcomes", ["weight"]),)),
     Case("moments", options=(("charge", {"north": "1/2", "south": "1/4", "east": "1/4"}),)),
+    Case("moments", options=(("ranges", "folder"),)),
+    Case("moments", options=(("ranges", "folder"), ("clip", 1.0), ("outcome_weight", {"weight": 1.7}))),
     Case("sums"),
     Case("sums", 2, (("doubled", ["north"]),)),
 ]
+
+
+def ranges(folder: str) -> PublishedRanges:
+    """What an earlier release would have published."""
+    numbers = [column.name for own in COLUMNS.values() for column in own if column.kind == "numeric"]
+    found = tuple(
+        Range(name=name, centre=place * STEPS // 8, half_width=STEPS // 2) for place, name in enumerate(numbers)
+    )
+    return PublishedRanges("ab" * 32, found)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +99,7 @@ def made(case: Case) -> tuple[ReleaseSpec, Mapping[str, Fraction]]:
     columns = dict(list(COLUMNS.items())[: case.parties])
     target = Target(scope="joint", epsilon=5.0, delta=1e-3)
     mechanism = mechanism_named(case.mechanism)
-    draft = Draft(columns, catalogue(columns), target, GRID_BITS, lambda size: SEED[:size])
+    draft = Draft(columns, catalogue(columns), target, GRID_BITS, lambda size: SEED[:size], ranges)
     numbers = mechanism.propose(read_options(case.mechanism, dict(case.options)), draft)
     weights = {party: tuple(numbers.weights.get(column.name, 1) for column in own) for party, own in columns.items()}
     fields = {
@@ -193,7 +205,11 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
         if case.mechanism != "mixed" or view.anchor:
             np.testing.assert_allclose(mean, rows.mean(axis=0), atol=1e-9)
     else:
-        gram = exact_gram(spec, tables).astype(np.float64) / 4.0**GRID_BITS
+        clipping = spec.terms.clipping  # type: ignore[attr-defined]
+        one = (
+            np.full(len(view.layout.variables) + 1, 1 << GRID_BITS) if clipping is None else clipping.units(view.layout)
+        )
+        gram = exact_gram(spec, tables).astype(np.float64) / np.outer(one, one)
         if isinstance(view, ApartMoments):
             features = np.flatnonzero(~view.layout.outcome)
             np.testing.assert_allclose(view.across, gram[features], atol=1e-9)

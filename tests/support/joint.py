@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
-from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.own_products import schedule_of
-from dprelease.mechanisms.moments.terms import layout_of
+from dprelease.mechanisms.moments.privatize import coded
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import in_memory
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.matrix_product import Codes, masked, share
@@ -66,7 +66,7 @@ def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
     """The real sessions of all parties up to their products, under keys of nobody; no block."""
     if len(tables) == 1:
         return Session({party: {} for party in tables})
-    matrices = {party: code(table.codes, table.columns) for party, table in tables.items()}
+    matrices = {party: coded(table, spec) for party, table in tables.items()}
     identities = {party: new_private_key() for party in tables}
     made = in_memory.multiply(
         schedule_of(spec), matrices, identities, dict.fromkeys(tables, "5e" * 32), lambda name: nullcontext()
@@ -80,7 +80,7 @@ def multiply_directly(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> S
     That messages between parties are sealed, signed and checked is `multiply`'s, and costs a hundred times as much.
     """
     schedule = schedule_of(spec)
-    codes = {party: code(table.codes, table.columns) for party, table in tables.items()}
+    codes = {party: coded(table, spec) for party, table in tables.items()}
     dealt = {
         (receiver, dealer): read_randomness(message, schedule, receiver, dealer)
         for dealer in dict.fromkeys(pair.dealer for pair in schedule.pairs)
@@ -117,10 +117,11 @@ def seal(
 
 
 def exact_gram(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> npt.NDArray[np.object_]:
-    """[G Z]^T [G Z] in Python integers, (p+1, p+1)."""
-    unit = 1 << spec.grid_bits
-    coded = [code(tables[part.party].codes, part.columns) for part in spec.parties]
-    whole = np.hstack([np.full((spec.rows, 1), unit, np.int64), *coded]).astype(object)
+    """[c Z]^T [c Z] in Python integers, (p+1, p+1), c the code of the constant."""
+    clipping = joint_moments(spec).clipping
+    unit = 1 << spec.grid_bits if clipping is None else clipping.constant
+    rows = [coded(tables[part.party], spec) for part in spec.parties]
+    whole = np.hstack([np.full((spec.rows, 1), unit, np.int64), *rows]).astype(object)
     gram: npt.NDArray[np.object_] = whole.T @ whole
     return gram
 
@@ -140,5 +141,5 @@ def privatize_moments(
     matrix: Codes | None = None,
 ) -> Block:
     """A party's block of joint moments from what a session left."""
-    made = code(rows.codes, rows.columns) if matrix is None else matrix
+    made = coded(rows, spec) if matrix is None else matrix
     return privatize(rows, spec, party, noise, Products(made, shares, masks))

@@ -10,19 +10,20 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dprelease.data.columns import Name, private
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Columns, Draft, Numbers
 from dprelease.mechanisms.moments.calibration import released_sd
+from dprelease.mechanisms.moments.clipping import Clipping
+from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.outcome_calibration import Moves
-from dprelease.mechanisms.moments.parameters import Dealer, least_noise
-from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
 from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
 from dprelease.one_line import listed
@@ -39,6 +40,10 @@ class MomentsOptions(Settings):
         outcome_norm2: the largest squared norm of a patient's public outcomes in scaled units, as the one party that has them
             states it (`party-node public norm`); less of it is less noise.
         charge: hospital to its part of the price, for all with a private column; equal parts when absent.
+        ranges: folder of a fetched release of mechanism ``ranges``; numbers are then coded in the ranges that it published and
+            rows are clipped.
+        clip: k, how far rows are clipped (`clipping_rule`): ``auto``, ``none``, or a number.
+        outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
     """
 
     curious: Annotated[int, Field(ge=0)] | None = None
@@ -46,6 +51,24 @@ class MomentsOptions(Settings):
     outcomes: tuple[Name, ...] | None = None
     outcome_norm2: float | str | None = None
     charge: dict[Name, float | str] = Field(default_factory=dict)
+    ranges: Annotated[str, Field(min_length=1)] | None = None
+    clip: Literal["auto", "none"] | Annotated[float, Field(ge=0, le=1000)] = "auto"
+    outcome_weight: dict[Name, Annotated[float, Field(ge=1, le=HEAVIEST)]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _clipping_needs_ranges(self) -> MomentsOptions:
+        if self.ranges is None and (self.clip != "auto" or self.outcome_weight):
+            raise ValueError(
+                "clip and outcome_weight belong to a release with ranges: clipped at public bounds, rows would lose what they say"
+            )
+        if self.ranges is not None and self.outcomes is not None:
+            raise ValueError("rows are not clipped where outcomes are named; leave out ranges or outcomes")
+        return self
+
+    @property
+    def k(self) -> float | None:
+        """`clip` as a number: infinite for none, None for the rule."""
+        return {"auto": None, "none": math.inf}[self.clip] if isinstance(self.clip, str) else self.clip
 
     @property
     def public_norm2(self) -> Fraction | None:
@@ -78,7 +101,7 @@ class MomentsPlan:
     def of(cls, layout: Layout, moments: JointMoments, parties: int, rows: int, grid_bits: int) -> MomentsPlan:
         """From the parameters of a release."""
         outcomes = int(layout.outcome.sum())
-        moved = Moves.of(layout).covariance if outcomes else sensitivity(layout.variables).squared
+        moved = Moves.of(layout).covariance if outcomes else sensitivity_of(layout, moments.clipping, grid_bits).squared
         sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
         return cls(len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION])
 
@@ -112,7 +135,8 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
     layout, mu2 = Layout(draft.everything, options.outcomes or ()), budget(draft.target)
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
-    terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2)
+    clipping = _clipping(options, draft, curious, mu2)
+    terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2, clipping=clipping)
     parts = parts_of(draft.columns, options.charge)
     return Numbers(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
@@ -120,6 +144,16 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
         explanation=MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits).explain(),
         advice="lower epsilon, or name other parts of the charge",
     )
+
+
+def _clipping(options: MomentsOptions, draft: Draft, curious: int, mu2: Fraction) -> Clipping | None:
+    if options.ranges is None:
+        return None
+    found = draft.ranges(options.ranges)
+    # A patient with q rows moves q times as much.
+    mu = math.sqrt(mu2) / draft.agreed.rows_per_subject
+    situation = Situation(mu, draft.agreed.rows, len(draft.columns), curious, draft.grid_bits)
+    return choose_clipping(draft.columns, found.ranges, situation, options.outcome_weight, options.k, found.source)
 
 
 def check_outcomes(outcomes: tuple[str, ...] | None, columns: Columns) -> tuple[str, ...]:

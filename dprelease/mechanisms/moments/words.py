@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.data.columns import released_names
+from dprelease.data.columns import Column, released_names
 from dprelease.mechanisms.base import Cost, Words
 from dprelease.mechanisms.moments.calibration import released_sd
+from dprelease.mechanisms.moments.clipping_words import about, details
 from dprelease.mechanisms.moments.entries import Kind
 from dprelease.mechanisms.moments.terms import Association, JointMoments, layout_of, norm_owner
 from dprelease.spec_base import SpecBase
@@ -72,11 +73,16 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
         details=_details(spec, terms),
         trust=_trust(spec, terms),
         content=content,
+        about=about(terms.clipping, _columns(spec)) if terms.clipping is not None else (),
         summary=f"moments: one noisy matrix of sums of products of {columns} columns",
         shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}",
         figures={"curious": terms.curious, "dealer": terms.dealer},
         checks=(ADDED_UP,),
     )
+
+
+def _columns(spec: SpecBase) -> dict[str, tuple[Column, ...]]:
+    return {part.party: part.columns for part in spec.parties}
 
 
 def _trust(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
@@ -100,8 +106,10 @@ def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
     private = "private " if spec.public else ""
     sums = f"{layout_of(spec).entries} noisy sums over all {spec.rows} patients"
     if terms.association is None:
+        clipped = " of clipped rows" if terms.clipping is not None else ""
         return (
-            f"{sums}: means and products of {len(spec.released)} columns, computed {whom}; no {private}row of anybody's"
+            f"{sums}: means and products of {len(spec.released)} columns{clipped}, computed {whom}; "
+            f"no {private}row of anybody's"
         )
     what = _of_outcomes(spec, terms, terms.association)
     return f"{sums}: {what}, computed {whom}; no product of two outcomes, no {private}row of anybody's"
@@ -117,7 +125,9 @@ def _of_outcomes(spec: SpecBase, terms: JointMoments, apart: Association) -> str
 
 
 def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
-    """How much noise each part of a release with outcomes gets, and how the budget is split; nothing for any other."""
+    """How rows are clipped; how much noise each part of a release with outcomes gets, and how the budget is split."""
+    if terms.clipping is not None:
+        return details(terms.clipping, _columns(spec))
     if terms.association is None:
         return ()
     names = {

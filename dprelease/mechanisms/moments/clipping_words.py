@@ -1,0 +1,116 @@
+"""What clipping does to a release, in plain words: for reviews, manifests and tables of coefficients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dprelease.data.columns import Column
+from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
+from dprelease.mechanisms.moments.clipping_rule import REACH
+
+GENTLE = 2.0
+"""k from which p-values are printed: below, the bias of clipping is of the size of standard errors."""
+
+
+@dataclass(frozen=True)
+class ClippedBlock:
+    """One party's numbers of a patient, as they are clipped.
+
+    Attributes:
+        party: whose.
+        columns: how many numbers.
+        radius2: r^2, in weights squared per standard deviation; None where only each number by itself is clipped.
+        k: how many standard deviations of a normal row's squared norm it lies above the mean; infinite without a norm.
+        kept: part of the variance that normal rows of independent numbers keep.
+    """
+
+    party: str
+    columns: int
+    radius2: float | None
+    k: float
+    kept: float
+
+
+def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[ClippedBlock, ...]:
+    """How each party with private numbers clips them.
+
+    Args:
+        clipping: of the spec.
+        parties: party to its columns.
+    """
+    declared = [column for own in parties.values() for column in own]
+    weight = {column.name: each / REACH for column, each in zip(declared, clipping.weights, strict=True)}
+    norms = {norm.columns: norm.squared for norm in clipping.norms}
+    found = []
+    for party, own in parties.items():
+        names = numbers_of(own)
+        if not names:
+            continue
+        squares = [(weight[name] / min(weight[each] for each in names)) ** 2 for name in names]
+        if names not in norms:
+            found.append(ClippedBlock(party, len(names), None, math.inf, _kept(1, REACH**2)))
+            continue
+        radius2 = norms[names] / min(weight[each] for each in names) ** 2
+        k = (radius2 - sum(squares)) / math.sqrt(2 * sum(square**2 for square in squares))
+        scale = len(names) / sum(squares)
+        found.append(ClippedBlock(party, len(names), radius2, k, _kept(len(names), radius2 * scale)))
+    return tuple(found)
+
+
+def _kept(numbers: int, radius2: float) -> float:
+    """E min(chi^2_d, r^2)/d."""
+    from scipy.special import gammainc, gammaincc  # slow to load, and only reviews ask
+
+    half = radius2 / 2
+    return float(gammainc(numbers / 2 + 1, half) + radius2 / numbers * gammaincc(numbers / 2, half))
+
+
+def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
+    """What a fit describes, one sentence each; part of the manifest.
+
+    Args:
+        clipping: of the spec.
+        parties: party to its columns.
+    """
+    if not clipping.norms:
+        return ("Fits are about numbers as clipped to their published ranges, not about numbers beyond them.",)
+    bounds = ", ".join(
+        f"{each.party} r^2 = {each.radius2:.3g} of {_numbers(each.columns)}"
+        for each in clipped_blocks(clipping, parties)
+        if each.radius2 is not None
+    )
+    return (
+        "Fits are about rows as clipped: each private number to its published range, then each hospital's numbers of a patient, "
+        f"in published standard deviations from their centres, to a squared norm: {bounds}. They are not about unclipped rows.",
+    )
+
+
+def _numbers(count: int) -> str:
+    return "1 number" if count == 1 else f"{count} numbers"
+
+
+def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
+    """How rows are clipped, a line each, for a hospital's review."""
+    source = "" if clipping.source is None else f" by release {clipping.source[:12]}"
+    lines = [
+        f"private numbers are coded in the ranges published{source}; public bounds stay, and cells beyond either are clipped"
+    ]
+    for each in clipped_blocks(clipping, parties):
+        if each.radius2 is not None:
+            kept = f"k = {each.k:.2g}; normal rows keep {each.kept:.0%} of their variance"
+            lines.append(
+                f"{each.party}: {_numbers(each.columns)} of a patient clipped to r^2 = {each.radius2:.3g} ({kept})"
+            )
+    heavier = _heavier(clipping, parties)
+    if heavier:
+        lines.append(f"less noise than in other numbers, by weight: {', '.join(heavier)}")
+    return tuple(lines)
+
+
+def _heavier(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> list[str]:
+    declared = [column.name for own in parties.values() for column in own]
+    named = {name for own in parties.values() for name in numbers_of(own)}
+    numbers = [(name, weight) for name, weight in zip(declared, clipping.weights, strict=True) if name in named]
+    least = min((weight for _, weight in numbers), default=0)
+    return [name for name, weight in numbers if weight > least]
