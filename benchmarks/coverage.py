@@ -230,6 +230,7 @@ def _in_scaled_units(learned: PopulationFit) -> Inference:
         feature_half_width=ones,
         lower=-ones[:1],
         feature_lower=-ones,
+        feature_ends=np.array([-ones, ones]),
     )
     return in_units(learned, design)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import TypedDict
 
 import click
 
@@ -29,6 +30,11 @@ from dprelease.one_line import one_line
 from dprelease.spec_base import instant
 
 SHORT = 12
+
+
+class _Checks(TypedDict):
+    allow_large_delta: bool
+    root: Path
 
 
 @click.group()
@@ -83,16 +89,15 @@ def create(
         wanted = wanted.model_copy(update={"public_side": public_side})
     if not dry and (rows, outcome, keep) != (None, None, None):
         raise InvalidInput("--rows, --target and --keep are for --dry-run")
+    checks: _Checks = {"allow_large_delta": allow_large_delta, "root": settings.root}
     with opened(settings) as store:
         if dry:
-            found = dry_run(
-                store, wanted, utc_now(), allow_large_delta=allow_large_delta, outcome=outcome, rows=rows, keep=keep
-            )
+            found = dry_run(store, wanted, utc_now(), outcome=outcome, rows=rows, keep=keep, **checks)
             _warn_of(found.similar)
             print_json(report_json(found)) if as_json else print_report(found)
             return
         run_time = timedelta(hours=settings.run_hours)
-        made = proposals.create(store, wanted, run_time, utc_now(), allow_large_delta=allow_large_delta)
+        made = proposals.create(store, wanted, run_time, utc_now(), **checks)
         with store.reading() as tx:
             left = left_after(tx, made.proposal.spec)
     _warn_of(made.similar)

@@ -87,6 +87,7 @@ def dry_run(
     outcome: str | None = None,
     rows: int | None = None,
     keep: Path | None = None,
+    root: Path | None = None,
 ) -> DryRun:
     """Go the whole way on made-up rows.
 
@@ -98,13 +99,15 @@ def dry_run(
         outcome: name of the column to fit on the others; the last one, of those named as outcomes if any are, unless given.
         rows: most patients to make up; `MOST_ROWS`, or k if that is more, unless given.
         keep: folder in which to keep the made-up release.
+        root: see `proposals.make_proposal`.
 
     Raises:
         InvalidInput, SpecRefused: as in earnest; or no such outcome, or too few rows.
     """
     watch = Stopwatch()
     with watch.step("check the request, make the spec"), store.reading() as tx:
-        proposal = make_proposal(request, store.consortium.name, tx.members, now, allow_large_delta=allow_large_delta)
+        name, members = store.consortium.name, tx.members
+        proposal = make_proposal(request, name, members, now, allow_large_delta=allow_large_delta, root=root)
         similar = similar_to(proposal.spec, tx.releases.all())
     names = [column.name for column in proposal.spec.columns]
     target = (proposal.spec.outcomes or names)[-1] if outcome is None else outcome

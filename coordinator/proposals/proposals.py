@@ -10,6 +10,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -27,6 +29,7 @@ from coordinator.proposals.checks import (
     reported,
 )
 from coordinator.proposals.duplicates import similar_to
+from coordinator.proposals.published import read_ranges
 from coordinator.store.members import Members
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
@@ -121,7 +124,13 @@ class Created:
 
 
 def create(
-    store: Store, request: Request, run_time: timedelta, now: datetime, *, allow_large_delta: bool = False
+    store: Store,
+    request: Request,
+    run_time: timedelta,
+    now: datetime,
+    *,
+    allow_large_delta: bool = False,
+    root: Path | None = None,
 ) -> Created:
     """Check a request, make its spec and offer it to the parties. Every call makes a release of its own.
 
@@ -131,6 +140,7 @@ def create(
         run_time: how long blocks may take after the last approval.
         now: the present.
         allow_large_delta: see `make_proposal`.
+        root: see `make_proposal`.
 
     Raises:
         InvalidInput: the request cannot be met.
@@ -138,7 +148,8 @@ def create(
         Conflict: the same was proposed in this very second.
     """
     with store.writing() as tx:
-        proposal = make_proposal(request, store.consortium.name, tx.members, now, allow_large_delta=allow_large_delta)
+        name, members = store.consortium.name, tx.members
+        proposal = make_proposal(request, name, members, now, allow_large_delta=allow_large_delta, root=root)
         spec = proposal.spec
         similar = similar_to(spec, tx.releases.all())
         expires = now + timedelta(hours=request.expires_hours)
@@ -155,6 +166,7 @@ def make_proposal(
     *,
     allow_large_delta: bool = False,
     draw: Callable[[int], bytes] = secrets.token_bytes,
+    root: Path | None = None,
 ) -> Proposal:
     """A spec for a request.
 
@@ -165,6 +177,7 @@ def make_proposal(
         now: the present.
         allow_large_delta: accept delta >= 1/n, which allows publishing one patient's row outright.
         draw: source of the public seed; the operating system's outside tests.
+        root: file of the consortium's root certificate, by which a release that the request builds on is verified.
 
     Raises:
         InvalidInput: the request cannot be met; the message says why, in counts and names only.
@@ -181,7 +194,9 @@ def make_proposal(
     check_target(request.epsilon, request.delta)
     if not allow_large_delta:
         check_delta(request.delta, agreed.rows)
-    numbers = mechanism.propose(request.options, Draft(columns, agreed, request.target(), request.grid_bits, draw))
+    ranges = partial(read_ranges, columns=columns, root=root, consortium=consortium)
+    draft = Draft(columns, agreed, request.target(), request.grid_bits, draw, ranges)
+    numbers = mechanism.propose(request.options, draft)
     check_caps({name: party.cap_mu2 for name, party in parties.items()}, numbers.charges, numbers.advice)
     weights = {name: weights_of(declared, numbers.weights) for name, declared in columns.items()}
     declared = [

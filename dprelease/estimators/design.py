@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.data.columns import CategoricalColumn
+from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Floats, Release
@@ -28,6 +28,8 @@ class Design:
         feature_half_width: (d,) original units.
         lower: (l,) lower end of each target's scaled range: -1, or 0 for a level of a category coded 0 or 1.
         feature_lower: (d,) the same of each feature.
+        feature_ends: (2, d) ends of the ranges that numbers were released in, original units; infinite where it was the public
+            bounds, or for an indicator.
     """
 
     targets: tuple[str, ...]
@@ -40,6 +42,7 @@ class Design:
     feature_half_width: Floats
     lower: Floats
     feature_lower: Floats
+    feature_ends: Floats
 
     def original(self, scaled: Floats) -> Floats:
         """Values of the targets, (l,), from scaled to original units."""
@@ -106,7 +109,20 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
         feature_half_width=np.array(x_half_width),
         lower=np.array(lower),
         feature_lower=np.array(x_lower),
+        feature_ends=_ends(release, x),
     )
+
+
+def _ends(release: Release, features: Sequence[str]) -> Floats:
+    view, found = release.view, np.tile([[-np.inf], [np.inf]], len(features))
+    if isinstance(view, NoisyRows):
+        return found
+    seen = {column.name: column for column in view.layout.columns}
+    for place, name in enumerate(features):
+        column = seen.get(name)
+        if isinstance(column, NumericColumn) and column != release.column(name):
+            found[:, place] = column.lower, column.upper
+    return found
 
 
 def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:

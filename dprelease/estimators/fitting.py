@@ -75,6 +75,7 @@ def fit(
         intercept=intercepts,
         lower=lower,
         upper=upper,
+        feature_ends=names.feature_ends,
         constant=names.original(found.constant),
         constant_noise_sd=half_width * found.constant_noise_sd,
         quality=found.quality.in_units(half_width),

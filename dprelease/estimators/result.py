@@ -55,6 +55,7 @@ class FitResult:
         intercept: (l,) target's unit.
         lower: (l,) lower ends of the targets' public ranges.
         upper: (l,) upper ends.
+        feature_ends: (2, d) ends of the ranges that features were released in; infinite where those are the public bounds.
         constant: (l,) the constant predictor: the released mean, clipped to the public range; for ``calibrated`` and
             ``shrinkage`` the best guess of the mean that the range and, for the latter, all moments allow.
         constant_noise_sd: (l,) standard deviation of the privacy noise in the mean before clipping; for ``shrinkage`` of
@@ -81,6 +82,7 @@ class FitResult:
     intercept: Floats
     lower: Floats
     upper: Floats
+    feature_ends: Floats
     constant: Floats
     constant_noise_sd: Floats
     quality: Quality
@@ -126,6 +128,8 @@ class FitResult:
     def predict(self, X: Rows, *, clip: bool = False) -> Floats:
         """Predictions, (rows, l), in the targets' units; none further outside the public range than `FAR` of its width.
 
+        A feature that was released in a range of its own counts as the nearest value in it: the model was fitted to no other.
+
         Args:
             X: (rows, d) in the features' original units: a data frame or mapping whose columns are named as `features`, in
                 any order, or an array in their order.
@@ -135,7 +139,8 @@ class FitResult:
             InvalidInput: X does not have just one column for each feature, or has cells that are no finite numbers.
         """
         beyond = 0.0 if clip else FAR * (self.upper - self.lower)
-        predicted: Floats = design_matrix(X, self.features) @ self.coef.T + self.intercept
+        rows = np.clip(design_matrix(X, self.features), *self.feature_ends)
+        predicted: Floats = rows @ self.coef.T + self.intercept
         return np.clip(predicted, self.lower - beyond, self.upper + beyond)
 
     def to_json(self) -> dict[str, Any]:
@@ -154,6 +159,7 @@ class FitResult:
             "features": list(self.features),
             "coef": plain(self.coef),
             "intercept": plain(self.intercept),
+            "feature_ends": plain(self.feature_ends),
             "range": {"lower": plain(self.lower), "upper": plain(self.upper)},
             "constant": {"value": plain(self.constant), "noise_sd": plain(self.constant_noise_sd)},
             "quality": quality

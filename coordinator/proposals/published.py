@@ -1,0 +1,39 @@
+"""Ranges of columns out of a release that was published before: verified, and of the columns as they are declared now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dprelease.data.columns import Column
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import Columns, PublishedRanges
+from dprelease.one_line import listed
+from dprelease.release.loading import load
+
+
+def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: str) -> PublishedRanges:
+    """Ranges of these columns, as a release published them.
+
+    Args:
+        folder: of the release, as ``learner fetch`` keeps it.
+        columns: party to its declared columns.
+        root: file of the consortium's root certificate.
+        consortium: its name.
+
+    Raises:
+        NotFound: the folder holds no release.
+        IntegrityError: any link of the chain from the root to the last byte of a block is broken.
+        InvalidInput: it is of another consortium, has no ranges, or its columns were declared otherwise; or there is no root.
+    """
+    release = load(folder, root)
+    if release.spec.consortium != consortium:
+        raise InvalidInput(f"{folder}: this release is of consortium {release.spec.consortium}, not {consortium}")
+    found = {each.name: each for each in release.ranges.ranges}
+    then: dict[str, Column] = {column.name: column for column in release.spec.columns}
+    declared = {column.name: column for own in columns.values() for column in own}
+    changed = [name for name in found if name in declared and declared[name] != then[name]]
+    if changed:
+        raise InvalidInput(
+            f"{listed(changed)} was declared otherwise when its range was published; ask for ranges again, or declare it as it was"
+        )
+    return PublishedRanges(release.digest, tuple(each for name, each in found.items() if name in declared))
