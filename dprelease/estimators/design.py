@@ -112,7 +112,7 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
 def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
     """Released name to (position, midpoint, half_width, lower end in scaled units)."""
     released = release.spec.released
-    moments = release.view
+    moments = release.regressable
     if not isinstance(moments, NoisyRows):
         kinds = ["constant", *(variable.kind for variable in moments.layout.variables)]
         found = {name: moments.lookup(name) for name in released}
