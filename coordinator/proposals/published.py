@@ -28,7 +28,7 @@ def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: st
     release = load(folder, root)
     if release.spec.consortium != consortium:
         raise InvalidInput(f"{folder}: this release is of consortium {release.spec.consortium}, not {consortium}")
-    found = {each.name: each for each in release.ranges.ranges}
+    found = {each.name: each for each in release.ranges().ranges}
     then: dict[str, Column] = {column.name: column for column in release.spec.columns}
     declared = {column.name: column for own in columns.values() for column in own}
     changed = [name for name in found if name in declared and declared[name] != then[name]]

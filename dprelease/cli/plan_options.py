@@ -11,7 +11,7 @@ import click
 from dprelease.files.extras import require
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import EVEN_SPREAD
-from dprelease.mechanisms.registry import names
+from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import SIGNALS, Comparison, compare
 from dprelease.planning.plot import draw
 
@@ -27,7 +27,7 @@ def _drawable(context: click.Context, parameter: click.Parameter, path: Path | N
 
 _GUESSES = (
     click.option(
-        "--mechanism", "mechanisms", multiple=True, type=click.Choice(names()), help="May be repeated; or all."
+        "--mechanism", "mechanisms", multiple=True, type=click.Choice(names_for_fits()), help="May be repeated; or all."
     ),
     click.option("--signal", "signals", multiple=True, type=float, help="R^2 that you expect; may be repeated."),
     click.option(

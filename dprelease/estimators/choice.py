@@ -19,7 +19,7 @@ from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
-from dprelease.release.release import Floats, View
+from dprelease.release.release import Floats, Regressable
 
 ReleasedMoments = NoisyMoments | ApartMoments
 
@@ -121,7 +121,7 @@ def choose(moments: ReleasedMoments, features: Sequence[int], targets: Sequence[
     return next(Choice(name, why) for name, applicable, why in judged if applicable)
 
 
-def resolve(method: str, view: View, features: Sequence[int], targets: Sequence[int]) -> Choice:
+def resolve(method: str, view: Regressable, features: Sequence[int], targets: Sequence[int]) -> Choice:
     """The algorithm that a method stands for.
 
     Args:

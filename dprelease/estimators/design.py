@@ -114,10 +114,10 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
 
 
 def _ends(release: Release, features: Sequence[str]) -> Floats:
-    view, found = release.view, np.tile([[-np.inf], [np.inf]], len(features))
-    if isinstance(view, NoisyRows):
+    found = np.tile([[-np.inf], [np.inf]], len(features))
+    if isinstance(release.view, NoisyRows):
         return found
-    seen = {column.name: column for column in view.layout.columns}
+    seen = {column.name: column for column in release.products.layout.columns}
     for place, name in enumerate(features):
         column = seen.get(name)
         if isinstance(column, NumericColumn) and column != release.column(name):
@@ -128,7 +128,7 @@ def _ends(release: Release, features: Sequence[str]) -> Floats:
 def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
     """Released name to (position, midpoint, half_width, lower end in scaled units)."""
     released = release.spec.released
-    moments = release.view
+    moments = release.regressable
     if not isinstance(moments, NoisyRows):
         kinds = ["constant", *(variable.kind for variable in moments.layout.variables)]
         found = {name: moments.lookup(name) for name in released}

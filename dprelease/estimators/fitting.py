@@ -53,7 +53,7 @@ def fit(
             not read this mechanism or does not apply to these columns, (but for ``dgm``) more features than released rows or a
             singular Gram matrix of theirs, or a private column for which the release declares no noise.
     """
-    view = release.view
+    view = release.regressable
     name = method or DEFAULTS[view.kind]
     chosen = method_for(name, view.kind)
     names = design(release, targets, features)

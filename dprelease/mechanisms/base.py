@@ -159,6 +159,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         checks_sum: whether blocks say something only together, so that verifying reads them.
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
+        fits: whether regressions can be fitted on its releases, and planned.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     checks_sum: bool = False
     row_per_patient: bool = False
     weighs_columns: bool = False
+    fits: bool = True
 
     def own(self, spec: SpecBase) -> OwnTerms:
         """The terms of a spec of this mechanism."""

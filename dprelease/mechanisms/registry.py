@@ -13,15 +13,21 @@ from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.moments.mechanism import MOMENTS
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
+from dprelease.mechanisms.ranges.mechanism import RANGES
 from dprelease.one_line import quoted
 from dprelease.spec_base import SpecBase, Terms
 
-_TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, MOMENTS)}
+_TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, RANGES, MOMENTS)}
 
 
 def names() -> tuple[str, ...]:
     """Every mechanism; those that ask for least trust come first."""
     return tuple(_TABLE)
+
+
+def names_for_fits() -> tuple[str, ...]:
+    """Those whose releases one fits regressions on, in the same order."""
+    return tuple(name for name, each in _TABLE.items() if each.fits)
 
 
 def mechanism_named(name: str) -> Mechanism[Any]:

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed
-from dprelease.mechanisms.registry import mechanism_named, names
+from dprelease.mechanisms.registry import mechanism_named, names_for_fits
 from dprelease.planning.forecast import (
     MOST_EPSILON,
     MOST_ROWS,
@@ -187,13 +188,16 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
 
     Args:
         setting: public numbers and guesses; its mechanism plays no part.
-        mechanisms: which ones; all if empty.
+        mechanisms: which ones; all if empty. Those whose releases nobody fits on are left out.
         signals: assumed R^2.
 
     Raises:
-        InvalidInput: a signal is not in (0, 1].
+        InvalidInput: a signal is not in (0, 1], or no mechanism is left.
     """
-    settings = tuple(replace(setting, mechanism=name) for name in names() if name in (mechanisms or names()))
+    fitting = names_for_fits()
+    settings = tuple(replace(setting, mechanism=name) for name in fitting if name in (mechanisms or fitting))
+    if not settings:
+        raise InvalidInput(f"there is no fit to plan for {', '.join(mechanisms)}; there is for {', '.join(fitting)}")
     assumed = tuple(sorted(set(signals)))
     cells = tuple(
         Cell(each.mechanism, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))

@@ -16,13 +16,17 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 
-View = NoisyRows | NoisyMoments | ApartMoments
+Regressable = NoisyRows | NoisyMoments | ApartMoments
 """What estimators read of a release, whatever its mechanism."""
+
+View = Regressable | Ranges
+"""What there is to read of a release."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,7 +123,7 @@ class Release:
 
     @cached_property
     def view(self) -> View:
-        """What estimators read: `NoisyRows`, `NoisyMoments`, or `ApartMoments` where some columns are outcomes only.
+        """`NoisyRows`, `NoisyMoments`, `ApartMoments` where some columns are outcomes only, or `Ranges`.
 
         Raises:
             IntegrityError: the blocks do not belong together.
@@ -127,6 +131,27 @@ class Release:
         values = {party: tuple(block.values for block in blocks) for party, blocks in self.blocks.items()}
         view: View = mechanism_of(self.spec).read(self.spec, values, self.public_codes)
         return view
+
+    @property
+    def regressable(self) -> Regressable:
+        """What estimators read.
+
+        Raises:
+            InvalidInput: the release has ranges of single columns, and nothing to fit on.
+        """
+        if isinstance(self.view, Ranges):
+            raise InvalidInput(NO_FIT)
+        return self.view
+
+    def ranges(self) -> Ranges:
+        """Centre, scale and distribution of single columns.
+
+        Raises:
+            InvalidInput: the release has none.
+        """
+        if not isinstance(self.view, Ranges):
+            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no ranges")
+        return self.view
 
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix, or that of the features where some columns are outcomes only.
@@ -144,9 +169,10 @@ class Release:
         Raises:
             InvalidInput: the release has rows, not moments.
         """
-        if isinstance(self.view, NoisyRows):
+        found = self.regressable
+        if isinstance(found, NoisyRows):
             raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has rows, not moments")
-        return self.view
+        return found
 
     def scaled(self) -> NoisyRows:
         """The released rows in scaled units, with equal variances along every column.
@@ -154,9 +180,10 @@ class Release:
         Raises:
             InvalidInput: the release has moments, not rows.
         """
-        if not isinstance(self.view, NoisyRows):
+        found = self.regressable
+        if not isinstance(found, NoisyRows):
             raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no rows; use its moments")
-        return self.view
+        return found
 
     @cached_property
     def public_codes(self) -> Codes:

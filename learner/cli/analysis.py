@@ -151,7 +151,7 @@ def export_release(
 
 
 def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> Table | Matrix:
-    if not isinstance(opened.release.view, NoisyRows):
+    if not isinstance(opened.release.regressable, NoisyRows):
         return rows(opened) if form == "rows" else matrix(opened)
     if form == "matrix":
         raise InvalidInput(

@@ -57,7 +57,7 @@ def spectrum(release: Release, features: Sequence[str]) -> Spectrum | None:
         release: verified.
         features: released names.
     """
-    return _of_rows(release, features) if isinstance(release.view, NoisyRows) else _of_moments(release, features)
+    return _of_rows(release, features) if isinstance(release.regressable, NoisyRows) else _of_moments(release, features)
 
 
 def _of_rows(release: Release, features: Sequence[str]) -> Spectrum | None:

@@ -23,6 +23,8 @@ from dprelease.mechanisms.base import Draft, PublishedRanges
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.ranges.distribution import EDGES
+from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, read_options
 from dprelease.mpc.in_memory import multiply
 from dprelease.privatization import privatize
@@ -68,6 +70,8 @@ CASES = [
     Case("moments", options=(("charge", {"north": "1/2", "south": "1/4", "east": "1/4"}),)),
     Case("moments", options=(("ranges", "folder"),)),
     Case("moments", options=(("ranges", "folder"), ("clip", 1.0), ("outcome_weight", {"weight": 1.7}))),
+    Case("ranges"),
+    Case("ranges", 1),
     Case("sums"),
     Case("sums", 2, (("doubled", ["north"]),)),
 ]
@@ -194,7 +198,13 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
     tables = tables_of(spec)
     view = Release(spec, blocks_of(spec, tables, ZeroNoise()), ()).view
     rows = np.hstack([tables[part.party].codes for part in spec.parties]) / 2.0**GRID_BITS
-    if isinstance(view, NoisyRows):
+    if isinstance(view, Ranges):
+        for each in view.columns:
+            cells = rows[:, spec.released.index(each.column.name)]
+            below = (cells[:, None] < EDGES[1:-1]).mean(axis=0)
+            np.testing.assert_allclose(each.distribution.noisy, below, atol=1e-9)
+            assert view.rows == ROWS
+    elif isinstance(view, NoisyRows):
         exact = {
             "mixed": lambda: _mixed(spec, rows),
             "rows": lambda: rows,

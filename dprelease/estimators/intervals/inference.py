@@ -194,7 +194,7 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
     """
     origin = -names.feature_midpoint / names.feature_half_width
     x, y = names.feature_index, names.target_index
-    view = release.view
+    view = release.regressable
     if isinstance(view, NoisyRows):
         rows = Rows.of(view, x, y, mixed=view.mixed)
         learned = learned_from_rows(rows, release.spec.rows, origin, intercept=intercept)

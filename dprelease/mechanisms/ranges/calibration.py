@@ -1,0 +1,102 @@
+"""Calibration of ranges: constants of the two rounds, and from mu^2 to the least scales of a column's noise.
+
+Guarantee. Let neighbouring tables differ in all private cells of one patient, up to q rows (replace-one). A column's first
+round releases C' h for the histogram h of its K cells. Each row moves h by e_i - e_j, and so the release by at most D1
+(`prefix_sums.squared_sensitivity`); q rows by q D1. The second round, whose range depends on what the first has published and
+on nothing else, releases sum T and sum T^2 for codes T = H z in [-H, H]. With
+
+    sigma_sum^2 >= q^2 H^2 D2^2 / mu_2^2 + 4,   sigma_square^2 >= q^2 H^4 D2^2 / (4 mu_2^2) + 4,
+    D2^2 >= max over z, z' in [-1, 1] of (z - z')^2 + 4 (z^2 - z'^2)^2 = (71 + 8 sqrt 2)/16
+
+it costs at most q^2 H^2 [(z-z')^2 / (sigma_sum^2 - 4) + H^2 (z^2-z'^2)^2 / (sigma_square^2 - 4)] <= mu_2^2, whatever the range.
+Rounds compose adaptively to mu_1^2 + mu_2^2 = mu_c^2, and columns, of one hospital or of several, to the sum of theirs.
+The subtracted 4 is the price of the grid (docs/guarantees.md 3); all of it is rational arithmetic.
+
+Derived in docs/guarantees.md 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dprelease.data.columns import Column, NumericColumn, private
+from dprelease.mechanisms.ranges.prefix_sums import squared_sensitivity
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
+
+CELLS = 32
+"""K, equal cells of the public bounds."""
+FIRST_SHARE = Fraction(3, 5)
+"""Part of a column's mu^2 that its histogram spends."""
+WINDOW = 4
+"""Half-width of the second round's range, in scales of the first."""
+LARGEST_CODE = 1 << 16
+"""H, the code of the end of the second round's range."""
+SQUARED_SUMS = Fraction(51447, 10000)
+"""D2^2, above (71 + 8 sqrt 2)/16 = 5.14460...: what one row moves (sum z, 2 sum z^2) by at most, squared."""
+
+WIDTH = CELLS - 1 + 6
+"""Integers of a column in a block: the counts, M1, S1, sum T, sum T^2, M, S."""
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Noise scales of one column, the same for every column of a release.
+
+    Attributes:
+        counts: of an entry of C' h.
+        total: of sum T.
+        squares: of sum T^2.
+    """
+
+    counts: float
+    total: float
+    squares: float
+
+    @classmethod
+    def least(cls, column_mu2: Fraction, rows_per_subject: int) -> Scales:
+        """The least with which a column costs mu_c^2.
+
+        Args:
+            column_mu2: mu_c^2 > 0.
+            rows_per_subject: q.
+        """
+        counts, total, squares = _sensitivities(rows_per_subject)
+        first, second = column_mu2 * FIRST_SHARE, column_mu2 * (1 - FIRST_SHARE)
+        return cls(least_scale(counts, first), least_scale(total, second), least_scale(squares, second))
+
+    def spent(self, rows_per_subject: int) -> Fraction:
+        """mu_c^2 that the scales really give, exactly.
+
+        Args:
+            rows_per_subject: q.
+        """
+        counts, total, squares = _sensitivities(rows_per_subject)
+        # x/a + y/b <= max(1/a, 1/b) for shares x + y <= 1 of D2^2: round 2 costs its dearer half.
+        return mu2_of_scales(
+            ((counts, self.counts), (total, self.total), (squares, self.squares)),
+            lambda parts: parts[0] + max(parts[1], parts[2]),
+        )
+
+
+def _sensitivities(q: int) -> tuple[Fraction, Fraction, Fraction]:
+    """Squared, of C' h, of sum T, and of sum T^2 in such a way that the last two share D2^2."""
+    total = q**2 * LARGEST_CODE**2 * SQUARED_SUMS
+    return Fraction(q**2 * squared_sensitivity(CELLS)), total, total * LARGEST_CODE**2 / 4
+
+
+def numbers(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
+    """The columns that take part: private numbers, in order."""
+    return tuple(column for column in private(columns) if isinstance(column, NumericColumn))
+
+
+def split(mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
+    """What each party's ledger is charged: its columns' part of mu^2.
+
+    Args:
+        mu2: of the release.
+        parties: party to declared columns, a private number among them.
+    """
+    counts = {party: len(numbers(columns)) for party, columns in parties.items()}
+    return {party: mu2 * count / sum(counts.values()) for party, count in counts.items()}

@@ -1,0 +1,70 @@
+"""The distribution function of a column from its noisy prefix counts: isotonic regression, and quantiles of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dprelease.mechanisms.ranges.calibration import CELLS
+from dprelease.mechanisms.ranges.prefix_sums import Floats, Integers, recovery
+
+EDGES: Floats = np.linspace(-1.0, 1.0, CELLS + 1)
+"""(K+1,) ends of the cells, in half-widths of the public bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """A noisy empirical distribution function; lengths in half-widths of the public bounds from their midpoint.
+
+    Attributes:
+        noisy: (K-1,) shares of rows below the inner edges, as released.
+        noise_sd: (K-1,) standard deviations of their noise.
+        covariance: (K-1, K-1) of their noise.
+        monotone: (K+1,) shares below all edges: isotonic regression of the noisy ones, from 0 to 1.
+    """
+
+    noisy: Floats
+    noise_sd: Floats
+    covariance: Floats
+    monotone: Floats
+
+    @classmethod
+    def of(cls, counts: Integers, rows: int, scale: float) -> Distribution:
+        """From what the first round released.
+
+        Args:
+            counts: (K-1,) C' h and noise.
+            rows: n.
+            scale: of the noise.
+        """
+        inverse = recovery(CELLS)
+        noisy = inverse @ counts.astype(np.float64) / rows
+        covariance = (scale / rows) ** 2 * inverse @ inverse.T
+        inner = np.clip(isotonic(noisy), 0.0, 1.0)
+        return cls(noisy, np.sqrt(np.diag(covariance)), covariance, np.concatenate([[0.0], inner, [1.0]]))
+
+    def quantile(self, share: float) -> float:
+        """Where the monotone function reaches a share, linear within cells; shares beyond 0 and 1 are at the bounds."""
+        at = int(np.clip(np.searchsorted(self.monotone, share), 1, CELLS))
+        low, high = self.monotone[at - 1], self.monotone[at]
+        within = (share - low) / (high - low) if high > low else 0.0
+        return float(EDGES[at - 1] + np.clip(within, 0.0, 1.0) * (EDGES[at] - EDGES[at - 1]))
+
+    def quantile_error(self, share: float) -> float:
+        """Standard deviation of a quantile: half of what lies between the shares one noise sd away, and a cell's roughness."""
+        error = float(np.interp(self.quantile(share), EDGES[1:-1], self.noise_sd))
+        spread = (self.quantile(share + error) - self.quantile(share - error)) / 2
+        return float(np.hypot(spread, (EDGES[1] - EDGES[0]) / np.sqrt(12)))
+
+
+def isotonic(values: Floats) -> Floats:
+    """(k,) nondecreasing numbers nearest to (k,) numbers: of all means of neighbours, the least from here on, the most up to here.
+
+    Source: Barlow, Bartholomew, Bremner and Brunk 1972, Statistical inference under order restrictions (min-max formula).
+    """
+    k, sums = len(values), np.concatenate([[0.0], np.cumsum(values)])
+    first, last = np.arange(k)[:, None], np.arange(k)[None, :]
+    means = np.where(last >= first, (sums[last + 1] - sums[first]) / np.maximum(last - first + 1, 1), np.inf)
+    least = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+    return np.maximum.accumulate(np.where(last >= first, least, -np.inf), axis=0).diagonal().copy()

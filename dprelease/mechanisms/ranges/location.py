@@ -1,0 +1,171 @@
+"""Location and scale of a column from the noisy numbers of two rounds: posterior means on a grid.
+
+Round 1 reads noisy prefix counts F as those of a normal law of centre m and log scale l on the cells, clipped to the public
+bounds as cells are. Counts of real columns differ from it by `MISFIT` of the rows. With the prior m ~ N(0, 1/4) on [-1, 1]
+and l ~ N(log .3, .36), its mean and standard deviation after clipping have posterior means and standard deviations. A normal law
+misses the tail of counts and costs, so the scale is at least `TAIL` times that read off the tail of the counts themselves.
+
+Round 2 has sums of z and z^2 for z = (x - m_1) / (4 s_1), clipped to [-1, 1], which say m and s without any law:
+E z = (m - m_1)/(4 s_1), E z^2 = (s^2 + (m - m_1)^2)/(4 s_1)^2. Round 1 is their prior, with standard deviations of at least
+`LEAST_LOG` of log s and `LEAST_CENTRE` s of m, for its law may be wrong. The final scale lies `CAUTION` posterior standard
+deviations above the posterior mean of log s: too small a scale clips more than a large one costs.
+
+Lengths are in half-widths of the public bounds from their midpoint. Everything follows from published numbers, the same on every
+machine but for the last digits of its arithmetic. Source: docs/methods.md, "Ranges".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dprelease.mechanisms.ranges.calibration import LARGEST_CODE, WINDOW, Scales
+from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
+from dprelease.mechanisms.ranges.prefix_sums import Floats
+
+PRIOR = ((0.0, math.log(0.3)), (0.5, 0.6))
+"""Means and standard deviations of m and log s before anything is known."""
+MISFIT = 0.02
+"""Share of the rows by which prefix counts differ from a normal law's, one standard deviation."""
+TAIL, LEAST_SHARE, MOST_SHARE, SURE_SHARE = 0.9, 0.04, 0.2, 3.0
+"""The tail's scale counts so far; it is read at this share of the rows at least, at so many noise sd, and not beyond the most."""
+LEAST_LOG, LEAST_CENTRE = 0.25, 0.2
+CAUTION = 0.3
+
+_NODES, _REACH, _ROUNDS = 65, 6.0, 6
+_LEAST_VARIANCE = 1e-14
+
+Density = Callable[[Floats, Floats], Floats]
+Numbers = Callable[[Floats, Floats], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True)
+class Location:
+    """What is known of a column's centre and scale.
+
+    Attributes:
+        centre: posterior mean of the column's mean.
+        log_scale: of the logarithm of its standard deviation.
+        centre_sd: posterior standard deviation.
+        log_scale_sd: the same.
+    """
+
+    centre: float
+    log_scale: float
+    centre_sd: float
+    log_scale_sd: float
+
+
+def from_counts(found: Distribution) -> Location:
+    """Round 1."""
+    wrong = found.covariance + MISFIT**2 * np.eye(len(found.noisy))
+    whiten = np.linalg.inv(np.linalg.cholesky(wrong))
+    (centre, log_scale), (centre_sd, log_scale_sd) = PRIOR
+
+    def log_density(m: Floats, log_s: Floats) -> Floats:
+        law = ndtr((EDGES[1:-1] - m[..., None]) * np.exp(-log_s)[..., None])
+        misfit = (found.noisy - law) @ whiten.T
+        prior = ((m - centre) / centre_sd) ** 2 + ((log_s - log_scale) / log_scale_sd) ** 2
+        density: Floats = -0.5 * (np.sum(misfit * misfit, axis=-1) + prior)
+        return density
+
+    first = posterior(log_density, Location(centre, log_scale, centre_sd, log_scale_sd), clipped)
+    tail = _tail(found, first.centre)
+    return (
+        first
+        if tail is None
+        else Location(first.centre, max(first.log_scale, tail), first.centre_sd, first.log_scale_sd)
+    )
+
+
+def _tail(found: Distribution, centre: float) -> float | None:
+    """Log of the larger tail's scale; None where noise leaves none to be read, or it is empty."""
+    share = max(LEAST_SHARE, SURE_SHARE * float(found.noise_sd.max()))
+    if share >= MOST_SHARE:
+        return None
+    reach = max(found.quantile(1 - share) - centre, centre - found.quantile(share))
+    return math.log(TAIL * reach / -float(ndtri(share))) if reach > 0 else None
+
+
+def from_sums(
+    first: Location, centre: float, scale: float, total: int, squares: int, rows: int, scales: Scales
+) -> Location:
+    """Round 2, on top of round 1.
+
+    Args:
+        first: what round 1 says.
+        centre: m_1 as published.
+        scale: s_1 as published.
+        total: sum T and noise.
+        squares: sum T^2 and noise.
+        rows: n.
+        scales: of the noise.
+    """
+    mean, mean_sd = total / (rows * LARGEST_CODE), scales.total / (rows * LARGEST_CODE)
+    square, square_sd = squares / (rows * LARGEST_CODE**2), scales.squares / (rows * LARGEST_CODE**2)
+    prior = Location(
+        centre, math.log(scale), max(first.centre_sd, LEAST_CENTRE * scale), max(first.log_scale_sd, LEAST_LOG)
+    )
+
+    def log_density(m: Floats, log_s: Floats) -> Floats:
+        moved, spread = (m - centre) / scale, np.exp(2 * (log_s - prior.log_scale))
+        seen = ((mean - moved / WINDOW) / mean_sd) ** 2 + ((square - (spread + moved**2) / WINDOW**2) / square_sd) ** 2
+        believed = ((m - centre) / prior.centre_sd) ** 2 + ((log_s - prior.log_scale) / prior.log_scale_sd) ** 2
+        return -0.5 * (seen + believed)
+
+    return posterior(log_density, prior, lambda m, log_s: (m, log_s))
+
+
+def clipped(m: Floats, log_s: Floats) -> tuple[Floats, Floats]:
+    """Mean and log standard deviation of a normal law's numbers once they are clipped to [-1, 1]."""
+    s = np.exp(log_s)
+    low, high = (-1 - m) / s, (1 - m) / s
+    below, above = ndtr(low), ndtr(-high)
+    inside, at_low, at_high = 1 - below - above, _normal(low), _normal(high)
+    mean = above - below + m * inside + s * (at_low - at_high)
+    square = above + below + (m**2 + s**2) * inside + s * ((m - 1) * at_low - (m + 1) * at_high)
+    return mean, np.log(np.maximum(square - mean**2, _LEAST_VARIANCE)) / 2
+
+
+def _normal(at: Floats) -> Floats:
+    return np.exp(-0.5 * at**2) / math.sqrt(2 * math.pi)
+
+
+def posterior(log_density: Density, around: Location, numbers: Numbers) -> Location:
+    """Means and standard deviations on a grid that closes in on where the density is; centres stay within [-1, 1].
+
+    Args:
+        log_density: of m and log s, up to a constant.
+        around: where to begin.
+        numbers: of m and log s, what is asked for.
+    """
+    m = log_s = weight = np.zeros((1, 1))
+    for _ in range(_ROUNDS):
+        reach, log_reach = _REACH * around.centre_sd, _REACH * around.log_scale_sd
+        ends = max(around.centre - reach, -1.0), min(around.centre + reach, 1.0)
+        axes = (
+            np.linspace(*ends, _NODES),
+            np.linspace(around.log_scale - log_reach, around.log_scale + log_reach, _NODES),
+        )
+        m, log_s = np.meshgrid(*axes, indexing="ij")
+        density = log_density(m, log_s)
+        weight = np.exp(density - density.max())
+        weight /= weight.sum()
+        found, spacing = _moments(weight, m, log_s), 2 * _REACH / (_NODES - 1)
+        around = Location(
+            found.centre,
+            found.log_scale,
+            max(found.centre_sd, spacing * around.centre_sd),
+            max(found.log_scale_sd, spacing * around.log_scale_sd),
+        )
+    return _moments(weight, *numbers(m, log_s))
+
+
+def _moments(weight: Floats, first: Floats, second: Floats) -> Location:
+    means = [float((weight * each).sum()) for each in (first, second)]
+    variances = [float((weight * (each - mean) ** 2).sum()) for each, mean in zip((first, second), means, strict=True)]
+    return Location(*means, *map(math.sqrt, variances))

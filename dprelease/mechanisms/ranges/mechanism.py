@@ -1,0 +1,73 @@
+"""Mechanism ``ranges`` behind the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.errors import InvalidInput
+from dprelease.files.settings import Settings
+from dprelease.mechanisms.base import Cost, Draft, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.ranges import check, words
+from dprelease.mechanisms.ranges.calibration import WIDTH, numbers
+from dprelease.mechanisms.ranges.propose import propose
+from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
+from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mpc.session import Products
+from dprelease.privacy.noise import NoiseSource
+from dprelease.spec_base import SpecBase
+
+if TYPE_CHECKING:
+    from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expected_error import Forecast, Proposed
+
+
+class RangesMechanism(Mechanism[RangesTerms]):
+    """Centre and scale of private numeric columns; `dprelease.mechanisms.base.Mechanism` says what each method is."""
+
+    name = "ranges"
+    terms = RangesTerms
+    checks_sum = True
+    fits = False
+
+    def propose(self, options: Settings, draft: Draft) -> Numbers:
+        return propose(draft)
+
+    def cost(self, spec: SpecBase) -> Cost:
+        return check.cost(spec, self.own(spec))
+
+    def check(self, spec: SpecBase) -> None:
+        check.check(spec, self.own(spec))
+
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
+        part = spec.party(party)
+        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+        return ((len(numbers(part.columns)), WIDTH),)
+
+    def privatize(
+        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
+    ) -> tuple[Integers, ...]:
+        from dprelease.mechanisms.ranges.privatize import noisy_ranges  # slow to load, and only hospitals ask
+
+        return (noisy_ranges(rows, spec, self.own(spec), noise),)
+
+    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Ranges:
+        from dprelease.mechanisms.ranges.read import read  # slow to load, and only learners ask
+
+        return read(spec, self.own(spec), {party: only for party, (only,) in values.items()})
+
+    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+        return words.guarantee(figures, joint, delta)
+
+    def words(self, spec: SpecBase) -> Words:
+        return words.words(spec)
+
+    def proposed(self, setting: Setting) -> Proposed:
+        raise InvalidInput(NO_FIT)
+
+    def forecast(self, setting: Setting, signal: float) -> Forecast:
+        raise InvalidInput(NO_FIT)
+
+
+RANGES = RangesMechanism()

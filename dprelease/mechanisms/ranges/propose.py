@@ -1,0 +1,25 @@
+"""From a request to the terms of ranges: an equal share of the target for every private numeric column, the least noise."""
+
+from __future__ import annotations
+
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import Draft, Numbers
+from dprelease.mechanisms.ranges.calibration import numbers, split
+from dprelease.mechanisms.ranges.terms import NOBODY, RangesTerms
+from dprelease.privacy.calibration import budget
+
+
+def propose(draft: Draft) -> Numbers:
+    """Terms of mechanism ``ranges``.
+
+    Raises:
+        InvalidInput: no party has a private numeric column, or the target is not a joint one.
+    """
+    columns, mu2 = len(numbers(draft.everything)), budget(draft.target)
+    if not columns:
+        raise InvalidInput(NOBODY)
+    if draft.target.scope != "joint":
+        raise InvalidInput("mechanism 'ranges' has one target for the whole row: write scope = \"joint\"")
+    terms = RangesTerms.least(mu2, columns, draft.agreed.rows_per_subject)
+    plan = f"ranges: {columns} private numeric columns, each with 1/{columns} of mu^2"
+    return Numbers(terms, split(mu2, draft.columns), plan)

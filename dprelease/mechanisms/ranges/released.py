@@ -1,0 +1,113 @@
+"""Ranges in a learner's hands: mean, spread, quantiles and distribution function of every column, in original units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dprelease.data.columns import NumericColumn
+from dprelease.data.ranges import STEPS, Range
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
+from dprelease.mechanisms.ranges.prefix_sums import Floats
+
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Quantiles that are told."""
+
+RANGE_SCALES = 3
+"""Scales from the centre of a column's range to its ends."""
+
+NO_FIT = (
+    "a release of ranges says nothing on how columns go together: it has no rows and no moments to fit on, plan for or export; "
+    "`learner describe` and `learner report` show what it says of each column"
+)
+
+_WIDEST = 16 * STEPS
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """One column; lengths in its unit, errors are standard deviations that privacy noise leaves open.
+
+    Attributes:
+        column: its declaration.
+        mean: M, of cells as bounded.
+        mean_error: posterior standard deviation.
+        deviation: posterior median of the standard deviation over rows.
+        deviation_error: posterior standard deviation.
+        distribution: of cells, in half-widths of the public bounds.
+        range: centre M and half-width 3 S, in which later releases may code the column.
+    """
+
+    column: NumericColumn
+    mean: float
+    mean_error: float
+    deviation: float
+    deviation_error: float
+    distribution: Distribution
+    range: Range
+
+    @property
+    def edges(self) -> Floats:
+        """(K+1,) ends of the cells that rows were counted in."""
+        return self.column.midpoint + self.column.half_width * EDGES
+
+    @property
+    def quantiles(self) -> Floats:
+        """(5,) quantiles at `SHARES`."""
+        places = [self.distribution.quantile(share) for share in SHARES]
+        return self.column.midpoint + self.column.half_width * np.array(places)
+
+    @property
+    def quantile_errors(self) -> Floats:
+        """(5,) what noise and the width of a cell leave open about them."""
+        return self.column.half_width * np.array([self.distribution.quantile_error(share) for share in SHARES])
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """A release of ranges.
+
+    Attributes:
+        columns: one for each private number, party after party.
+        rows: n, rows of every column.
+        kind: what there is to read.
+    """
+
+    columns: tuple[Summary, ...]
+    rows: int
+    kind: Literal["ranges"] = "ranges"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(each.column.name for each in self.columns)
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """Centre and half-width of every column, for releases that code columns by them."""
+        return tuple(each.range for each in self.columns)
+
+    def of(self, name: str) -> Summary:
+        """One column.
+
+        Raises:
+            InvalidInput: the release says nothing about a column of this name, with those that it has.
+        """
+        for each in self.columns:
+            if each.column.name == name:
+                return each
+        raise InvalidInput(f"this release has no range of {name}; it has those of {', '.join(self.names)}")
+
+
+def later_range(name: str, centre: int, scale: int) -> Range:
+    """The range that later releases may use.
+
+    Args:
+        name: of the column.
+        centre: M.
+        scale: S.
+    """
+    return Range(name=name, centre=centre, half_width=min(RANGE_SCALES * scale, _WIDEST))

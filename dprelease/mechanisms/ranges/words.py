@@ -1,0 +1,53 @@
+"""Every sentence that is printed about ranges; some are part of the manifest's format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dprelease.mechanisms.base import Words
+from dprelease.mechanisms.ranges.calibration import CELLS, numbers
+from dprelease.spec_base import SpecBase
+
+TRUST = (
+    "Each hospital added the whole noise to its own columns; no other party, the coordinator or the hub saw a row.",
+    "The joint figure holds if every hospital added the noise it declared; "
+    "each hospital's own figure needs no trust in anybody else.",
+)
+
+RECOMPUTED = "ranges recomputed: every centre and scale follows from the noisy numbers beside it"
+
+NO_RANGE = "no range"
+
+
+def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
+    each = "; ".join(
+        f"{party}: {NO_RANGE if figure is None else f'epsilon = {figure}'}" for party, figure in figures.items()
+    )
+    return (
+        f"Joint: (epsilon, delta) = ({joint}, {delta}) for the ranges of all numeric columns of a patient, "
+        "provided every hospital added its declared noise.",
+        f"Each hospital's own columns, unconditional, at delta = {delta}: {each}.",
+    )
+
+
+def words(spec: SpecBase) -> Words:
+    """Every other sentence."""
+    columns = len(numbers(spec.columns))
+    which = "1 private numeric column" if columns == 1 else f"{columns} private numeric columns"
+    return Words(
+        would_publish=(
+            f"centre and scale of each of {which}, over all {spec.rows} patients, and the noisy numbers they come from: "
+            f"{CELLS - 1} counts of rows below points of its public bounds, a sum and a sum of squares; no row of anybody's"
+        ),
+        details=(
+            "readers learn each column's mean, spread and quantiles, with errors; nothing on how columns go together",
+            "it is made for later releases, which may code columns by these centres and scales for less noise",
+            "public bounds stay as they are and stay public: cells are clipped to them first, here and later",
+        ),
+        trust=TRUST,
+        content=f"centre and scale of {which}",
+        summary=f"ranges: centre, scale and distribution of {which}",
+        figures={"columns": columns},
+        checks=(RECOMPUTED,),
+    )
