@@ -1,0 +1,112 @@
+"""Ranges first, then moments of clipped rows in them: two releases, each role its own process, the second at its own price only."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from demo.consortium import CommandFailed, Consortium
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.mechanisms.moments.privatize import coded
+from dprelease.mechanisms.moments.terms import joint_moments
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.release import Release
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, trust
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 3000
+POLICY = '[policy.auto_approve]\nmechanisms = ["ranges", "moments"]\n'
+
+
+def hospitals() -> list[Hospital]:
+    """Numbers that fill a small part of their declared bounds, a binary and a category."""
+    random = np.random.default_rng(5)
+    age, dose = random.normal(50, 10, ROWS), random.normal(40, 4, ROWS)
+    smokes = random.random(ROWS) < 0.3
+    pressure = 60 + 0.8 * age + 1.5 * dose + 6 * smokes + random.normal(0, 5, ROWS)
+    return [
+        Hospital(
+            "clinic",
+            {"age": numeric(0, 300), "smoker": 'kind = "categorical"\nlevels = ["yes"]'},
+            {"age": [*map(float, age)], "smoker": ["yes" if each else "no" for each in smokes]},
+            policy=POLICY,
+        ),
+        Hospital(
+            "ward",
+            {"dose": numeric(0, 1000), "pressure": numeric(0, 2000)},
+            {"dose": [*map(float, dose)], "pressure": [*map(float, pressure)]},
+            policy=POLICY,
+        ),
+        Hospital(
+            "lab", {"weight": numeric(0, 400)}, {"weight": [*map(float, random.normal(70, 8, ROWS))]}, policy=POLICY
+        ),
+    ]
+
+
+def published(consortium: Consortium, release: str) -> Release:
+    folder = ReleaseFolder(consortium.hub / "storage" / "published" / release)
+    return folder.verify((consortium.hub / "root.pem").read_text())
+
+
+def test_moments_in_ranges_that_were_published_before(consortium: Consortium) -> None:
+    parties = hospitals()
+    found(consortium, parties)
+    first = propose(consortium, parties, mechanism="ranges", epsilon=3.0)
+    assert final_state(consortium, first) == "PUBLISHED"
+    ranges = published(consortium, first).ranges()
+    assert ranges.names == ("age", "dose", "pressure", "weight")
+    for name, deviation in (("age", 10), ("dose", 4), ("pressure", 12), ("weight", 8)):
+        assert deviation / 2 < ranges.of(name).deviation < 2 * deviation
+
+    folder = str(consortium.hub / "storage" / "published" / first)
+    second = propose(consortium, parties, mechanism="moments", ranges=folder, clip=2)
+    assert final_state(consortium, second) == "PUBLISHED"
+    opened = published(consortium, second)
+    clipping = joint_moments(opened.spec).clipping
+    assert clipping is not None
+    assert clipping.source == first
+    assert {each.name: (each.centre, each.half_width) for each in clipping.ranges} == {
+        each.name: (each.centre, each.half_width) for each in ranges.ranges
+    }
+    moments, truth = opened.moments(), clipped_gram(opened, parties)
+    entries = moments.layout.rows, moments.layout.cols
+    square = float((((moments.gram - truth)[entries] / moments.noise_sd[entries]) ** 2).sum())
+    assert chi2.ppf(1e-9, len(entries[0])) < square < chi2.isf(1e-9, len(entries[0]))
+
+    learner, home = trust(consortium)
+    consortium.run("learner", *home, "fetch", second[:10])
+    assert "about rows as clipped" in " ".join(consortium.run("learner", *home, "verify", second[:10]).split())
+    report = learner / "fit.json"
+    text = consortium.run("learner", *home, "fit", second[:10], "--target", "pressure", "--output", str(report))
+    assert "about rows as clipped" in " ".join(text.split())
+    fitted = json.loads(report.read_text())
+    slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
+    assert abs(slopes["age"] - 0.8) < 0.2
+    assert abs(slopes["dose"] - 1.5) < 0.5
+    assert np.shape(fitted["feature_ends"]) == (2, len(fitted["features"]))
+
+
+def test_ranges_of_columns_declared_otherwise_are_refused(consortium: Consortium) -> None:
+    parties = hospitals()[:1]
+    found(consortium, parties)
+    with pytest.raises(CommandFailed, match="holds no release"):
+        propose(consortium, parties, mechanism="moments", ranges=str(consortium.folder))
+
+
+def clipped_gram(release: Release, parties: list[Hospital]) -> np.ndarray:
+    """What the release hides, in scaled units."""
+    spec, cells = release.spec, {hospital.name: hospital.cells for hospital in parties}
+    clipping = joint_moments(spec).clipping
+    assert clipping is not None
+    whole = [np.full((spec.rows, 1), clipping.constant)]
+    for part in spec.parties:
+        raw = {name: np.array(own) if isinstance(own[0], float) else own for name, own in cells[part.party].items()}
+        rows = BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)  # type: ignore[arg-type]
+        whole.append(coded(rows, spec))
+    units = clipping.units(release.moments().layout)
+    x = np.hstack(whole) / units
+    return np.asarray(x.T @ x)
