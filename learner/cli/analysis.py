@@ -14,10 +14,12 @@ from dprelease.estimators import METHODS, fit
 from dprelease.files.durable import write_durably
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.release.release import Release
 from learner.cli import show
 from learner.cli.releases import from_option, json_option
 from learner.client.describe import describe
+from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Library, Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
@@ -96,18 +98,24 @@ def describe_release(home: Path, release: str, columns: tuple[str, ...], name: s
     """Show means, standard deviations and correlations, after verifying a release.
 
     In original units, each with the standard deviation of what privacy noise leaves open. A release of rows says
-    something about means only; standard deviations and correlations come from joint moments.
+    something about means only; standard deviations and correlations come from joint moments. A release of ranges has means,
+    standard deviations and quantiles, each with its error.
 
     \b
     Example:
       learner describe 3f9a12c4 --columns age,glucose
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
-    found = describe(opened.release, names_of(columns, opened.release))
+    names = names_of(columns, opened.release)
+    ranges = isinstance(opened.release.view, Ranges)
+    found = describe_ranges(opened.release, names) if ranges else describe(opened.release, names)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
+        return
+    click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
+    if isinstance(found, DescribedRanges):
+        show.ranges(found)
     else:
-        click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
         show.described(found)
 
 

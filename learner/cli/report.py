@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,16 @@ import click
 
 from dprelease.errors import InvalidInput
 from dprelease.files.durable import write_durably
+from dprelease.mechanisms.ranges.released import Ranges
 from learner.cli.analysis import names_of, of_a_fit
 from learner.cli.releases import json_option
-from learner.client.library import Library, open_verified
+from learner.client.describe_ranges import DescribedRanges, describe_ranges
+from learner.client.library import Library, Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.report.content import Report, report
 from learner.report.model_card import model_card
 from learner.report.page import page
+from learner.report.ranges_page import ranges_page
 
 
 @click.command("report")
@@ -31,21 +35,25 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
 
     The page needs nothing but itself: no network, no script. It has the guarantee in words, coefficients with
     intervals, the fit against the constant predictor, eigenvalues against the noise, means and correlations, and how to
-    cite and make it again. With --json the model card is printed too.
+    cite and make it again. With --json the model card is printed too. Of a release of ranges there is nothing to fit: the
+    page has every column's mean, spread, quantiles and distribution, and --json prints what `learner describe --json` does.
 
     \b
     Example:
       learner report 3f9a12c4 --target glucose --features age,sex --out report.html
     """
-    made = _report(home, **asked)
-    try:
-        write_durably(output, page(made).encode())
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
-    if as_json:
-        click.echo(json.dumps(model_card(made), indent=2))
-        return
-    click.echo(f"{output}: {made.fit.method} of {len(made.fit.targets)} targets on {len(made.fit.features)} features")
+    opened = _opened(home, asked["release"], asked["name"])
+    made: Report | DescribedRanges
+    if _asks_for_a_fit(asked) or not isinstance(opened.release.view, Ranges):
+        made = _report(opened, asked)
+        text, card = page(made), model_card(made)
+        said = f"{made.fit.method} of {len(made.fit.targets)} targets on {len(made.fit.features)} features"
+    else:
+        made = describe_ranges(opened.release)
+        text, card = ranges_page(opened, made), made.to_json()
+        said = f"ranges of {len(made.columns)} columns"
+    _write(output, text)
+    click.echo(json.dumps(card, indent=2) if as_json else f"{output}: {said}")
 
 
 @click.command("card")
@@ -59,25 +67,29 @@ def release_card(home: Path, /, output: Path | None, **asked: Any) -> None:
     Example:
       learner card 3f9a12c4 --target glucose --features age,sex --output card.json
     """
-    data = json.dumps(model_card(_report(home, **asked)), indent=2)
+    data = json.dumps(model_card(_report(_opened(home, asked["release"], asked["name"]), asked)), indent=2)
     if output is None:
         click.echo(data)
         return
-    try:
-        write_durably(output, f"{data}\n".encode())
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
+    _write(output, f"{data}\n")
     click.echo(f"{output}: a model card")
 
 
-def _report(
-    home: Path,
-    release: str,
-    targets: tuple[str, ...],
-    features: tuple[str, ...],
-    method: str | None,
-    intercept: bool | None,
-    name: str | None,
-) -> Report:
-    opened = open_verified(Library(home).find(release), TrustStore(home), name)
-    return report(opened, targets, names_of(features, opened.release), method, intercept)
+def _opened(home: Path, release: str, name: str | None) -> Opened:
+    return open_verified(Library(home).find(release), TrustStore(home), name)
+
+
+def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
+    return any(asked[key] not in ((), None) for key in ("targets", "features", "method", "intercept"))
+
+
+def _report(opened: Opened, asked: Mapping[str, Any]) -> Report:
+    features = names_of(asked["features"], opened.release)
+    return report(opened, asked["targets"], features, asked["method"], asked["intercept"])
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        write_durably(output, text.encode())
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dprelease.estimators import FitResult
+from dprelease.mechanisms.ranges.released import SHARES
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_text, mu2_text
@@ -17,6 +18,7 @@ from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
 from dprelease.release.verification import checks
 from learner.client.describe import Description
+from learner.client.describe_ranges import DescribedRanges
 from learner.client.library import Opened
 from learner.client.pinned_roots import Trusted
 from learner.client.spending import Account
@@ -123,6 +125,22 @@ def described(found: Description) -> None:
         _correlations(found.correlated, found.correlation, found.correlation_noise_sd)
     if found.correlation is not None and len(found.correlated) < len(found.names):
         _say("outcomes of this release have no correlations: fit them on the features")
+    guarantee(found.release)
+
+
+def ranges(found: DescribedRanges) -> None:
+    """Mean, standard deviation and quantiles of columns, guarantee, trust."""
+    heads = ("column", "mean", "standard deviation", *(f"{share:.0%}" for share in SHARES), "unit")
+    shown = Table(*heads, title=f"{found.release.spec.rows} patients", title_justify="left")
+    for each in found.columns:
+        quantiles = zip(each.quantiles, each.quantile_errors, strict=True)
+        pairs = [(each.mean, each.mean_error), (each.deviation, each.deviation_error), *quantiles]
+        cells = [f"{value:.4g} ({error:.2g})" for value, error in pairs]
+        shown.add_row(plain(each.column.name), *cells, plain(each.column.unit or "1"))
+    _print(shown)
+    _say(
+        "in brackets: standard deviation of what privacy noise leaves open, and of quantiles the width of a counted cell"
+    )
     guarantee(found.release)
 
 

@@ -17,7 +17,7 @@ from learner.report.markup import Markup, element, joined, short
 WIDTH = 760.0
 _LETTER = 7.6
 _NARROWEST_LABEL = 60.0
-_RIGHT = WIDTH - 24
+RIGHT = WIDTH - 24
 _LINE = 24.0
 _FOOT = 46.0
 _LONGEST_LABEL = 32
@@ -54,13 +54,13 @@ def forest(name: str, title: str, description: str, lines: Sequence[Interval], a
     """
     ends = [end for line in lines for end in (line.lower, line.estimate, line.upper) if math.isfinite(end)]
     left = _room(line.label for line in lines)
-    axis = Axis.covering([0.0, *ends], left, _RIGHT)
+    axis = Axis.covering([0.0, *ends], left, RIGHT)
     bottom = 8 + _LINE * len(lines)
     zero = axis.at(0.0)
     parts = [
-        *_grid(axis, 4, bottom),
+        *grid(axis, 4, bottom),
         element("line", x1=zero, x2=zero, y1=4, y2=bottom, class_="zero"),
-        element("text", axis_label, x=(left + _RIGHT) / 2, y=bottom + 38, class_="axis middle"),
+        element("text", axis_label, x=(left + RIGHT) / 2, y=bottom + 38, class_="axis middle"),
     ]
     for place, line in enumerate(lines):
         y = 8 + _LINE * (place + 0.5)
@@ -70,7 +70,7 @@ def forest(name: str, title: str, description: str, lines: Sequence[Interval], a
             element("line", x1=axis.at(line.lower), x2=axis.at(line.upper), y1=y, y2=y, class_=f"interval {kind}"),
             element("circle", cx=axis.at(line.estimate), cy=y, r=4.5, class_=f"point {kind}"),
         ]
-    return _picture(name, title, description, bottom + _FOOT, parts)
+    return picture(name, title, description, bottom + _FOOT, parts)
 
 
 def scree(name: str, title: str, description: str, values: Floats, noise: tuple[float, float], unit: str) -> Markup:
@@ -89,21 +89,21 @@ def scree(name: str, title: str, description: str, values: Floats, noise: tuple[
     log = min(*values.tolist(), high) > 0
     axis = Axis.covering([*values.tolist(), high if log and low <= 0 else low, high], bottom, top, log=log)
     band = element(
-        "rect", x=left, width=_RIGHT - left, y=axis.at(high), height=axis.at(low) - axis.at(high), class_="noise"
+        "rect", x=left, width=RIGHT - left, y=axis.at(high), height=axis.at(low) - axis.at(high), class_="noise"
     )
     limit = axis.at(high)
-    step = (_RIGHT - left) / len(values)
+    step = (RIGHT - left) / len(values)
     noise_alone = f"noise alone, up to {short(high)}"
-    legend = _RIGHT - _LETTER * len(noise_alone)
+    legend = RIGHT - _LETTER * len(noise_alone)
     every = max(1, -(-len(values) // 20))
     parts = [
-        *_rungs(axis, left),
+        *rungs(axis, left),
         band,
-        element("line", x1=left, x2=_RIGHT, y1=limit, y2=limit, class_="limit"),
+        element("line", x1=left, x2=RIGHT, y1=limit, y2=limit, class_="limit"),
         element("line", x1=legend - 44, x2=legend - 8, y1=10, y2=10, class_="limit"),
         element("text", noise_alone, x=legend, y=14, class_="axis"),
         element("text", unit, x=left, y=14, class_="axis"),
-        element("text", "direction of the features", x=(left + _RIGHT) / 2, y=bottom + 40, class_="axis middle"),
+        element("text", "direction of the features", x=(left + RIGHT) / 2, y=bottom + 40, class_="axis middle"),
     ]
     for place, value in enumerate(values):
         x, y = left + step * (place + 0.5), axis.at(float(value))
@@ -113,7 +113,7 @@ def scree(name: str, title: str, description: str, values: Floats, noise: tuple[
             element("line", x1=x, x2=x, y1=axis.at(low) if axis.log else axis.at(0.0), y2=y, class_="stem"),
             element("circle", cx=x, cy=y, r=4.5, class_="point clear" if value > high else "point open"),
         ]
-    return _picture(name, title, description, bottom + 48, parts)
+    return picture(name, title, description, bottom + 48, parts)
 
 
 def heat_map(name: str, title: str, description: str, labels: Sequence[str], values: Floats) -> Markup:
@@ -127,7 +127,7 @@ def heat_map(name: str, title: str, description: str, labels: Sequence[str], val
         values: (p, p).
     """
     left = _room(f"{label}  {row}" for row, label in enumerate(labels, 10))
-    cell = min(_CELL, max(_SMALLEST_CELL, (_RIGHT - left) / len(labels)))
+    cell = min(_CELL, max(_SMALLEST_CELL, (RIGHT - left) / len(labels)))
     parts: list[Markup] = []
     for row, label in enumerate(labels):
         y = 24 + cell * row
@@ -136,7 +136,7 @@ def heat_map(name: str, title: str, description: str, labels: Sequence[str], val
             element("text", str(row + 1), x=left + cell * (row + 0.5), y=17, class_="tick middle"),
         ]
         parts += [_square(float(value), left + cell * column, y, cell) for column, value in enumerate(values[row])]
-    return _picture(name, title, description, 32 + cell * len(labels), parts)
+    return picture(name, title, description, 32 + cell * len(labels), parts)
 
 
 def _square(value: float, x: float, y: float, cell: float) -> Markup:
@@ -151,7 +151,8 @@ def _square(value: float, x: float, y: float, cell: float) -> Markup:
     return joined((square, element("text", shown, x=x + cell / 2, y=y + cell / 2 + 4, class_="value middle")))
 
 
-def _grid(axis: Axis, top: float, bottom: float) -> list[Markup]:
+def grid(axis: Axis, top: float, bottom: float) -> list[Markup]:
+    """Lines and numbers of a horizontal axis."""
     marks = []
     for tick in axis.ticks:
         x = axis.at(tick)
@@ -162,12 +163,13 @@ def _grid(axis: Axis, top: float, bottom: float) -> list[Markup]:
     return marks
 
 
-def _rungs(axis: Axis, left: float) -> list[Markup]:
+def rungs(axis: Axis, left: float) -> list[Markup]:
+    """Lines and numbers of a vertical axis."""
     marks = []
     for tick in axis.ticks:
         y = axis.at(tick)
         marks += [
-            element("line", x1=left, x2=_RIGHT, y1=y, y2=y, class_="grid"),
+            element("line", x1=left, x2=RIGHT, y1=y, y2=y, class_="grid"),
             element("text", short(tick), x=left - 10, y=y + 4, class_="tick end"),
         ]
     return marks
@@ -181,7 +183,8 @@ def _cut(label: str) -> str:
     return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
-def _picture(name: str, title: str, description: str, height: float, parts: Sequence[Markup]) -> Markup:
+def picture(name: str, title: str, description: str, height: float, parts: Sequence[Markup]) -> Markup:
+    """A plot of some height, with a title and a description for those who do not see it."""
     words = (
         element("title", title, id=f"{name}-title"),
         element("desc", description, id=f"{name}-description"),

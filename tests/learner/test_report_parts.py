@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dprelease.one_line import one_line
 from learner.report.axis import Axis
 from learner.report.markup import Markup, element, number, short, table, text
-from learner.report.plots import _RIGHT, Interval, forest, heat_map, scree
+from learner.report.plots import RIGHT, Interval, forest, heat_map, scree
 from learner.report.spectrum import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed
@@ -100,7 +100,7 @@ def test_an_interval_without_an_end_goes_on_to_the_edge() -> None:
         if "interval" in node.get("class", "")
     ]
     first, second = ((float(node.get("x1", "")), float(node.get("x2", ""))) for node in bars)
-    assert first[1] == second[1] == pytest.approx(_RIGHT)
+    assert first[1] == second[1] == pytest.approx(RIGHT)
     assert second[0] < first[0] < first[1]
 
 

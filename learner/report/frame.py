@@ -1,0 +1,141 @@
+"""What every page of a report has, whatever it reports: the document, contents, guarantee and trust, the release, the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.trust import trust
+from dprelease.release.verification import checks
+from dprelease.version import __version__
+from learner.client.library import Opened
+from learner.report.markup import Cell, Markup, element, listing, section, table
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def document(title: str, *body: Markup) -> str:
+    """A page that needs nothing but itself, both HTML and well-formed XML."""
+    style = Markup(files("learner").joinpath("report.css").read_text(encoding="utf-8"))
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("title", title),
+        element("style", style),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, element('body', *body), lang='en')}\n"
+
+
+def header(opened: Opened, lead: str, *more: Markup) -> Markup:
+    """What the page is about, and that it was verified.
+
+    Args:
+        opened: the release.
+        lead: one sentence.
+        more: what comes after it.
+    """
+    label = opened.release.spec.guarantee
+    kind = "differentially private release" if label == "DP" else f"release under {label}: some columns are public"
+    return element(
+        "header",
+        element("p", f"Report on a {kind}", class_="kind"),
+        element("h1", opened.release.spec.title),
+        element("p", lead, class_="lead"),
+        *more,
+        element(
+            "p",
+            "✓ Verified when this page was written, against the pinned root ",
+            element("span", opened.consortium.fingerprint, class_="digest"),
+            class_="verified",
+        ),
+    )
+
+
+def contents(sections: Sequence[tuple[str, str]]) -> Markup:
+    """Links to the sections, each a name and a title."""
+    links = (element("li", element("a", title, href=f"#{name}")) for name, title in sections)
+    return element("nav", element("ul", *links), aria_label="Contents")
+
+
+def promises(opened: Opened) -> Markup:
+    """Guarantee and trust in words."""
+    said = (("Guarantee", opened.release.guarantee), ("Trust", trust(opened.release.spec)))
+    panels = (element("div", element("h3", title), listing(sentences), class_="panel") for title, sentences in said)
+    return section(
+        "promises",
+        "Guarantee and trust",
+        element("div", *panels, class_="panels"),
+        element("p", "This report is computed from the release alone and costs no further privacy.", class_="soft"),
+    )
+
+
+def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
+    """The release itself, how it was verified, and every declared column with its role on this page.
+
+    Args:
+        opened: the release.
+        roles: released name to role.
+    """
+    spec, manifest = opened.release.spec, opened.manifest
+    facts: list[list[Cell]] = [
+        ["digest", element("span", spec.digest(), class_="digest")],
+        ["consortium", spec.consortium],
+        ["patients", f"{spec.rows:,} ({count(spec.rows_per_subject, 'row')} each at most)"],
+        ["hospitals", ", ".join(part.party for part in spec.parties)],
+        ["mechanism", mechanism_of(spec).words(spec).summary],
+        ["guarantee", spec.guarantee],
+        ["agreed on", spec.created],
+        ["published", manifest.published],
+        ["software", f"released by dprelease {manifest.software}, report by dprelease {__version__}"],
+    ]
+    checked = [f"ok: {sentence}" for sentence in checks(spec)]
+    return section(
+        "release",
+        "The release",
+        table("Facts", ("fact", "value"), facts),
+        element("h3", "Verification"),
+        element(
+            "p",
+            "By whoever wrote this page, against the pinned root ",
+            element("span", opened.consortium.fingerprint, class_="digest"),
+            ". You need not believe it: ",
+            element("code", f"learner verify {spec.digest()}"),
+            " checks again.",
+        ),
+        listing(checked),
+        _declared(opened, roles),
+    )
+
+
+def _declared(opened: Opened, roles: Mapping[str, str]) -> Markup:
+    lines: list[list[Cell]] = []
+    for part in opened.release.spec.parties:
+        for column in part.columns:
+            how = "exactly: public" if column.public else "with noise"
+            role = ", ".join(dict.fromkeys(roles[name] for name in column.released if name in roles))
+            lines.append([column.name, part.party, *_bounds(column), how, role])
+    heads = ("column", "hospital", "public bounds or levels", "unit", "missing cells are", "released", "here")
+    return table("Declared columns", heads, lines)
+
+
+def _bounds(column: Column) -> tuple[str, str, str]:
+    """Bounds, unit and what stands in for a missing cell."""
+    if isinstance(column, CategoricalColumn):
+        return ", ".join(column.levels), "", column.fill
+    return f"{column.lower:g} to {column.upper:g}", column.unit or "1", f"{column.fill:g}"
+
+
+def footer() -> Markup:
+    """Who wrote the page."""
+    return element(
+        "footer", element("p", f"Written by dprelease {__version__}. This page loads nothing and runs no script.")
+    )
+
+
+def count(number: int, thing: str) -> str:
+    """A number of things, in words."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
