@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -19,9 +20,14 @@ from dprelease.release.spec import ReleaseSpec
 
 
 def privatize(
-    bounded: BoundedRows, spec: ReleaseSpec, party: str, noise: NoiseSource, products: Products | None = None
+    bounded: BoundedRows,
+    spec: ReleaseSpec,
+    party: str,
+    noise: NoiseSource,
+    products: Products | None = None,
+    earlier: Earlier = FIRST_ROUND,
 ) -> tuple[Block, ...]:
-    """One party's blocks, by sequence number.
+    """One party's blocks of one round, by sequence number.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), what `accounting.guarantee` says of
     the spec; derived by its mechanism (docs/guarantees.md).
@@ -32,6 +38,7 @@ def privatize(
         party: name of the party in the spec.
         noise: secret noise; `SecureNoise` outside tests.
         products: what the session left, where the mechanism has one.
+        earlier: what all parties sent in earlier rounds; the blocks are those of the round after.
 
     Returns:
         The blocks. No noise is drawn for public columns.
@@ -39,12 +46,14 @@ def privatize(
     Raises:
         DataRefused: the rows are not those the spec describes.
         InvalidInput: the products are not those that the mechanism needs.
+        IntegrityError: an honest party builds nothing on the earlier rounds.
     """
     check_rows(bounded, spec, party)
-    none = bounded.public[:0, :0]
+    none, mechanism = bounded.public[:0, :0], mechanism_of(spec)
+    made = mechanism.privatize(bounded, spec, party, noise, products, earlier)
     return tuple(
         Block(expected_header(spec, party, at), values, none if at else bounded.public)
-        for at, values in enumerate(mechanism_of(spec).privatize(bounded, spec, party, noise, products))
+        for at, values in enumerate(made, len(earlier.get(party, ())))
     )
 
 

@@ -25,7 +25,7 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
 from dprelease.release.approval import approve, check_all_approved, commit, new_salt
-from dprelease.release.block import Block, block_keys, block_size
+from dprelease.release.block import Block, block_keys, block_size, values_of
 from dprelease.release.fake import fake_rows
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, assemble, sealed_block, sign_manifest
@@ -150,12 +150,17 @@ def _blocks(
 ) -> dict[str, tuple[Block, ...]]:
     mechanism = mechanism_of(spec)
     schedule, products = mechanism.schedule(spec), {}
-    if schedule is not None:
-        matrices = {party: mechanism.matrix(table, spec) for party, table in rows.items()}
-        identities = {party: signer.key for party, signer in signers.parties.items()}
-        products = multiply(schedule, matrices, identities, commitments, watch.step)
-    with watch.step("draw noise" if schedule else "query and draw noise"):
-        return {party: privatize(table, spec, party, noise, products.get(party)) for party, table in rows.items()}
+    blocks: dict[str, tuple[Block, ...]] = dict.fromkeys(rows, ())
+    for sequences in spec.rounds():
+        earlier = values_of(blocks)
+        if schedule is not None and sequences == spec.rounds()[-1]:
+            matrices = {party: mechanism.matrix(table, spec, earlier) for party, table in rows.items()}
+            identities = {party: signer.key for party, signer in signers.parties.items()}
+            products = multiply(schedule, matrices, identities, commitments, watch.step)
+        with watch.step("draw noise" if schedule else "query and draw noise"):
+            for party, table in rows.items():
+                blocks[party] += privatize(table, spec, party, noise, products.get(party), earlier)
+    return blocks
 
 
 def _sealed(block: Block, signer: Signer, folder: ReleaseFolder) -> BlockEntry:

@@ -6,25 +6,27 @@ role, no transport, no other mechanism and nothing of `dprelease` that knows a w
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column
-from dprelease.data.ranges import Range
-from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
+from dprelease.mechanisms.draft import Draft as Draft
+from dprelease.mechanisms.draft import Numbers as Numbers
+from dprelease.mechanisms.draft import PublishedRanges as PublishedRanges
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
-from dprelease.spec_base import SpecBase, Target, Terms
+from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import Setting
@@ -36,6 +38,11 @@ Integers = npt.NDArray[np.int64]
 Columns = Mapping[str, tuple[Column, ...]]
 """Party to its declared columns, in released order."""
 
+Earlier = Mapping[str, tuple[Integers, ...]]
+"""Party to the noisy integers of its blocks of all earlier rounds, by sequence number; empty in the first round."""
+
+FIRST_ROUND: Earlier = MappingProxyType({})
+"""Nothing is earlier."""
 
 COARSEST = 100
 """Least Delta_int / mu: below it the grid's extra variance would be noticeable."""
@@ -58,68 +65,18 @@ class Cost:
     exposures: Mapping[str, Fraction]
     collusion_threshold: int | None = None
 
+    def after(self, first: Cost) -> Cost:
+        """Of both, where these blocks depend on nothing of the first but what it published: mu^2 adds up (adaptive composition).
 
-@dataclass(frozen=True)
-class PublishedRanges:
-    """Ranges of columns that an earlier release published; to use them costs nothing.
-
-    Attributes:
-        source: digest of that release.
-        ranges: of its private numbers.
-    """
-
-    source: str
-    ranges: tuple[Range, ...]
-
-
-def _no_ranges(folder: str) -> PublishedRanges:
-    raise InvalidInput(f"{folder}: ranges cannot be read here")
-
-
-@dataclass(frozen=True)
-class Draft:
-    """What is fixed of a proposal before its mechanism is asked.
-
-    Attributes:
-        columns: party to declared columns.
-        agreed: n, q and the like, which the parties agree on.
-        target: privacy target.
-        grid_bits: b.
-        draw: source of public seeds.
-        ranges: from the folder of a release of mechanism ``ranges`` to what it published, verified, and refused where its columns
-            were declared otherwise than these.
-    """
-
-    columns: Columns
-    agreed: Catalogue
-    target: Target
-    grid_bits: int
-    draw: Callable[[int], bytes]
-    ranges: Callable[[str], PublishedRanges] = _no_ranges
-
-    @property
-    def everything(self) -> tuple[Column, ...]:
-        """Declared columns of all parties."""
-        return tuple(column for declared in self.columns.values() for column in declared)
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """What a mechanism makes of a draft.
-
-    Attributes:
-        terms: its part of the spec.
-        charges: party to mu^2 that its ledger will be charged.
-        explanation: where the numbers came from, one line; empty where there is nothing to say.
-        weights: column to weight, where it is not 1.
-        advice: how to ask for less, for who cannot pay.
-    """
-
-    terms: Terms
-    charges: Mapping[str, Fraction]
-    explanation: str = ""
-    weights: Mapping[str, int] = field(default_factory=dict)
-    advice: str = "lower epsilon, or release fewer columns"
+        Args:
+            first: of parties of the same names; its own threshold does not count.
+        """
+        return Cost(
+            self.joint + first.joint,
+            {party: mu2 + first.charges[party] for party, mu2 in self.charges.items()},
+            {party: mu2 + first.exposures[party] for party, mu2 in self.exposures.items()},
+            self.collusion_threshold,
+        )
 
 
 @dataclass(frozen=True)
@@ -175,6 +132,14 @@ class Mechanism(ABC, Generic[OwnTerms]):
         assert isinstance(spec.terms, self.terms), spec.mechanism  # noqa: S101 - callers got the mechanism from the spec
         return spec.terms
 
+    def read_terms(self, data: object) -> OwnTerms:
+        """The terms from plain data.
+
+        Raises:
+            ValidationError: they are not terms of this mechanism.
+        """
+        return self.terms.model_validate_json(json.dumps(data))
+
     def outcomes(self, options: Any, columns: Columns) -> tuple[str, ...]:
         """Names of the columns that a request calls outcomes only.
 
@@ -215,21 +180,36 @@ class Mechanism(ABC, Generic[OwnTerms]):
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the noisy integers of every block of the party, by sequence number."""
 
+    def rounds(self, spec: SpecBase) -> tuple[int, ...]:
+        """How many blocks every party sends in each round, in the order of sequence numbers; all in one round unless told.
+
+        Blocks of a round may depend on what all parties sent in earlier ones. Only those of the last come from a session.
+        """
+        return (len(self.shapes(spec, spec.parties[0].party)),)
+
     @abstractmethod
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
     ) -> tuple[Integers, ...]:
-        """The noisy integers of one party's blocks, of `shapes`.
+        """The noisy integers of one party's blocks of the round after `earlier`, of `shapes`.
 
         Args:
-            rows: the party's, as the spec describes them.
+            rows: the party's, as the spec describes them, the same in every round.
             spec: the spec.
             party: name of the party in it.
             noise: secret noise.
             products: what a session left; None without one.
+            earlier: what all parties sent in earlier rounds.
 
         Raises:
             InvalidInput: the products are not those that the mechanism needs.
+            IntegrityError: as `check_round`.
         """
 
     @abstractmethod
@@ -272,9 +252,16 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """Who sends what to whom in the session that blocks come from; None where every party makes its block alone."""
         return None
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase) -> Codes:
-        """(n, d) what a party multiplies with its peers' in a session."""
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
+        """(n, d) what a party multiplies with its peers' in a session; raises as `check_round`."""
         raise NotImplementedError(f"mechanism {self.name!r} has no session")
+
+    def check_round(self, spec: SpecBase, earlier: Earlier) -> None:
+        """Refuse earlier rounds on which no honest party builds another.
+
+        Raises:
+            IntegrityError: a party's blocks are not what it must have made.
+        """
 
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""

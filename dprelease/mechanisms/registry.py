@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ValidationError
@@ -11,13 +10,13 @@ from dprelease.canonical import explain
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Mechanism
-from dprelease.mechanisms.moments.mechanism import MOMENTS
+from dprelease.mechanisms.moments.mechanism import Moments
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
 from dprelease.mechanisms.ranges.mechanism import RANGES
 from dprelease.one_line import quoted
 from dprelease.spec_base import SpecBase, Terms
 
-_TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, RANGES, MOMENTS)}
+_TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, RANGES, Moments(first=RANGES))}
 
 
 def names() -> tuple[str, ...]:
@@ -69,7 +68,7 @@ def read_terms(data: object) -> Terms:
     if not isinstance(name, str) or name not in _TABLE:
         raise ValueError(f"terms name a mechanism: one of {', '.join(_TABLE)}")
     try:
-        found: Terms = _TABLE[name].terms.model_validate_json(json.dumps(data))
+        found: Terms = _TABLE[name].read_terms(data)
     except ValidationError as error:
         raise ValueError(explain(error)) from error
     return found

@@ -5,6 +5,7 @@ Everything in this module is already noisy, or was declared public by its owner:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -128,6 +129,11 @@ def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str, sequence
     if header.public and (part is None or not within(public, part.public, spec.grid_bits)):
         raise IntegrityError(f"the public columns of {party} hold codes that their declarations do not allow")
     return Block(header, values.astype(np.int64, copy=False), public)
+
+
+def values_of(blocks: Mapping[str, tuple[Block, ...]]) -> dict[str, tuple[npt.NDArray[np.int64], ...]]:
+    """Party to the noisy integers of its blocks, as mechanisms read them."""
+    return {party: tuple(block.values for block in own) for party, own in blocks.items()}
 
 
 class SealedBlock(Value):

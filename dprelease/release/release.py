@@ -19,7 +19,7 @@ from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
-from dprelease.release.block import Block
+from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
 
 Regressable = NoisyRows | NoisyMoments | ApartMoments
@@ -128,8 +128,7 @@ class Release:
         Raises:
             IntegrityError: the blocks do not belong together.
         """
-        values = {party: tuple(block.values for block in blocks) for party, blocks in self.blocks.items()}
-        view: View = mechanism_of(self.spec).read(self.spec, values, self.public_codes)
+        view: View = mechanism_of(self.spec).read(self.spec, values_of(self.blocks), self.public_codes)
         return view
 
     @property

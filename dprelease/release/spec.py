@@ -6,6 +6,7 @@ bound to it.
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Annotated
 
 from pydantic import BeforeValidator, SerializeAsAny
@@ -27,3 +28,8 @@ class ReleaseSpec(SpecBase):
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
         shapes, public = mechanism_of(self).shapes(self, party), len(released_names(part.public))
         return tuple(BlockShape(*shape, 0 if at else public) for at, shape in enumerate(shapes))
+
+    def rounds(self) -> tuple[range, ...]:
+        """Sequence numbers of the blocks that every party sends in each round; almost all releases have one."""
+        ends = tuple(accumulate(mechanism_of(self).rounds(self), initial=0))
+        return tuple(range(first, end) for first, end in pairwise(ends))

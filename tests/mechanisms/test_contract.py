@@ -29,7 +29,7 @@ from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, 
 from dprelease.mpc.in_memory import multiply
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec, guarantee
-from dprelease.release.block import Block, expected_header, read_block
+from dprelease.release.block import Block, expected_header, read_block, values_of
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
@@ -45,6 +45,7 @@ COLUMNS = {
     "east": (categorical("smokes", "yes"), numeric("visits", 0.0, 9.0)),
 }
 ROWS, GRID_BITS = 60, 16
+NO_CODES = np.zeros((ROWS, 0), np.int32)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ CASES = [
     Case("moments", options=(("charge", {"north": "1/2", "south": "1/4", "east": "1/4"}),)),
     Case("moments", options=(("ranges", "folder"),)),
     Case("moments", options=(("ranges", "folder"), ("clip", 1.0), ("outcome_weight", {"weight": 1.7}))),
+    Case("moments", options=(("ranges", "first"),)),
+    Case("moments", 1, (("ranges", "first"), ("clip", "none"))),
     Case("ranges"),
     Case("ranges", 1),
     Case("sums"),
@@ -134,12 +137,21 @@ def made(case: Case) -> tuple[ReleaseSpec, Mapping[str, Fraction]]:
 def blocks_of(spec: ReleaseSpec, tables: Mapping[str, BoundedRows], noise: Any) -> dict[str, tuple[Block, ...]]:
     mechanism = mechanism_of(spec)
     schedule, products = mechanism.schedule(spec), {}
-    if schedule is not None:
-        matrices = {party: mechanism.matrix(rows, spec) for party, rows in tables.items()}
-        keys = {party: new_private_key() for party in tables}
-        commitments = dict.fromkeys(tables, "5e" * 32)
-        products = dict(multiply(schedule, matrices, keys, commitments, lambda name: nullcontext()))
-    return {party: privatize(rows, spec, party, noise, products.get(party)) for party, rows in tables.items()}
+    blocks: dict[str, tuple[Block, ...]] = dict.fromkeys(tables, ())
+    for sequences in spec.rounds():
+        earlier = values_of(blocks)
+        if schedule is not None and sequences == spec.rounds()[-1]:
+            mechanism.check_round(spec, earlier)
+            matrices = {party: mechanism.matrix(rows, spec, earlier) for party, rows in tables.items()}
+            keys = {party: new_private_key() for party in tables}
+            commitments = dict.fromkeys(tables, "5e" * 32)
+            products = dict(multiply(schedule, matrices, keys, commitments, lambda name: nullcontext()))
+        made = {
+            party: privatize(rows, spec, party, noise, products.get(party), earlier) for party, rows in tables.items()
+        }
+        assert all([block.header.sequence for block in own] == [*sequences] for own in made.values())
+        blocks = {party: own + made[party] for party, own in blocks.items()}
+    return blocks
 
 
 def tables_of(spec: ReleaseSpec) -> dict[str, BoundedRows]:
@@ -196,7 +208,8 @@ def test_blocks_have_the_shapes_that_were_promised(case: Case) -> None:
 def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
     spec, _ = made(case)
     tables = tables_of(spec)
-    view = Release(spec, blocks_of(spec, tables, ZeroNoise()), ()).view
+    blocks = blocks_of(spec, tables, ZeroNoise())
+    view = Release(spec, blocks, ()).view
     rows = np.hstack([tables[part.party].codes for part in spec.parties]) / 2.0**GRID_BITS
     if isinstance(view, Ranges):
         for each in view.columns:
@@ -215,6 +228,7 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
         if case.mechanism != "mixed" or view.anchor:
             np.testing.assert_allclose(mean, rows.mean(axis=0), atol=1e-9)
     else:
+        spec = in_published_ranges(spec, blocks)
         clipping = spec.terms.clipping  # type: ignore[attr-defined]
         one = (
             np.full(len(view.layout.variables) + 1, 1 << GRID_BITS) if clipping is None else clipping.units(view.layout)
@@ -225,6 +239,17 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
             np.testing.assert_allclose(view.across, gram[features], atol=1e-9)
         else:
             np.testing.assert_allclose(view.gram, gram, atol=1e-9)
+
+
+def in_published_ranges(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]]) -> ReleaseSpec:
+    """The spec with the ranges that mechanism ``ranges`` reads in the blocks of a first round; itself without one."""
+    terms: Any = spec.terms
+    if spec.mechanism != "moments" or terms.first is None:
+        return spec
+    before = spec.model_copy(update={"terms": terms.first})
+    found = mechanism_of(before).read(before, {party: own[:1] for party, own in values_of(blocks).items()}, NO_CODES)
+    clipping = terms.clipping.model_copy(update={"ranges": found.ranges})
+    return spec.model_copy(update={"terms": terms.model_copy(update={"clipping": clipping, "first": None})})
 
 
 def _mixed(spec: ReleaseSpec, rows: Any) -> Any:

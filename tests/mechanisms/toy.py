@@ -17,7 +17,7 @@ from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column, Name, integer_sensitivity, is_public, released_names
 from dprelease.errors import SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Cost, Draft, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
 from dprelease.mpc.session import Products
@@ -109,7 +109,13 @@ class Sums(Mechanism[SumsTerms]):
         return ((1, len(released_names(part.private))),) * BLOCKS
 
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
     ) -> tuple[Integers, ...]:
         scale = next(each.scale for each in self.own(spec).noise if each.party == party)
         exact = rows.private.sum(axis=0, dtype=np.int64)[None, :]

@@ -46,7 +46,7 @@ class Clipping(Value):
     Attributes:
         constant: H_0, the code of the constant.
         weights: H, the largest code of each declared column, in the spec's order; the largest of all, H_0 among them, is 2^b.
-        ranges: of every private number, in the spec's order.
+        ranges: of every private number, in the spec's order; none where the release's own first round publishes them.
         norms: one for each party that clips its rows, in the spec's order.
         square_weight: v >= 1/2; squares of numbers take noise of variance smaller by v, or larger where it is below 1.
         source: digest of the release that the ranges were published in; None where they come from elsewhere.
@@ -66,12 +66,13 @@ class Clipping(Value):
             raise ValueError("a column counts in one norm only")
         return self
 
-    def check(self, parties: tuple[tuple[Column, ...], ...], grid_bits: int) -> None:
+    def check(self, parties: tuple[tuple[Column, ...], ...], grid_bits: int, *, later: bool = False) -> None:
         """Whether this is a clipping of these parties' columns.
 
         Args:
             parties: declared columns of each party.
             grid_bits: b.
+            later: whether ranges are not known yet.
 
         Raises:
             ValueError: it is not; why.
@@ -80,7 +81,7 @@ class Clipping(Value):
         numbers = [numbers_of(declared) for declared in parties]
         if len(self.weights) != len(columns) or max(self.constant, *self.weights) != 1 << grid_bits:
             raise ValueError("clipping has a weight for each column, and the largest is the grid's unit")
-        if tuple(each.name for each in self.ranges) != tuple(name for names in numbers for name in names):
+        if not later and tuple(each.name for each in self.ranges) != tuple(name for names in numbers for name in names):
             raise ValueError("clipping has a range for each private number, in the order of the columns")
         weight = {column.name: each for column, each in zip(columns, self.weights, strict=True)}
         places = [numbers.index(norm.columns) if norm.columns in numbers else -1 for norm in self.norms]
@@ -131,7 +132,7 @@ def clip_rows(
         bits: b.
 
     Raises:
-        InvalidInput: a code is beyond what was promised; nothing may be made of it.
+        InvalidInput: a private number has no range, or a code is beyond what was promised; nothing may be made of it.
     """
     layout, ranges = Layout(columns), {each.name: each for each in clipping.ranges}
     found = np.empty_like(codes)
@@ -140,7 +141,11 @@ def clip_rows(
         weight = weights[variable.column]
         if variable.kind == "numeric":
             inner[place] = not variable.public
-            within = ranges.get(variable.name) or Range.whole(variable.name)
+            if not variable.public and variable.name not in ranges:
+                raise InvalidInput(
+                    f"no range of {variable.name} is known; it is not coded in its public bounds instead"
+                )
+            within = Range.whole(variable.name) if variable.public else ranges[variable.name]
             found[:, place] = within.code(codes[:, place], bits, weight)
         else:  # 0, +G or -G
             found[:, place] = np.sign(codes[:, place]) * weight

@@ -61,7 +61,7 @@ class Situation:
 
 def choose_clipping(
     columns: Mapping[str, tuple[Column, ...]],
-    ranges: Sequence[Range],
+    ranges: Sequence[Range] | None,
     situation: Situation,
     weights: Mapping[str, float],
     k: float | None = None,
@@ -71,7 +71,7 @@ def choose_clipping(
 
     Args:
         columns: party to its columns.
-        ranges: of private numbers, by name, in any order.
+        ranges: of private numbers, by name, in any order; None where a first round will publish them. Nothing else depends on them.
         situation: n, m and the like.
         weights: number to its weight, for those that should have less noise than others; 1 unless named.
         k: how far to clip; infinite for no norms, None for the rule.
@@ -82,8 +82,8 @@ def choose_clipping(
     """
     declared = tuple(column for own in columns.values() for column in own)
     numbers = {name for own in columns.values() for name in numbers_of(own)}
-    known = {each.name: each for each in ranges}
-    absent = sorted(numbers - known.keys())
+    known = None if ranges is None else {each.name: each for each in ranges}
+    absent = [] if known is None else sorted(numbers - known.keys())
     if absent:
         raise InvalidInput(
             f"no range is known of {', '.join(absent)}; ask for a release of mechanism 'ranges' that has them"
@@ -116,20 +116,20 @@ def relative_noise(clipping: Clipping, columns: tuple[Column, ...], situation: S
 
 def _clipping(
     columns: Mapping[str, tuple[Column, ...]],
-    ranges: Mapping[str, Range],
+    ranges: Mapping[str, Range] | None,
     weights: Mapping[str, float],
     k: float,
     grid_bits: int,
     source: str | None,
 ) -> Clipping:
-    reach = {name: REACH * weights.get(name, 1.0) for name in ranges}
     declared = tuple(column for own in columns.values() for column in own)
     named = tuple(name for own in columns.values() for name in numbers_of(own))
+    reach = {name: REACH * weights.get(name, 1.0) for name in named}
     one = (1 << grid_bits) / max([1.0, *(reach[name] for name in named)])  # the code of a standard deviation
     found = Clipping(
         constant=round(one),
         weights=tuple(round(one * (reach[each.name] if each.name in named else 1)) for each in declared),
-        ranges=tuple(ranges[name] for name in named),
+        ranges=() if ranges is None else tuple(ranges[name] for name in named),
         norms=tuple(
             norm for own in columns.values() for norm in _norm(numbers_of(own), weights, k, one) if math.isfinite(k)
         ),

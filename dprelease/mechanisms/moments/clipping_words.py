@@ -90,9 +90,16 @@ def _numbers(count: int) -> str:
     return "1 number" if count == 1 else f"{count} numbers"
 
 
-def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
-    """How rows are clipped, a line each, for a hospital's review."""
+def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_rounds: bool = False) -> tuple[str, ...]:
+    """How rows are clipped, a line each, for a hospital's review.
+
+    Args:
+        clipping: of the spec.
+        parties: party to its columns.
+        two_rounds: whether the ranges are of the release's own first round.
+    """
     source = "" if clipping.source is None else f" by release {clipping.source[:12]}"
+    source = " in the first of two rounds" if two_rounds else source
     lines = [
         f"private numbers are coded in the ranges published{source}; public bounds stay, and cells beyond either are clipped"
     ]

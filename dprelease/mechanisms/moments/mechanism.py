@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.mechanisms.base import (
+    FIRST_ROUND,
     Columns,
     Cost,
     Draft,
+    Earlier,
     Integers,
     Mechanism,
     Numbers,
     Words,
 )
 from dprelease.mechanisms.moments import check, words
+from dprelease.mechanisms.moments.first_round import in_ranges, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, noisy_share
@@ -35,46 +41,79 @@ if TYPE_CHECKING:
 
 
 class Moments(Mechanism[JointMoments]):
-    """The noisy Gram matrix of all hospitals' columns; `dprelease.mechanisms.base.Mechanism` says what each method is."""
+    """The noisy Gram matrix of all hospitals' columns; `dprelease.mechanisms.base.Mechanism` says what each method is.
+
+    Args:
+        first: mechanism of a first round, where the terms have one: what it reads has ``ranges`` of all private numbers.
+    """
 
     name = "moments"
     terms = JointMoments
     options = MomentsOptions
     checks_sum = True
 
+    def __init__(self, first: Mechanism[Any]) -> None:
+        self._first = first
+
+    def read_terms(self, data: object) -> JointMoments:
+        return JointMoments.model_validate_json(json.dumps(data), context=self._first)
+
     def outcomes(self, options: MomentsOptions, columns: Columns) -> tuple[str, ...]:
         return check_outcomes(options.outcomes, columns)
 
     def propose(self, options: MomentsOptions, draft: Draft) -> Numbers:
-        return propose_moments(options, draft)
+        return propose_moments(options, draft, self._first)
 
     def cost(self, spec: SpecBase) -> Cost:
-        return check.cost(spec, self.own(spec))
+        own, before = check.cost(spec, self.own(spec)), self._before(spec)
+        return own if before is None else own.after(self._first.cost(before))
 
     def check(self, spec: SpecBase) -> None:
         check.check(spec, self.own(spec))
+        before = self._before(spec)
+        if before is not None:
+            self._first.check(before)
+
+    def rounds(self, spec: SpecBase) -> tuple[int, ...]:
+        before = self._before(spec)
+        return (1,) if before is None else (*self._first.rounds(before), 1)
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
-        return ((1, layout_of(spec).entries),)
+        before, own = self._before(spec), (1, layout_of(spec).entries)
+        return (own,) if before is None else (*self._first.shapes(before, party), own)
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
         return schedule_of(spec) if len(spec.parties) > 1 else None
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase) -> Codes:
-        return coded(rows, spec)
+    def check_round(self, spec: SpecBase, earlier: Earlier) -> None:
+        self._in_ranges(spec, earlier)
+
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
+        return coded(rows, self._in_ranges(spec, earlier))
 
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
     ) -> tuple[Integers, ...]:
-        made = products or Products(self.matrix(rows, spec), {}, {})
-        return (noisy_share(made, spec, party, noise),)
+        before = self._before(spec)
+        if before is not None and len(earlier.get(party, ())) < sum(self._first.rounds(before)):
+            return self._first.privatize(rows, before, party, noise, earlier=earlier)
+        known = self._in_ranges(spec, earlier)
+        made = products or Products(coded(rows, known), {}, {})
+        return (noisy_share(made, known, party, noise),)
 
     def read(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
     ) -> NoisyMoments | ApartMoments:
+        spec = self._in_ranges(spec, {party: blocks[:-1] for party, blocks in values.items()})
         terms, layout = self.own(spec), layout_of(spec)
         shape = spec.rows, spec.grid_bits, terms.scales, len(spec.parties)
-        total = add_up([values[part.party][0] for part in spec.parties], limits(layout, *shape))
+        total = add_up([values[part.party][-1] for part in spec.parties], limits(layout, *shape))
         if terms.association is None:
             gram = public_gram(public, spec.public, spec.grid_bits) if spec.public else 0
             return NoisyMoments.read(layout, total, *shape, gram, terms.clipping)
@@ -82,11 +121,26 @@ class Moments(Mechanism[JointMoments]):
             check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
         return ApartMoments.read(layout, total, *shape, public)
 
+    def _before(self, spec: SpecBase) -> SpecBase | None:
+        """The spec as the first round's mechanism reads it; None without one."""
+        first = self.own(spec).first
+        return None if first is None else with_terms(spec, first)
+
+    def _in_ranges(self, spec: SpecBase, earlier: Earlier) -> SpecBase:
+        """The spec with the ranges that everybody recomputes from the first round; itself without one."""
+        before = self._before(spec)
+        if before is None:
+            return spec
+        return in_ranges(spec, self._first.read(before, earlier, np.zeros((spec.rows, 0), np.int32)).ranges)
+
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
-        return words.guarantee(spec, self.cost(spec), joint, delta)
+        before = self._before(spec)
+        cost = None if before is None else self._first.cost(before)
+        return words.guarantee(spec, check.cost(spec, self.own(spec)), joint, delta, cost)
 
     def words(self, spec: SpecBase) -> Words:
-        return words.words(spec, self.own(spec))
+        found, before = words.words(spec, self.own(spec)), self._before(spec)
+        return found if before is None else words.after(self._first.words(before), found)
 
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
         check_public_features(rows, spec, self.own(spec), party)
@@ -119,6 +173,3 @@ class Moments(Mechanism[JointMoments]):
         from dprelease.mechanisms.moments import forecast
 
         return forecast.forecast(setting, signal)
-
-
-MOMENTS = Moments()

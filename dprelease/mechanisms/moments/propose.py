@@ -8,26 +8,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from dprelease.data.columns import Name, private
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Columns, Draft, Numbers
+from dprelease.mechanisms.base import Columns, Draft, Mechanism, Numbers
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
 from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
 from dprelease.one_line import listed
-from dprelease.privacy.calibration import budget
+
+FIRST = "first"
+"""What ``ranges`` says of a release with a first round; a folder of this name is written ``./first``."""
 
 
 class MomentsOptions(Settings):
@@ -40,8 +43,8 @@ class MomentsOptions(Settings):
         outcome_norm2: the largest squared norm of a patient's public outcomes in scaled units, as the one party that has them
             states it (`party-node public norm`); less of it is less noise.
         charge: hospital to its part of the price, for all with a private column; equal parts when absent.
-        ranges: folder of a fetched release of mechanism ``ranges``; numbers are then coded in the ranges that it published and
-            rows are clipped.
+        ranges: folder of a fetched release of mechanism ``ranges``, in whose ranges numbers are coded and clipped; ``first`` for
+            ranges that a first round of the release itself publishes.
         clip: k, how far rows are clipped (`clipping_rule`): ``auto``, ``none``, or a number.
         outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
     """
@@ -64,6 +67,11 @@ class MomentsOptions(Settings):
         if self.ranges is not None and self.outcomes is not None:
             raise ValueError("rows are not clipped where outcomes are named; leave out ranges or outcomes")
         return self
+
+    @property
+    def ranges_first(self) -> bool:
+        """Whether the release publishes its ranges in a first round."""
+        return self.ranges == FIRST
 
     @property
     def k(self) -> float | None:
@@ -120,8 +128,13 @@ class MomentsPlan:
         )
 
 
-def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
+def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]) -> Numbers:
     """Terms of joint moments.
+
+    Args:
+        options: of the request.
+        draft: what is fixed.
+        first: mechanism of a first round, where one is asked for.
 
     Raises:
         InvalidInput: curious and dealer do not fit the number of parties, or one another; no feature is left; or parts of the
@@ -133,27 +146,51 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
     parties, rows = len(draft.columns), draft.agreed.rows
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
-    layout, mu2 = Layout(draft.everything, options.outcomes or ()), budget(draft.target)
+    before = _first_round(draft, first) if options.ranges_first else None
+    if before is not None:
+        draft = replace(draft, part=1 - share(rows))
+    layout, mu2 = Layout(draft.everything, options.outcomes or ()), draft.mu2
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
     clipping = _clipping(options, draft, curious, mu2)
     terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2, clipping=clipping)
     parts = parts_of(draft.columns, options.charge)
-    return Numbers(
+    charges, plan = (
+        split_charge(mu2, draft.columns, parts),
+        MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits),
+    )
+    found = Numbers(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
-        charges=split_charge(mu2, draft.columns, parts),
-        explanation=MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits).explain(),
+        charges=charges,
+        explanation=plan.explain(),
         advice="lower epsilon, or name other parts of the charge",
+    )
+    return found if before is None else _after(before, found)
+
+
+def _first_round(draft: Draft, first: Mechanism[Any]) -> Numbers:
+    return first.propose(Settings(), replace(draft, part=share(draft.agreed.rows)))
+
+
+def _after(before: Numbers, found: Numbers) -> Numbers:
+    return replace(
+        found,
+        terms=found.terms.model_copy(update={"first": before.terms}),
+        charges={party: mu2 + before.charges[party] for party, mu2 in found.charges.items()},
+        explanation=f"First {before.explanation}; then {found.explanation}",
     )
 
 
 def _clipping(options: MomentsOptions, draft: Draft, curious: int, mu2: Fraction) -> Clipping | None:
     if options.ranges is None:
         return None
-    found = draft.ranges(options.ranges)
     # A patient with q rows moves q times as much.
     mu = math.sqrt(mu2) / draft.agreed.rows_per_subject
     situation = Situation(mu, draft.agreed.rows, len(draft.columns), curious, draft.grid_bits)
-    return choose_clipping(draft.columns, found.ranges, situation, options.outcome_weight, options.k, found.source)
+    weights, k = options.outcome_weight, options.k
+    if options.ranges_first:
+        return choose_clipping(draft.columns, None, situation, weights, k)
+    found = draft.ranges(options.ranges)
+    return choose_clipping(draft.columns, found.ranges, situation, weights, k, found.source)
 
 
 def check_outcomes(outcomes: tuple[str, ...] | None, columns: Columns) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dprelease.data.columns import Column, Name, private, public
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
+from dprelease.mechanisms.moments.first_round import FirstTerms
 from dprelease.spec_base import Label, SpecBase, Terms, label_of
 
 
@@ -70,6 +71,7 @@ class JointMoments(Terms):
             canonical bytes then leave the key out.
         clipping: how rows are coded in ranges, weighted and clipped; None where every number is coded in its public bounds, and
             then left out of canonical bytes.
+        first: terms of the mechanism whose blocks come first and publish these ranges; None where they were published before.
         parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
             equal, and then left out of canonical bytes.
     """
@@ -82,6 +84,7 @@ class JointMoments(Terms):
     diagonal_scale: Annotated[float, Field(ge=0)]
     association: Annotated[Association | None, Field(exclude_if=lambda association: association is None)] = None
     clipping: Annotated[Clipping | None, Field(exclude_if=lambda clipping: clipping is None)] = None
+    first: FirstTerms = None
     parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
 
     @model_validator(mode="after")
@@ -90,6 +93,8 @@ class JointMoments(Terms):
             raise ValueError("joint moments have positive noise scales")
         if self.association is not None and self.clipping is not None:
             raise ValueError("rows are not clipped where outcomes are named; leave out one of the two")
+        if self.first is not None and (self.clipping is None or self.clipping.ranges or self.clipping.source):
+            raise ValueError("ranges that a first round publishes are for clipped rows, and are in no spec")
         return self
 
     @property
@@ -140,7 +145,11 @@ class JointMoments(Terms):
             raise ValueError("joint moments have one target for the whole row: scope 'joint'")
         self.check({part.party: part.columns for part in spec.parties})
         if self.clipping is not None:
-            self.clipping.check(tuple(part.columns for part in spec.parties), spec.grid_bits)
+            self.clipping.check(
+                tuple(part.columns for part in spec.parties), spec.grid_bits, later=self.first is not None
+            )
+        if self.first is not None:
+            self.first.consistent(spec)
 
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
         """Whether these are terms for these parties.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from dprelease.data.columns import Column, released_names
@@ -34,17 +35,28 @@ STATED_NORM = (
     "no patient's are longer than stated. Whoever verifies the release makes sure again."
 )
 
+TWO_ROUNDS = (
+    "Two rounds are in it: ranges of single columns, with {percent} % of mu^2, of which each hospital is charged what its own "
+    "columns cost, and then moments of rows as coded in these ranges."
+)
+
+OWN_RANGES = "In the first round each hospital added the whole noise to the ranges of its own columns."
+
 KEYS = "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates."
 
 ADDED_UP = "moments recomputed: the blocks of all parties added up, where their masks cancel"
 
 
-def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str) -> tuple[str, ...]:
-    """The guarantee as a sentence; arguments as of `Mechanism.guarantee`, but for what it costs."""
+def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, before: Cost | None = None) -> tuple[str, ...]:
+    """The guarantee as sentences; arguments as of `Mechanism.guarantee`, but for what the moments and a first round cost."""
     which = "private" if spec.public else "released"
     figure = f"(epsilon, delta) = ({joint}, {delta}) for all {which} columns of a patient"
+    rounds: tuple[str, ...] = ()
+    if before is not None:
+        percent = round(100 * before.joint / (before.joint + cost.joint))
+        rounds = (TWO_ROUNDS.format(percent=percent),)
     if not cost.collusion_threshold:
-        return (f"Joint: {figure}, provided the hospital added its declared noise.",)
+        return (f"Joint: {figure}, provided the hospital added its declared noise.", *rounds)
     with_private = " with a private column" if spec.public else ""
     charged = {party: mu2 for party, mu2 in cost.charges.items() if mu2}
     parts = ", ".join(f"{party} {mu2 / cost.joint}" for party, mu2 in charged.items())
@@ -52,9 +64,11 @@ def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str) -> tuple[str, 
     split = f"to the hospitals{with_private} in equal parts" if equal else f"in parts: {parts}"
     t = cost.collusion_threshold
     pooled = "any single hospital" if t == 1 else f"any {t} hospitals that pool what they saw"
+    price = "Its price" if before is None else "The price of the moments"
     return (
         f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
-        f"provided every other hospital added its declared noise. Its price is charged {split}.",
+        f"provided every other hospital added its declared noise. {price} is charged {split}.",
+        *rounds,
     )
 
 
@@ -78,6 +92,25 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
         shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}",
         figures={"curious": terms.curious, "dealer": terms.dealer},
         checks=(ADDED_UP,),
+    )
+
+
+def after(before: Words, found: Words) -> Words:
+    """The sentences of a release of two rounds.
+
+    Args:
+        before: of the first round.
+        found: of the moments.
+    """
+    return replace(
+        found,
+        would_publish=f"first {before.would_publish}; then {found.would_publish}",
+        trust=(*found.trust, OWN_RANGES),
+        content=f"{found.content}, in ranges of its own first round",
+        summary=f"{found.summary}, in ranges of its own first round",
+        shape=f"{found.shape}, ranges first",
+        figures={**found.figures, "ranges": "first"},
+        checks=(*before.checks, *found.checks),
     )
 
 
@@ -127,7 +160,7 @@ def _of_outcomes(spec: SpecBase, terms: JointMoments, apart: Association) -> str
 def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     """How rows are clipped; how much noise each part of a release with outcomes gets, and how the budget is split."""
     if terms.clipping is not None:
-        return details(terms.clipping, _columns(spec))
+        return details(terms.clipping, _columns(spec), two_rounds=terms.first is not None)
     if terms.association is None:
         return ()
     names = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import released_names
-from dprelease.mechanisms.base import Columns, Cost, Draft, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.base import FIRST_ROUND, Columns, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
 from dprelease.mechanisms.noisy_rows import check, words
 from dprelease.mechanisms.noisy_rows.privatize import noisy_rows
 from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, propose_mixed, propose_rows
@@ -36,7 +36,13 @@ class _NoisyRows(Mechanism[AnyRows]):
         check.check(spec, self.own(spec))
 
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
     ) -> tuple[Integers, ...]:
         return (noisy_rows(rows, spec, self.own(spec), party, noise),)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Cost, Draft, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
 from dprelease.mechanisms.ranges import check, words
 from dprelease.mechanisms.ranges.calibration import WIDTH, numbers
 from dprelease.mechanisms.ranges.propose import propose
@@ -46,7 +46,13 @@ class RangesMechanism(Mechanism[RangesTerms]):
         return ((len(numbers(part.columns)), WIDTH),)
 
     def privatize(
-        self, rows: BoundedRows, spec: SpecBase, party: str, noise: NoiseSource, products: Products | None = None
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
     ) -> tuple[Integers, ...]:
         from dprelease.mechanisms.ranges.privatize import noisy_ranges  # slow to load, and only hospitals ask
 

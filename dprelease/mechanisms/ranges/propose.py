@@ -6,7 +6,6 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Draft, Numbers
 from dprelease.mechanisms.ranges.calibration import numbers, split
 from dprelease.mechanisms.ranges.terms import NOBODY, RangesTerms
-from dprelease.privacy.calibration import budget
 
 
 def propose(draft: Draft) -> Numbers:
@@ -15,7 +14,7 @@ def propose(draft: Draft) -> Numbers:
     Raises:
         InvalidInput: no party has a private numeric column, or the target is not a joint one.
     """
-    columns, mu2 = len(numbers(draft.everything)), budget(draft.target)
+    columns, mu2 = len(numbers(draft.everything)), draft.mu2
     if not columns:
         raise InvalidInput(NOBODY)
     if draft.target.scope != "joint":

@@ -1,0 +1,84 @@
+"""What a mechanism is given for a proposal, and what it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dprelease.catalogue import Catalogue
+from dprelease.data.columns import Column
+from dprelease.data.ranges import Range
+from dprelease.errors import InvalidInput
+from dprelease.privacy.calibration import budget
+from dprelease.spec_base import Target, Terms
+
+
+@dataclass(frozen=True)
+class PublishedRanges:
+    """Ranges of columns that an earlier release published; to use them costs nothing.
+
+    Attributes:
+        source: digest of that release.
+        ranges: of its private numbers.
+    """
+
+    source: str
+    ranges: tuple[Range, ...]
+
+
+def _no_ranges(folder: str) -> PublishedRanges:
+    raise InvalidInput(f"{folder}: ranges cannot be read here")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is fixed of a proposal before its mechanism is asked.
+
+    Attributes:
+        columns: party to declared columns.
+        agreed: n, q and the like, which the parties agree on.
+        target: privacy target.
+        grid_bits: b.
+        draw: source of public seeds.
+        ranges: from the folder of a release of mechanism ``ranges`` to what it published, verified, and refused where its columns
+            were declared otherwise than these.
+        part: of the target's mu^2 that the mechanism may spend; less than 1 where another round of the release spends the rest.
+    """
+
+    columns: Mapping[str, tuple[Column, ...]]
+    agreed: Catalogue
+    target: Target
+    grid_bits: int
+    draw: Callable[[int], bytes]
+    ranges: Callable[[str], PublishedRanges] = _no_ranges
+    part: Fraction = Fraction(1)
+
+    @property
+    def mu2(self) -> Fraction:
+        """mu^2 that the mechanism may spend."""
+        return self.part * budget(self.target)
+
+    @property
+    def everything(self) -> tuple[Column, ...]:
+        """Declared columns of all parties."""
+        return tuple(column for declared in self.columns.values() for column in declared)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a mechanism makes of a draft.
+
+    Attributes:
+        terms: its part of the spec.
+        charges: party to mu^2 that its ledger will be charged.
+        explanation: where the numbers came from, one line; empty where there is nothing to say.
+        weights: column to weight, where it is not 1.
+        advice: how to ask for less, for who cannot pay.
+    """
+
+    terms: Terms
+    charges: Mapping[str, Fraction]
+    explanation: str = ""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    advice: str = "lower epsilon, or release fewer columns"
