@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 from audit.disclosure import disclosures
@@ -74,7 +75,9 @@ def _ledgers(parties: dict[str, Hospital]) -> Iterator[Violation]:
                 yield Violation(name, f"roster {roster} is overspent")
         for release in {entry.release for entry in entries if entry.release}:
             kinds = [entry.kind for entry in entries if entry.release == release]
-            if [kind for kind in kinds if kind != "made"] not in _LIVES or kinds.count("made") > 1:
+            made = [entry.blocks for entry in entries if entry.release == release and entry.kind == "made"]
+            longer = all(one == two[: len(one)] != two for one, two in pairwise(made))  # round after round
+            if [kind for kind in kinds if kind != "made"] not in _LIVES or not longer:
                 yield Violation(name, f"release {release[:12]} went {' -> '.join(kinds)}")
 
 
@@ -119,9 +122,13 @@ def _sealed_and_charged(
         if not sealed.exists() or sealed.read_bytes() != release.block(party, block.sequence).read_bytes():
             yield Violation(party, f"release {digest[:12]}: published other bytes than those sealed")
     charges = [entry for entry in hospital.ledger.entries() if entry.release == digest]
-    if sorted(entry.kind for entry in charges) != ["charge", "made", "reserve", "send"]:
+    made, digests = (
+        [entry.blocks for entry in charges if entry.kind == "made"],
+        tuple(block.sha256 for block in blocks),
+    )
+    if sorted(entry.kind for entry in charges if entry.kind != "made") != ["charge", "reserve", "send"] or not made:
         yield Violation(party, f"release {digest[:12]} is public without one reservation, charge, block and sending")
-    elif [entry.blocks for entry in charges if entry.kind == "made"] != [tuple(block.sha256 for block in blocks)]:
+    elif made != [digests[: sequences.stop] for sequences in manifest.spec.rounds()]:
         yield Violation(party, f"release {digest[:12]} has another block than the ledger knows")
     elif any(Fraction(entry.mu2) != mu2 for entry in charges if entry.kind != "made"):
         yield Violation(party, f"release {digest[:12]} was charged another price than its manifest states")

@@ -6,13 +6,10 @@ is stuck never holds up another.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from traceback import extract_tb
 
 from dprelease.cli.console import StopSignal
@@ -30,9 +27,10 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval, check_all_approved
-from dprelease.release.block import Block
+from dprelease.release.block import Block, SealedBlock
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
+from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
 from party_node.memory import give_back
@@ -41,8 +39,10 @@ from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.news import Ears
 from party_node.outgoing.renewal import Renewal
+from party_node.outgoing.report import TableReport
 from party_node.state.books import check as check_books
 from party_node.state.journal import PUBLISHED, Record, Status
+from party_node.state.lock import only_one
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +64,10 @@ class Daemon:
         self._hub = HubLine.of(desk)
         self._ears = Ears(desk.settings.daemon, desk.journal)
         self._joint = JointWork(desk, noise, self._hub)
+        self._rounds = RoundWork(desk, self._hub)
         self._computing = self._unreached = False
         self._renewal = Renewal(desk.identity)
-        self._source_seen: tuple[int, int, frozenset[str]] | None = None
+        self._table = TableReport(desk)
 
     def run(self, stop: threading.Event | StopSignal) -> None:
         """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
@@ -79,7 +80,7 @@ class Daemon:
             DataRefused: the source cannot be used at start.
         """
         settings = self._desk.settings
-        with _only_one(settings.state / "daemon.lock"):
+        with only_one(settings.state / "daemon.lock"):
             self._desk.ledger.balance(settings.roster)
             self._desk.ledger.verify()
             check_books(self._desk.books)
@@ -98,7 +99,7 @@ class Daemon:
                         closing(self._hub),
                         self._ears.open(coordinator, self._hub),
                     ):
-                        self._source_seen = None
+                        self._table.forget()
                         lost = hear_witness(self._desk, coordinator)
                         while lost is None and not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
@@ -118,7 +119,7 @@ class Daemon:
     def cycle(self, coordinator: Coordinator) -> None:
         """One round: look after the certificate, report a table that changed, take every release one step further."""
         self._renewal.look(coordinator)
-        self._report(coordinator)
+        self._table.look(coordinator)
         self._computing = self._unreached = False
         for pending in coordinator.pending_releases():
             release = pending.spec.digest()
@@ -140,19 +141,6 @@ class Daemon:
         if not self._computing:
             self._joint.drop_rows()
             give_back()
-
-    def _report(self, coordinator: Coordinator) -> None:
-        """Report the table if it or its public columns changed. One that cannot be used, or is not taken, holds up no release."""
-        try:
-            found = self._desk.settings.source.path.stat()
-            seen = (found.st_mtime_ns, found.st_size, frozenset(self._desk.public()))
-            if seen != self._source_seen:
-                coordinator.report(self._desk.make_catalogue())
-                self._source_seen = seen
-        except PeerUnavailable:
-            raise
-        except (OSError, DpReleaseError) as error:
-            log.error("the table was not reported: %s", error)
 
     def _step(self, coordinator: Coordinator, pending: PendingRelease) -> None:
         desk = self._desk
@@ -224,15 +212,23 @@ class Daemon:
         log.info("release %s: approved", record.release[:12])
 
     def _seal(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> Record:
-        """All parties approved: check that, then compute, seal and charge. No noise exists before this."""
+        """All parties approved: check that, then compute, seal, charge and send round after round. No noise exists before this.
+
+        The last round is sent by `_deliver`.
+        """
         desk = self._desk
-        roster = desk.settings.roster
         approvals = pending.signed_approvals()
         check_all_approved(approvals, record.spec, desk.enrolment.root, desk.pins())
-        sealed = desk.vault.find(record.release)
-        if not sealed:
+        while True:
+            sealed = desk.vault.find(record.release)
+            if sealed:
+                self._charge(record, sealed)
+            if len(sealed) == record.spec.rounds()[-1].stop:
+                break
+            if sealed:
+                self._send(record, sealed)
             try:
-                blocks = self._blocks(coordinator, record, approvals)
+                blocks = self._blocks(coordinator, record, approvals, sealed)
             except DataRefused as error:
                 log.error("release %s is withdrawn: %s", record.release[:12], error.message)
                 return self._refuse(coordinator, record, error)
@@ -242,43 +238,59 @@ class Daemon:
                     log.info("release %s: %s", record.release[:12], blocks)
                     desk.journal.annotate(record.release, blocks)
                 return record
-            sealed = desk.vault.seal(blocks, desk.identity.key())
-        desk.ledger.make(roster, record.release, tuple(block.sha256 for block in sealed))
-        desk.ledger.charge(roster, record.release)
+            desk.vault.seal(blocks, desk.identity.key())
         desk.journal.move(record.release, {Status.APPROVED}, Status.SEALED, "sealed and charged")
         log.info("release %s: sealed and charged", record.release[:12])
         return desk.journal.find(record.release)
 
+    def _charge(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
+        """Note the blocks of the latest round; the whole price is charged with those of the first."""
+        roster, digests = self._desk.settings.roster, tuple(block.sha256 for block in sealed)
+        start = next(each.start for each in record.spec.rounds() if each.stop == len(sealed))
+        self._desk.ledger.make(roster, record.release, digests[start:], digests[:start])
+        self._desk.ledger.charge(roster, record.release)
+
     def _blocks(
-        self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]
+        self,
+        coordinator: Coordinator,
+        record: Record,
+        approvals: tuple[SignedApproval, ...],
+        sealed: tuple[SealedBlock, ...],
     ) -> tuple[Block, ...] | str:
-        """All our blocks; or, of a joint computation that is under way, for whom we wait."""
+        """All our blocks of the next round; or, of a joint computation that is under way, for whom we wait."""
         desk = self._desk
-        if mechanism_of(record.spec).schedule(record.spec) is not None:
-            return self._joint.blocks(coordinator, record, approvals)
+        before = self._rounds.before(record, approvals, sealed)
+        if isinstance(before, str):
+            return before
+        last = len(sealed) == record.spec.rounds()[-1].start
+        if last and mechanism_of(record.spec).schedule(record.spec) is not None:
+            return self._joint.blocks(coordinator, record, approvals, sealed, before)
         bounded = desk.bounded(record.spec)
         if bounded.digest() != record.codes:
             raise DataRefused("the columns changed after they were approved")
-        desk.require(record.release, "reserve")
-        return privatize(bounded, record.spec, desk.settings.name, self._noise)
+        desk.require(record.release, "send" if sealed else "reserve", before=sealed)
+        return privatize(bounded, record.spec, desk.settings.name, self._noise, earlier=before.values)
 
     def _deliver(self, record: Record) -> None:
-        """Send the sealed bytes; the ledger notes it first. The same bytes again as often as needed.
+        """Send the sealed bytes of all rounds. The same bytes again as often as needed."""
+        sealed = self._desk.vault.find(record.release)
+        if not sealed:
+            raise Conflict("the sealed block is gone; it cannot be made again")
+        self._send(record, sealed)
+        self._desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
+        log.info("release %s: delivered", record.release[:12])
+
+    def _send(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
+        """Send sealed bytes; the ledger notes it first.
 
         A hub that is away is found out before that note: what never had a chance to leave can still be given back.
         """
-        desk = self._desk
-        sealed = desk.vault.find(record.release)
-        if not sealed:
-            raise Conflict("the sealed block is gone; it cannot be made again")
-        hub = self._hub.channel()
+        desk, hub = self._desk, self._hub.channel()
         check_reachable(hub, "the hub")
         desk.ledger.send(desk.settings.roster, record.release)
         for block in sealed:
             path = desk.vault.path(record.release, block.sequence)
             upload(hub, block, path, desk.settings.daemon.stall_seconds)
-        desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
-        log.info("release %s: delivered", record.release[:12])
 
     def _end(self, record: Record, pending: PendingRelease) -> None:
         if record.status == Status.ENDED:
@@ -286,14 +298,3 @@ class Daemon:
         note = PUBLISHED if pending.state == "PUBLISHED" else f"{pending.state.lower()}: {pending.explanation}"
         self._desk.give_up(record, Status.ENDED, note)
         log.info("release %s is over: %s", record.release[:12], note)
-
-
-@contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Conflict(f"another party-node runs on {path.parent}; stop it first") from error
-        yield

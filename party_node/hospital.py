@@ -12,6 +12,7 @@ from dprelease.errors import Conflict, DataRefused, NotFound
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
+from dprelease.release.block import SealedBlock
 from dprelease.release.spec import ReleaseSpec
 from party_node.decision.decision import Assessment, assess
 from party_node.decision.duplicates import repetitions
@@ -21,6 +22,7 @@ from party_node.settings import PartySettings
 from party_node.source.findings import Findings, problems, read_findings, write_findings
 from party_node.source.public_columns import PublicDeclaration, latest, public_declarations, with_public
 from party_node.state.books import Books
+from party_node.state.earlier import EarlierRounds
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.session import SessionFolder
@@ -122,6 +124,10 @@ class HospitalState:
     def session(self, release: str) -> SessionFolder:
         """Where the session of a joint computation is kept."""
         return SessionFolder(self.settings.state / "joint" / release)
+
+    def earlier(self, release: str) -> EarlierRounds:
+        """Where blocks of a release's earlier rounds are kept."""
+        return EarlierRounds(self.settings.state / "rounds" / release)
 
     def pins(self) -> dict[str, str]:
         """Keys of all parties that we know: the pinned peers, and our own."""
@@ -247,15 +253,21 @@ class HospitalState:
         self.journal.sign(record.release, approval)
         return approval
 
-    def require(self, release: str, *stages: str) -> None:
-        """Refuse to go on with a release that the ledger does not hold budget for.
+    def require(self, release: str, *stages: str, before: tuple[SealedBlock, ...] = ()) -> None:
+        """Refuse to go on with a round of a release that the ledger does not hold budget for.
+
+        Args:
+            release: spec digest.
+            stages: what the ledger may say last of it.
+            before: our sealed blocks of the rounds before.
 
         Raises:
-            Conflict: the last thing that the ledger says of it is none of these stages, or its block was made before.
+            Conflict: it says something else, or a block of the round was made before.
         """
         if self.ledger.stage(self.settings.roster, release) not in stages:
             raise Conflict("nothing is reserved for this release; no noise is drawn for it")
-        if release in self.ledger.made(self.settings.roster):
+        made = self.ledger.made(self.settings.roster).get(release, ())
+        if made != tuple(block.sha256 for block in before):
             raise Conflict(
                 "the ledger knows a block of this release that is not in sealed/; no second one is ever made"
             )
@@ -266,10 +278,11 @@ class HospitalState:
         self.journal.move(record.release, set(Status), status, note)
 
     def release_hold(self, release: str) -> None:
-        """Give the budget back and destroy the block, unless its first byte has left; erase any session with peers."""
+        """Give the budget back and destroy the block, unless its first byte has left; erase what we have of peers."""
         stage = self.ledger.stage(self.settings.roster, release)
         if stage in {"reserve", "charge"}:
             self.ledger.refund(self.settings.roster, release)
         if stage != "send":
             self.vault.discard(release)
         self.session(release).erase()
+        self.earlier(release).erase()

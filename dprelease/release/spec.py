@@ -31,5 +31,6 @@ class ReleaseSpec(SpecBase):
 
     def rounds(self) -> tuple[range, ...]:
         """Sequence numbers of the blocks that every party sends in each round; almost all releases have one."""
-        ends = tuple(accumulate(mechanism_of(self).rounds(self), initial=0))
-        return tuple(range(first, end) for first, end in pairwise(ends))
+        starts = tuple(accumulate(mechanism_of(self).rounds(self)[:-1], initial=0))
+        whole = len(self.blocks(self.parties[0].party))
+        return tuple(range(first, end) for first, end in pairwise((*starts, whole)))

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
-from dprelease.errors import AccessDenied, Conflict, IntegrityError
+from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.identity.certificates import Identity
 from dprelease.release.block import SealedBlock, view_block
 from dprelease.release.manifest import BlockEntry
@@ -34,7 +35,7 @@ class _Block:
     storage: Storage
     spec: ReleaseSpec
     sealed: SealedBlock
-    completed: Callable[[str], None]
+    completed: Callable[[ReleaseSpec, SealedBlock], None]
 
     @property
     def size(self) -> int:
@@ -61,7 +62,7 @@ class _Block:
                 storage.forget(key)
                 raise
             storage.complete(key)
-        self.completed(sealed.spec)
+        self.completed(self.spec, sealed)
         return sealed.sha256
 
 
@@ -74,6 +75,7 @@ class Intake:
         root_pem: the consortium root.
         completed: called with the release's digest whenever a block has become complete.
         now: the time, at which a party's certificate must be valid.
+        tell: given the names of the parties that wait for a block of a round before the last, when it has become complete.
     """
 
     def __init__(
@@ -83,12 +85,14 @@ class Intake:
         root_pem: str,
         completed: Callable[[str], None],
         now: Callable[[], datetime],
+        tell: Callable[..., object] = lambda *names: None,
     ) -> None:
         self._storage = storage
         self._find_record = find_record
         self._root_pem = root_pem
         self._completed = completed
         self._now = now
+        self._tell = tell
         self._turns: defaultdict[BlockKey, Turn] = defaultdict(Turn)
         self._turns_lock = threading.Lock()
 
@@ -146,17 +150,64 @@ class Intake:
         entry = storage.entry(key)
         if entry is None:
             raise Conflict("open the block before sending it")
-        return self._turn(key).begin(_Block(storage, spec, entry.sealed, self._completed))
+        return self._turn(key).begin(_Block(storage, spec, entry.sealed, self._note))
+
+    def earlier_blocks(self, caller: Identity, digest: str) -> tuple[SealedBlock, ...]:
+        """Sealed blocks of every complete round before the last: round after round, party after party, by sequence number.
+
+        Args:
+            caller: who calls; any party of the release sees them all, and nobody else any before the publication.
+            digest: of the release.
+
+        Raises:
+            AccessDenied: the caller is no party of the release.
+            NotFound, PeerUnavailable, Conflict: the release is not known, the coordinator is away, or it is over.
+        """
+        spec = self._spec_for(caller, caller.name, digest)
+        found: list[SealedBlock] = []
+        for sequences in spec.rounds()[:-1]:
+            keys = [BlockKey(digest, part.party, at) for part in spec.parties for at in sequences]
+            entries = [self._storage.entry(key) for key in keys if self._storage.is_complete(key)]
+            if len(entries) < len(keys):
+                break
+            found += [entry.sealed for entry in entries if entry is not None]
+        return tuple(found)
+
+    def earlier_block(self, caller: Identity, key: BlockKey, offset: int) -> Path:
+        """The file of one of these blocks, once it is sure that it reaches to the offset.
+
+        Args:
+            caller: who calls.
+            key: of the block.
+            offset: first byte wanted.
+
+        Raises:
+            NotFound: it is none of a complete round before the last.
+            InvalidInput: the offset lies past the end.
+            AccessDenied, PeerUnavailable, Conflict: as `earlier_blocks`.
+        """
+        sealed = next((each for each in self.earlier_blocks(caller, key.release) if each.key == key), None)
+        if sealed is None:
+            raise NotFound("no such block of a complete earlier round")
+        if offset > sealed.size:
+            raise InvalidInput(f"the block has {sealed.size} bytes; there is nothing at {offset}")
+        return self._storage.release(key.release).block(key.party, key.sequence)
 
     def _settle(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
         # The last upload broke between its last byte and our answer: all bytes are here, perhaps not yet verified.
         if not self._storage.is_complete(sealed.key):
             with suppress(IntegrityError):  # damaged bytes are gone by now, and are asked for again
-                _Block(self._storage, spec, sealed, self._completed).finish(None)
+                _Block(self._storage, spec, sealed, self._note).finish(None)
+
+    def _note(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
+        """A block is complete: the publisher looks, and parties that wait for its round."""
+        self._completed(sealed.spec)
+        if sealed.sequence not in spec.rounds()[-1]:
+            self._tell(*(part.party for part in spec.parties))
 
     def _spec_for(self, caller: Identity, party: str, digest: str) -> ReleaseSpec:
         if caller.role != "party" or caller.name != party:
-            raise AccessDenied(f"{caller.name} may not send the block of {party}")
+            raise AccessDenied(f"{caller.name} has no block of {party}")
         published = self._storage.published(digest)
         spec = published.manifest().spec if published else self._find_record(digest).spec
         part = spec.party(party)

@@ -116,11 +116,11 @@ class Hub:
                 storage.keep_record(known)
             return known
 
-        intake = Intake(storage, find_record, root_pem, publisher.nudge, _now)
+        news = News()
+        intake = Intake(storage, find_record, root_pem, publisher.nudge, _now, news.tell)
         party_streams = Streams(limits.streams_per_peer, limits.streams_total)
         public_streams = Streams(limits.streams_per_peer, limits.streams_total)
-        intake_servicer = IntakeServicer(intake, revocations)
-        news = News()
+        intake_servicer = IntakeServicer(intake, revocations, party_streams)
         relay = Relay(storage, find_record, revocations.look, news.tell)
         relay_servicer = RelayServicer(relay, revocations, party_streams, news)
         public_servicer = PublicServicer(Shelf(storage), public_streams)

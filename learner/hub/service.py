@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any
 
 from dprelease.errors import InvalidInput
+from dprelease.identity.certificates import Identity
 from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import caller
 from dprelease.wire.call import Call
 from dprelease.wire.chunks import KnownChecksums, stream_chunks
 from dprelease.wire.limits import Streams
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
+from learner.hub.disk import on_disk
 from learner.hub.intake import Intake
 from learner.hub.published import Shelf
 from learner.hub.revocation import Revocations
@@ -28,11 +30,13 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
     Args:
         intake: the door.
         revocations: whom the hub no longer listens to.
+        streams: uploads and downloads that are under way.
     """
 
-    def __init__(self, intake: Intake, revocations: Revocations) -> None:
+    def __init__(self, intake: Intake, revocations: Revocations, streams: Streams) -> None:
         self._intake = intake
         self._revocations = revocations
+        self._streams = streams
 
     def OpenBlock(self, request: intake_pb2.OpenBlockRequest, context: Any) -> intake_pb2.OpenBlockResponse:  # noqa: N802
         """Announce a block."""
@@ -55,6 +59,30 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
         with self._revocations.during(identity, context.end):
             digest = await receive(context, request_iterator, begin, ("spec_digest", "sequence"))
         return intake_pb2.SendBlockResponse(digest=bytes.fromhex(digest))
+
+    def ListEarlierBlocks(  # noqa: N802
+        self, request: intake_pb2.ListEarlierBlocksRequest, context: Any
+    ) -> intake_pb2.ListEarlierBlocksResponse:
+        """List the blocks that the next round builds on."""
+        found = self._intake.earlier_blocks(self._caller(context), request.spec_digest.hex())
+        return intake_pb2.ListEarlierBlocksResponse(sealed=[sealed.to_bytes() for sealed in found])
+
+    async def FetchEarlierBlock(  # type: ignore[override] # noqa: N802 - the answers are encoded already
+        self, request: intake_pb2.FetchEarlierBlockRequest, context: Any
+    ) -> AsyncIterator[bytes]:
+        """Stream one of them."""
+        identity = self._caller(context)
+        key = BlockKey(request.spec_digest.hex(), request.party, request.sequence)
+        find = partial(self._intake.earlier_block, identity, key, request.offset)
+        with self._revocations.during(identity, context.end), on_disk():
+            async with aclosing(stream_chunks(context, find, request.offset, self._streams.__len__)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    def _caller(self, context: Any) -> Identity:
+        identity = caller(context, "party")
+        self._revocations.check(identity)
+        return identity
 
 
 async def receive(

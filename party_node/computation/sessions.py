@@ -11,8 +11,9 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
-from dprelease.release.block import Block
+from dprelease.release.block import Block, SealedBlock
 from dprelease.spec_base import moment
+from party_node.computation.rounds import NOTHING, Before
 from party_node.computation.steps import Computation
 from party_node.hospital import HospitalState
 from party_node.outgoing.calls import Coordinator
@@ -46,14 +47,21 @@ class JointWork:
         self._looked: set[str] = set()
 
     def blocks(
-        self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]
+        self,
+        coordinator: Coordinator,
+        record: Record,
+        approvals: tuple[SignedApproval, ...],
+        own: tuple[SealedBlock, ...] = (),
+        before: Before = NOTHING,
     ) -> tuple[Block, ...] | str:
-        """All our blocks, or for whom we wait.
+        """Our blocks of the last round, or for whom we wait.
 
         Args:
             coordinator: asked for its deal, where it deals.
-            record: the release, which everybody has approved and whose block is not in the vault.
+            record: the release, which everybody has approved and whose block of this round is not in the vault.
             approvals: every party's, checked under the pins.
+            own: our sealed blocks of the rounds before.
+            before: every party's.
 
         Raises:
             DataRefused: our rows are not those that were approved, or a column of them became public since.
@@ -76,12 +84,13 @@ class JointWork:
             self._relay(record),
             coordinator.request_deal,
             lambda: self._bounded(record),
-            lambda: self._charge(record),
+            lambda: self._charge(record, own),
+            before,
         ).advance()
         if isinstance(done, str):
             return done
-        desk.require(record.release, "send")
-        return privatize(done.bounded, spec, party, self._noise, done.products)
+        desk.require(record.release, "send", before=own)
+        return privatize(done.bounded, spec, party, self._noise, done.products, before.values)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of our session, if there is one, for peers that are not as far.
@@ -99,11 +108,13 @@ class JointWork:
 
     def sweep(self, now: datetime) -> None:
         """Erase sessions of releases that are over here, or that nobody can have told us the end of any more."""
-        for path in sorted(self._desk.settings.state.glob("joint/*")):
+        state = self._desk.settings.state
+        for path in sorted((*state.glob("joint/*"), *state.glob("rounds/*"))):
             record = self._desk.journal.get(path.name)
             if record is None or record.status in FINAL or moment(record.spec.expires) + FORGOTTEN < now:
                 log.warning("release %s: its session is removed", path.name[:12])
                 self._desk.session(path.name).erase()
+                self._desk.earlier(path.name).erase()
 
     def drop_rows(self) -> None:
         """Let go of the rows that are held between looks."""
@@ -120,8 +131,8 @@ class JointWork:
             self._rows = record.release, bounded
         return self._rows[1]
 
-    def _charge(self, record: Record) -> None:
+    def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""
-        self._desk.require(record.release, "reserve", "charge", "send")
+        self._desk.require(record.release, "reserve", "charge", "send", before=own)
         self._desk.ledger.charge(self._desk.settings.roster, record.release)
         self._desk.ledger.send(self._desk.settings.roster, record.release)

@@ -19,6 +19,7 @@ from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.session import Outside, Products, Session
 from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec
+from party_node.computation.rounds import NOTHING, Before
 from party_node.outgoing.relay import Relay
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
@@ -51,6 +52,7 @@ class Computation:
         request_deal: asks the coordinator for its deal, given the signed offers; used only where it deals.
         bounded: gives our rows, the ones that were approved.
         charge: called before the first masked column leaves: no charge, no bytes.
+        before: the rounds before; every transcript covers their blocks, so that all hospitals mean the same.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class Computation:
         request_deal: Callable[[list[bytes]], bytes],
         bounded: Callable[[], BoundedRows],
         charge: Callable[[], None],
+        before: Before = NOTHING,
     ) -> None:
         self._spec = spec
+        self._earlier = before.values
         self._party = party
         self._folder = folder
         self._relay = relay
@@ -79,7 +83,7 @@ class Computation:
             party,
             identity,
             {name: read_identity(signed.certificate).key for name, signed in by_party.items()},
-            [by_party[name].approval.commitment for name in schedule.parties],
+            [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
             Outside(relay.fetch, request_deal, seeds.use, charge, self._matrix),
         )
@@ -111,4 +115,4 @@ class Computation:
                     return done
 
     def _matrix(self) -> Codes:
-        return mechanism_of(self._spec).matrix(self._bounded(), self._spec)
+        return mechanism_of(self._spec).matrix(self._bounded(), self._spec, self._earlier)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from dprelease.errors import IntegrityError
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge
-from party_node.state.entries import CHARGED, Entry, last_stage
+from party_node.state.entries import CHARGED, Entry, last_made, last_stage
 from party_node.state.journal import PUBLISHED, Journal, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.vault import Vault
@@ -91,7 +91,7 @@ def mismatches(books: Books) -> list[Mismatch]:
     found = []
     for release in sorted(entries.keys() | records.keys() | seen.keys()):
         charge, record, own = seen.get(release), records.get(release), entries.get(release, [])
-        words = _unknown(charge, own) or _disagreement(record, own, books.vault)
+        words = _unknown(charge, own) or _disagreement(record, own, books)
         if words:
             price = _price(charge, record, own, books.party)
             found.append(Mismatch(release, *price, f"release {release[:12]}: {words}"))
@@ -132,7 +132,7 @@ def _unknown(charge: Charge | None, entries: list[Entry]) -> str:
     return f"the office saw it {'published' if charge.published else 'approved by all'}, the ledger says {stage or 'nothing'}"
 
 
-def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> str:
+def _disagreement(record: Record | None, entries: list[Entry], books: Books) -> str:
     """What does not fit about a release; empty if all does."""
     status = None if record is None else record.status
     stage = last_stage(entries)
@@ -143,17 +143,19 @@ def _disagreement(record: Record | None, entries: list[Entry], vault: Vault) -> 
         return f"the journal says {told}, the ledger {stage or 'nothing'}"
     if record is None or status not in {Status.APPROVED, Status.SEALED, Status.DELIVERED} or stage == "refund":
         return ""
-    made = {entry.blocks for entry in entries} - {()}
+    made = last_made(entries)
     try:
-        sealed = vault.find(record.release)
+        sealed = tuple(block.sha256 for block in books.vault.find(record.release))
     except IntegrityError as error:
         return error.message
     if made and not sealed:
         return "its block was made and is gone from sealed/; no second one is ever made"
-    if made and {tuple(block.sha256 for block in sealed)} != made:
+    ends = [sequences.stop for sequences in record.spec.rounds()]
+    further = [end for end in ends if end > len(made)][:1]  # sealed before it is noted
+    if made and (sealed[: len(made)] != made or len(sealed) not in {len(made), *further}):
         return "sealed/ holds another block than the ledger knows"
-    if not made and status != Status.APPROVED:
-        return f"the journal says {told}, the ledger knows of no block"
+    if status != Status.APPROVED and len(made) != ends[-1]:
+        return f"the journal says {told}, the ledger knows of {len(made) or 'no'} block"
     return ""
 
 

@@ -110,6 +110,11 @@ def last_stage(entries: Iterable[Entry]) -> str:
     return next((entry.kind for entry in reversed(list(entries)) if entry.kind in STAGES), "")
 
 
+def last_made(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """SHA-256 of all blocks that were made for a release, from its entries, oldest first; each names those before it too."""
+    return next((entry.blocks for entry in reversed(list(entries)) if entry.blocks), ())
+
+
 def balance_of(entries: list[Entry], roster: str) -> Balance:
     """A roster's budget, from all entries.
 

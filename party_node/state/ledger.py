@@ -7,7 +7,8 @@ mu^2 adds under composition, exactly, in rationals.
 A release moves through ``reserve -> charge -> send``; ``refund`` ends it before the first byte and gives the budget back,
 after ``send`` nothing does. ``close`` ends it for good at its full price, whatever it was: books that were restored from
 backups of different moments cannot tell what has left (`party_node.state.books`). Beside these stages, ``made`` names all blocks
-that were ever made for a release; it is noted once, before a byte of any leaves, and no noise is drawn where it stands.
+that were ever made for a release; it is noted once for each round, before a byte of it leaves, and no noise is drawn for that
+round where it stands.
 SQLite with synchronous=EXTRA: an entry that was returned from survives a power cut, the
 removal of the rollback journal included. One engine and one file on purpose: triggers refuse any change to an entry,
 and the chain shows any that happened elsewhere.
@@ -26,7 +27,7 @@ from pathlib import Path
 from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import instant
-from party_node.state.entries import STAGES, Balance, Entry, balance_of, stage_of
+from party_node.state.entries import STAGES, Balance, Entry, balance_of, last_made, stage_of
 from party_node.state.transactions import transaction
 
 _SCHEMA = """
@@ -104,13 +105,14 @@ class Ledger:
         """Release to the SHA-256 of each of its blocks, of all blocks that were ever made here; see `make`."""
         return {entry.release: entry.blocks for entry in self.entries(roster) if entry.kind == "made"}
 
-    def make(self, roster: str, release: str, blocks: tuple[str, ...]) -> None:
-        """Note the blocks of a release, after all were sealed and before a byte of any leaves; again changes nothing.
+    def make(self, roster: str, release: str, blocks: tuple[str, ...], before: tuple[str, ...] = ()) -> None:
+        """Note the blocks of a round, after all were sealed and before a byte of any leaves; again changes nothing.
 
         Args:
             roster: whose budget.
             release: spec digest.
             blocks: SHA-256 of each block's bytes, by sequence number.
+            before: those of the rounds before, as they were noted; the entry names them too.
 
         Raises:
             Conflict: the release holds no budget.
@@ -120,10 +122,10 @@ class Ledger:
             entries = _read(db)
             if stage_of(entries, roster, release) not in {"reserve", "charge", "send"}:
                 raise Conflict(f"the ledger holds no budget for a block of release {release[:12]}")
-            before = {entry.blocks for entry in entries if (entry.roster, entry.release) == (roster, release)} - {()}
-            if not before:
-                _append(db, roster, "made", release, Fraction(0), {"blocks": blocks})
-            elif before != {blocks}:
+            noted = last_made(entry for entry in entries if (entry.roster, entry.release) == (roster, release))
+            if noted == before:
+                _append(db, roster, "made", release, Fraction(0), {"blocks": (*before, *blocks)})
+            elif noted != (*before, *blocks):
                 raise IntegrityError(
                     f"the ledger knows another block of release {release[:12]}; this one must not leave"
                 )

@@ -13,13 +13,13 @@ from dprelease.release.manifest import sealed_block
 
 
 class Seal(Value):
-    """All sealed blocks of a release, by sequence number."""
+    """Sealed blocks of a release that count: of one party by sequence number, or of all round after round."""
 
     blocks: tuple[SealedBlock, ...]
 
 
 class Vault:
-    """Sealed blocks in the party's state folder. The blocks of a release count as sealed, all at once, once its seal is on disk.
+    """Sealed blocks in the party's state folder. Blocks of a round count as sealed, all at once, once the seal on disk has them.
 
     Args:
         folder: where they are kept.
@@ -36,17 +36,25 @@ class Vault:
         return self._folder / f"{release}.seal"
 
     def seal(self, blocks: tuple[Block, ...], key: PrivateKey) -> tuple[SealedBlock, ...]:
-        """Freeze all blocks of a release; if it has sealed ones already, these stand and the new ones are dropped.
+        """Freeze all blocks of a round; if it has sealed ones already, these stand and the new ones are dropped.
 
         Args:
             blocks: by sequence number, drawn together.
             key: the party's.
+
+        Returns:
+            The sealed blocks of all rounds so far.
+
+        Raises:
+            IntegrityError: a block on disk was altered, or one of an earlier round is not there.
         """
-        release = blocks[0].header.spec
+        release, first = blocks[0].header.spec, blocks[0].header.sequence
         existing = self.find(release)
-        if existing:
+        if len(existing) > first:
             return existing
-        sealed = []
+        if len(existing) < first:
+            raise IntegrityError(f"a block of an earlier round of release {release[:12]} is gone from sealed/")
+        sealed = [*existing]
         for block in blocks:
             data = block.to_bytes()
             sealed.append(sealed_block(key, block.header, data))
@@ -56,7 +64,7 @@ class Vault:
         return seal.blocks
 
     def find(self, release: str) -> tuple[SealedBlock, ...]:
-        """The sealed blocks of a release, by sequence number; none before all are sealed.
+        """The sealed blocks of a release, by sequence number; none of a round before all of it are sealed.
 
         Raises:
             IntegrityError: a block on disk is not the one that was sealed; it must never be sent.

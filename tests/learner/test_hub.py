@@ -59,7 +59,7 @@ class Party:
     """A party's side of an upload."""
 
     def __init__(self, channel: grpc.Channel, sealed: Sealed, name: str) -> None:
-        self.stub = intake_pb2_grpc.IntakeServiceStub(channel)
+        self.channel, self.stub = channel, intake_pb2_grpc.IntakeServiceStub(channel)
         self.sealed, self.name = sealed, name
         self.block = sealed.blocks[name]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,8 +177,12 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
         breaks_at: bytes after which the next stream breaks, once.
         stalls: a stream takes nothing and stands still until this is set.
         wrong_digest: acknowledge other bytes than those received.
+        coordinator: tells the specs, for whose rounds it hands out blocks of the earlier ones.
+        lists: what a hostile hub lists for a party instead.
+        serves: what a hostile hub hands out instead.
     """
 
+    coordinator: FakeCoordinator
     sealed: list[SealedBlock] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     blocks: dict[tuple[str, str, int], bytearray] = field(default_factory=dict)
@@ -185,6 +190,8 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
     stalls: threading.Event | None = None
     wrong_digest: bool = False
     raises: DpReleaseError | None = None
+    lists: Callable[[str, tuple[SealedBlock, ...]], tuple[SealedBlock, ...]] = lambda _, listed: listed
+    serves: Callable[[str, SealedBlock, bytes], bytes] = lambda _, __, data: data
 
     def OpenBlock(self, request: Any, context: Any) -> intake_pb2.OpenBlockResponse:
         if self.raises is not None:
@@ -212,3 +219,23 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
         assert key is not None
         digest = sha256(bytes(self.blocks[key]))
         return intake_pb2.SendBlockResponse(digest=bytes(32) if self.wrong_digest else bytes.fromhex(digest))
+
+    def ListEarlierBlocks(self, request: Any, context: Any) -> intake_pb2.ListEarlierBlocksResponse:
+        release, party = request.spec_digest.hex(), caller(context, "party").name
+        spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
+        first = {sealed.key: sealed for sealed in self.sealed if sealed.spec == release and sealed.sequence == 0}
+        keys = [BlockKey(release, part.party, 0) for part in spec.parties]
+        whole = all(key in first and len(self.blocks[key]) == first[key].size for key in keys)
+        listed = self.lists(party, tuple(first[key] for key in keys) if whole else ())
+        return intake_pb2.ListEarlierBlocksResponse(sealed=[sealed.to_bytes() for sealed in listed])
+
+    async def FetchEarlierBlock(
+        self, request: Any, context: Any
+    ) -> AsyncIterator[intake_pb2.FetchEarlierBlockResponse]:
+        key = BlockKey(request.spec_digest.hex(), request.party, request.sequence)
+        sealed = next(each for each in self.sealed if each.key == key)
+        data = self.serves(caller(context, "party").name, sealed, bytes(self.blocks[key]))
+        for offset in range(request.offset, len(data), 100):
+            piece = data[offset : offset + 100]
+            chunk = release_pb2.Chunk(offset=offset, data=piece, crc32=zlib.crc32(piece))
+            yield intake_pb2.FetchEarlierBlockResponse(chunk=chunk)

@@ -12,6 +12,7 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from tests.party_node.world import ROWS, Hospital, World
 from tests.support.joint import entries, exact_gram
+from tests.support.rounds import in_published_ranges, ranges_first
 from tests.support.specs import build_spec
 
 DRAWS_OF_ONE_BLOCK = 2  # squares of numbers, and everything else
@@ -24,8 +25,9 @@ def joint_spec(
     title: str = "moments",
     outcomes: tuple[str, ...] = (),
     guarantee: str | None = None,
+    two_rounds: bool = False,
 ) -> ReleaseSpec:
-    """An honest proposal of joint moments over the hospitals' tables."""
+    """An honest proposal of joint moments over the hospitals' tables; of two rounds it has ranges in the first."""
     own = {name: getattr(world, name).desk().catalogue() for name in names or JOINT}
     now = datetime.now(UTC)
     honest = build_spec(
@@ -36,6 +38,7 @@ def joint_spec(
         title=title,
         outcomes=outcomes,
         guarantee=guarantee,
+        grid_bits=16 if two_rounds else 10,
     )
     facts = {
         "roster": "cohort",
@@ -43,12 +46,13 @@ def joint_spec(
         "created": instant(now),
         "expires": instant(now + timedelta(hours=1)),
     }
-    return honest.model_copy(update=facts)
+    spec = honest.model_copy(update=facts)
+    return ranges_first(spec) if two_rounds else spec
 
 
-def approved(world: World, *names: str) -> str:
+def approved(world: World, *names: str, two_rounds: bool = False) -> str:
     """A release of joint moments that every hospital has approved."""
-    release = world.coordinator.propose(joint_spec(world, *names))
+    release = world.coordinator.propose(joint_spec(world, *names, two_rounds=two_rounds))
     for name in names or JOINT:
         getattr(world, name).cycle()
     assert world.coordinator.state(release) == "APPROVED"
@@ -70,13 +74,17 @@ def kinds(world: World, release: str, sender: str = "north") -> list[str]:
 def released_exactly(world: World, release: str, *names: str) -> bool:
     """Whether the blocks at the hub, less the noise that was drawn, add up to the Gram matrix."""
     spec = ReleaseSpec.from_bytes(world.coordinator.records[release].spec)
+    last = spec.rounds()[-1].start
     total, drawn = np.zeros(layout_of(spec).entries, np.uint64), np.zeros(layout_of(spec).entries, np.int64)
     for name in names or JOINT:
-        total += read_block(world.block(release, name), spec, name).values.reshape(-1).view(np.uint64)
-        others, diagonal = getattr(world, name).noise.draws
+        total += read_block(world.block(release, name, last), spec, name, last).values.reshape(-1).view(np.uint64)
+        others, diagonal = getattr(world, name).noise.draws[-DRAWS_OF_ONE_BLOCK:]
         drawn[~layout_of(spec).diagonal] += others.values[0]
         drawn[layout_of(spec).diagonal] += diagonal.values[0]
     tables = {name: getattr(world, name).desk().bounded(spec) for name in names or JOINT}
+    if last:
+        first = {name: (read_block(world.block(release, name), spec, name),) for name in names or JOINT}
+        spec = in_published_ranges(spec, first)
     return (total.view(np.int64) - drawn).tolist() == entries(spec, exact_gram(spec, tables))
 
 

@@ -32,8 +32,8 @@ def two(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for_two(monkeypatch)
     one = Daemon._blocks
 
-    def both(self: Daemon, coordinator: Any, record: Any, approvals: Any) -> tuple[Block, ...]:
-        found = one(self, coordinator, record, approvals)
+    def both(self: Daemon, coordinator: Any, record: Any, approvals: Any, sealed: Any) -> tuple[Block, ...]:
+        found = one(self, coordinator, record, approvals, sealed)
         assert not isinstance(found, str)
         header = expected_header(record.spec, "north", 1)
         return *found, Block(header, self._noise.discrete_gaussian(1000.0, (header.rows, header.columns)))

@@ -161,7 +161,8 @@ class World:
 
     def __init__(self, folder: Path, authority: Authority, members: dict[str, Member], policy: str) -> None:
         self.authority, self.members = authority, members
-        self.coordinator, self.hub = FakeCoordinator(), FakeHub()
+        self.coordinator = FakeCoordinator()
+        self.hub = FakeHub(self.coordinator)
         self.relay = FakeRelay(self.coordinator)
         self.office = Server(members["office"], authority, self._add_coordinator)
         self.shelf = Server(members["shelf"], authority, self._add_hub)

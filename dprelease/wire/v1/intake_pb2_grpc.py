@@ -45,6 +45,16 @@ class IntakeServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.SendBlockRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.SendBlockResponse.FromString,
                 _registered_method=True)
+        self.ListEarlierBlocks = channel.unary_unary(
+                '/dprelease.wire.v1.IntakeService/ListEarlierBlocks',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.ListEarlierBlocksRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.ListEarlierBlocksResponse.FromString,
+                _registered_method=True)
+        self.FetchEarlierBlock = channel.unary_stream(
+                '/dprelease.wire.v1.IntakeService/FetchEarlierBlock',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.FetchEarlierBlockRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.FetchEarlierBlockResponse.FromString,
+                _registered_method=True)
 
 
 class IntakeServiceServicer:
@@ -65,6 +75,20 @@ class IntakeServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListEarlierBlocks(self, request, context):
+        """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchEarlierBlock(self, request, context):
+        """Streams one of these blocks from an offset to its end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IntakeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +101,16 @@ def add_IntakeServiceServicer_to_server(servicer, server):
                     servicer.SendBlock,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.SendBlockRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.SendBlockResponse.SerializeToString,
+            ),
+            'ListEarlierBlocks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEarlierBlocks,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.ListEarlierBlocksRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.ListEarlierBlocksResponse.SerializeToString,
+            ),
+            'FetchEarlierBlock': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchEarlierBlock,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.FetchEarlierBlockRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_intake__pb2.FetchEarlierBlockResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +168,60 @@ class IntakeService:
             '/dprelease.wire.v1.IntakeService/SendBlock',
             dprelease_dot_wire_dot_v1_dot_intake__pb2.SendBlockRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_intake__pb2.SendBlockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEarlierBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.IntakeService/ListEarlierBlocks',
+            dprelease_dot_wire_dot_v1_dot_intake__pb2.ListEarlierBlocksRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_intake__pb2.ListEarlierBlocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchEarlierBlock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/dprelease.wire.v1.IntakeService/FetchEarlierBlock',
+            dprelease_dot_wire_dot_v1_dot_intake__pb2.FetchEarlierBlockRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_intake__pb2.FetchEarlierBlockResponse.FromString,
             options,
             channel_credentials,
             insecure,

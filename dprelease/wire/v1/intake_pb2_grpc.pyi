@@ -37,6 +37,10 @@ class IntakeServiceStub:
     """Announces a sealed block and learns where to go on."""
     SendBlock: _grpc.StreamUnaryMultiCallable[_intake_pb2.SendBlockRequest, _intake_pb2.SendBlockResponse]
     """Streams chunks from the offset that OpenBlock named."""
+    ListEarlierBlocks: _grpc.UnaryUnaryMultiCallable[_intake_pb2.ListEarlierBlocksRequest, _intake_pb2.ListEarlierBlocksResponse]
+    """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release."""
+    FetchEarlierBlock: _grpc.UnaryStreamMultiCallable[_intake_pb2.FetchEarlierBlockRequest, _intake_pb2.FetchEarlierBlockResponse]
+    """Streams one of these blocks from an offset to its end."""
 
 @_typing.type_check_only
 class IntakeServiceAsyncStub(IntakeServiceStub):
@@ -47,6 +51,10 @@ class IntakeServiceAsyncStub(IntakeServiceStub):
     """Announces a sealed block and learns where to go on."""
     SendBlock: _aio.StreamUnaryMultiCallable[_intake_pb2.SendBlockRequest, _intake_pb2.SendBlockResponse]  # type: ignore[assignment]
     """Streams chunks from the offset that OpenBlock named."""
+    ListEarlierBlocks: _aio.UnaryUnaryMultiCallable[_intake_pb2.ListEarlierBlocksRequest, _intake_pb2.ListEarlierBlocksResponse]  # type: ignore[assignment]
+    """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release."""
+    FetchEarlierBlock: _aio.UnaryStreamMultiCallable[_intake_pb2.FetchEarlierBlockRequest, _intake_pb2.FetchEarlierBlockResponse]  # type: ignore[assignment]
+    """Streams one of these blocks from an offset to its end."""
 
 class IntakeServiceServicer(metaclass=_abc_1.ABCMeta):
     """Intake of sealed blocks."""
@@ -66,5 +74,21 @@ class IntakeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_intake_pb2.SendBlockResponse, _abc.Awaitable[_intake_pb2.SendBlockResponse]]:
         """Streams chunks from the offset that OpenBlock named."""
+
+    @_abc_1.abstractmethod
+    def ListEarlierBlocks(
+        self,
+        request: _intake_pb2.ListEarlierBlocksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_intake_pb2.ListEarlierBlocksResponse, _abc.Awaitable[_intake_pb2.ListEarlierBlocksResponse]]:
+        """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release."""
+
+    @_abc_1.abstractmethod
+    def FetchEarlierBlock(
+        self,
+        request: _intake_pb2.FetchEarlierBlockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_intake_pb2.FetchEarlierBlockResponse], _abc.AsyncIterator[_intake_pb2.FetchEarlierBlockResponse]]:
+        """Streams one of these blocks from an offset to its end."""
 
 def add_IntakeServiceServicer_to_server(servicer: IntakeServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

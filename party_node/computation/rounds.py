@@ -1,0 +1,128 @@
+"""What the next round of a release builds on: every party's blocks of the rounds before, fetched, checked and kept.
+
+Nothing of a round leaves a hospital before all blocks of the rounds before are here, each signed with the key that the spec names,
+and together such that an honest hospital builds on them.
+
+Source: docs/protocol.md, "Rounds".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dprelease.canonical import sha256
+from dprelease.errors import IntegrityError
+from dprelease.identity.certificates import read_identity
+from dprelease.identity.signing import PublicKey
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.approval import SignedApproval
+from dprelease.release.block import SealedBlock, block_size, view_block
+from dprelease.release.manifest import verify_block
+from dprelease.release.spec import ReleaseSpec
+from dprelease.sequence import BlockKey
+from party_node.hospital import HospitalState
+from party_node.outgoing.line import HubLine
+from party_node.outgoing.rounds import earlier_blocks, fetch_block
+from party_node.state.journal import Record
+
+
+@dataclass(frozen=True)
+class Before:
+    """The rounds before one.
+
+    Attributes:
+        values: party to the noisy integers of its blocks.
+        digests: SHA-256 of every block, round after round, in the spec's order of parties.
+    """
+
+    values: Earlier
+    digests: tuple[str, ...] = ()
+
+
+NOTHING = Before(FIRST_ROUND)
+"""Before the first round."""
+
+
+class RoundWork:
+    """Earlier rounds of all releases of one party.
+
+    Args:
+        desk: the party's state.
+        hub: the connection to the hub.
+    """
+
+    def __init__(self, desk: HospitalState, hub: HubLine) -> None:
+        self._desk = desk
+        self._hub = hub
+        self._known: dict[str, Before] = {}
+
+    def before(
+        self, record: Record, approvals: tuple[SignedApproval, ...], own: tuple[SealedBlock, ...]
+    ) -> Before | str:
+        """What the round after our own blocks builds on, or for whom we wait.
+
+        Args:
+            record: the release, which everybody has approved.
+            approvals: every party's, checked under the pins; the keys that signed them sign the blocks.
+            own: our sealed blocks of all earlier rounds.
+
+        Raises:
+            IntegrityError: a block is not its party's, or none to build on; nothing of the next round may leave.
+            PeerUnavailable: the hub is away; try again.
+        """
+        if not own:
+            return NOTHING
+        spec, kept = record.spec, self._desk.earlier(record.release)
+        found = self._known.get(record.release)
+        if found is not None and len(found.values[self._desk.settings.name]) == len(own):
+            return found
+        keys = tuple(
+            BlockKey(record.release, part.party, at)
+            for sequences in spec.rounds()
+            for part in spec.parties
+            for at in sequences
+            if at < len(own)
+        )
+        there = kept.kept()
+        if len(there) < len(keys):
+            listed = earlier_blocks(self._hub.channel(), record.release)
+            if len(listed) < len(keys):
+                return "waits for every hospital's blocks of the round before"
+            public = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
+            fetched = {
+                sealed: self._fetch(sealed, key, public[key.party], own, spec)
+                for sealed, key in zip(listed[len(there) : len(keys)], keys[len(there) :], strict=True)
+            }
+            data = {**{sealed: kept.read(sealed) for sealed in there}, **fetched}
+            found = _read(spec, keys, data)
+            kept.keep(fetched)
+        else:
+            found = _read(spec, keys, {sealed: kept.read(sealed) for sealed in there})
+        self._known = {record.release: found}
+        return found
+
+    def _fetch(
+        self, sealed: SealedBlock, key: BlockKey, public: PublicKey, own: tuple[SealedBlock, ...], spec: ReleaseSpec
+    ) -> bytes:
+        """The bytes of a block that the hub lists, once it is sure that its party sealed them for this place."""
+        if sealed.key != key or sealed.size != block_size(spec, key.party, key.sequence):
+            raise IntegrityError(f"the hub lists another block where {key.words} belongs")
+        verify_block(public, sealed)
+        if key.party == self._desk.settings.name:
+            if sealed.sha256 != own[key.sequence].sha256:
+                raise IntegrityError(f"the hub holds another {key.words} than we have sealed")
+            return self._desk.vault.path(key.release, key.sequence).read_bytes()
+        data = fetch_block(self._hub.channel(), sealed, self._desk.settings.daemon.stall_seconds)
+        if sha256(data) != sealed.sha256:
+            raise IntegrityError(f"the hub handed out a {key.words} that its party did not sign")
+        return data
+
+
+def _read(spec: ReleaseSpec, keys: tuple[BlockKey, ...], data: dict[SealedBlock, bytes]) -> Before:
+    values: dict[str, tuple[object, ...]] = {part.party: () for part in spec.parties}
+    for key, each in zip(keys, data.values(), strict=True):
+        values[key.party] += (view_block(each, spec, key.party, key.sequence).values.copy(),)
+    found = Before(values, tuple(sealed.sha256 for sealed in data))  # type: ignore[arg-type]
+    mechanism_of(spec).check_round(spec, found.values)
+    return found

@@ -1,0 +1,40 @@
+"""What the office knows of our table: columns, rows and the digest of their order, told again whenever the table changes."""
+
+from __future__ import annotations
+
+import logging
+
+from dprelease.errors import DpReleaseError, PeerUnavailable
+from party_node.hospital import HospitalState
+from party_node.outgoing.calls import Coordinator
+
+log = logging.getLogger(__name__)
+
+
+class TableReport:
+    """Reports the table.
+
+    Args:
+        desk: the party's state.
+    """
+
+    def __init__(self, desk: HospitalState) -> None:
+        self._desk = desk
+        self._seen: tuple[int, int, frozenset[str]] | None = None
+
+    def forget(self) -> None:
+        """Report it next time in any case."""
+        self._seen = None
+
+    def look(self, coordinator: Coordinator) -> None:
+        """Report the table if it or its public columns changed. One that cannot be used, or is not taken, holds up no release."""
+        try:
+            found = self._desk.settings.source.path.stat()
+            seen = (found.st_mtime_ns, found.st_size, frozenset(self._desk.public()))
+            if seen != self._seen:
+                coordinator.report(self._desk.make_catalogue())
+                self._seen = seen
+        except PeerUnavailable:
+            raise
+        except (OSError, DpReleaseError) as error:
+            log.error("the table was not reported: %s", error)

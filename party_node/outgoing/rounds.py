@@ -1,0 +1,73 @@
+"""Calls to the hub for blocks of earlier rounds: what all parties sent, on which the next round builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.release.block import SealedBlock
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.chunks import check_chunk
+from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.transport import CALL_SECONDS
+from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc
+
+PEER = "the hub"
+
+
+def earlier_blocks(channel: grpc.Channel, release: str) -> tuple[SealedBlock, ...]:
+    """Sealed blocks of all rounds before the last that are whole at the hub, unchecked, in its order.
+
+    Args:
+        channel: to the hub's listener for parties.
+        release: digest of the spec.
+
+    Raises:
+        IntegrityError: one cannot be read.
+        PeerUnavailable, NotFound, ...: as the hub answers.
+    """
+    request = intake_pb2.ListEarlierBlocksRequest(spec_digest=bytes.fromhex(release))
+    with translated(PEER):
+        stub = intake_pb2_grpc.IntakeServiceStub(channel)
+        answer = stub.ListEarlierBlocks(request, timeout=CALL_SECONDS, metadata=VERSION)
+    try:
+        return tuple(SealedBlock.from_bytes(data) for data in answer.sealed)
+    except InvalidInput as error:
+        raise IntegrityError(f"{PEER} lists a block that cannot be read: {error.message}") from error
+
+
+def fetch_block(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) -> bytes:
+    """The bytes of one of these blocks, as many as were announced; their digest is the caller's to check.
+
+    Args:
+        channel: to the hub's listener for parties.
+        sealed: the block's identity, of a size that the spec calls for.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        IntegrityError: a chunk is not the next one, or is damaged.
+        PeerUnavailable, NotFound, ...: as the hub answers.
+    """
+    return b"".join(_stream(channel, sealed, stall_seconds))
+
+
+def _stream(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) -> Iterator[bytes]:
+    request = intake_pb2.FetchEarlierBlockRequest(
+        spec_digest=bytes.fromhex(sealed.spec), party=sealed.party, sequence=sealed.sequence
+    )
+    calls: list[Any] = []
+    with (
+        translated(PEER),
+        ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline,
+    ):
+        call = intake_pb2_grpc.IntakeServiceStub(channel).FetchEarlierBlock(request, metadata=VERSION)
+        calls.append(call)
+        position = 0
+        for answer in call:
+            data = check_chunk(answer.chunk, position, sealed.size)
+            position += len(data)
+            deadline.moved()
+            yield data

@@ -1,0 +1,212 @@
+"""A release of two rounds at a hospital, over real TLS: ranges, then moments in them; every cycle is a fresh process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+
+from dprelease.canonical import sha256
+from dprelease.release.accounting import guarantee
+from party_node.state.books import mismatches
+from tests.party_node.joint_release import DRAWS_OF_ONE_BLOCK, approved, deliver, joint_spec, kinds, released_exactly
+from tests.party_node.test_gate import secrets_of
+from tests.party_node.test_restart import PowerCut
+from tests.party_node.world import World
+
+DRAWS_OF_RANGES = 3  # counts, sums, sums of squares
+DRAWS = DRAWS_OF_RANGES + DRAWS_OF_ONE_BLOCK
+
+
+def two_rounds(world: World, *names: str) -> str:
+    return approved(world, *names, two_rounds=True)
+
+
+def sequences(world: World, party: str) -> list[int]:
+    """Which blocks of a hospital the hub has seen, each once."""
+    return sorted({sealed.sequence for sealed in world.hub.sealed if sealed.party == party})
+
+
+def delivered_once(world: World, release: str) -> None:
+    """Both blocks as they were sealed, one charge, no second draw, exact moments in the ranges of the first block."""
+    for name in ("north", "south"):
+        hospital = getattr(world, name)
+        assert hospital.status(release) == "delivered"
+        assert hospital.ledger_kinds(release) == ["reserve", "charge", "send"]
+        desk = hospital.desk()
+        digests = tuple(sha256(world.block(release, name, at)) for at in range(2))
+        assert {each.sha256 for each in world.hub.sealed if each.party == name} == set(digests)
+        assert desk.ledger.made("cohort")[release] == digests
+        assert [block.sha256 for block in desk.vault.find(release)] == list(digests)
+        assert mismatches(desk.books) == []
+    assert released_exactly(world, release)
+
+
+def test_two_hospitals_go_both_rounds(world: World) -> None:
+    release = two_rounds(world)
+    spec = world.north.record(release).spec
+    deliver(world)
+    delivered_once(world, release)
+    for hospital in (world.north, world.south):
+        assert len(hospital.noise.draws) == DRAWS
+        charged = hospital.desk().ledger.balance("cohort").charged
+        assert charged == guarantee(spec).party(hospital.member.name).mu2
+    secrets = secrets_of(world, release)
+    heard = [*world.relay.posts[release].record(), *(data for _, data in world.coordinator.received)]
+    assert [name for name, secret in secrets.items() if any(secret in data for data in heard)] == []
+
+
+def test_one_hospital_alone_goes_both_rounds(world: World) -> None:
+    release = two_rounds(world, "north")
+    world.north.cycle(2)
+    assert world.north.status(release) == "delivered"
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    assert released_exactly(world, release, "north")
+    assert world.relay.posts == {}
+
+
+def test_nothing_of_the_first_round_leaves_before_every_approval(world: World) -> None:
+    release = world.coordinator.propose(joint_spec(world, two_rounds=True))
+    world.north.cycle(2)
+    world.coordinator.move(release, "APPROVED")  # it is not
+    world.north.cycle(2)
+    assert "no approval by south" in world.north.record(release).note
+    assert world.hub.sealed == []
+    assert world.north.noise.draws == []
+
+
+def test_nothing_of_the_session_leaves_before_the_whole_first_round_is_in(world: World) -> None:
+    release = two_rounds(world)
+    world.north.cycle(3)
+    assert sequences(world, "north") == [0]
+    assert kinds(world, release) == []
+    assert "waits for every hospital's blocks of the round before" in world.north.record(release).note
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    deliver(world)
+    delivered_once(world, release)
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "FAILED"])
+def test_what_ends_between_the_rounds_stays_charged_and_goes_no_further(world: World, state: str) -> None:
+    release = two_rounds(world)
+    world.north.cycle(2)
+    world.coordinator.move(release, state)
+    world.north.cycle(2)
+    assert world.north.status(release) == "ended"
+    assert world.north.desk().ledger.balance("cohort").charged > 0
+    assert list((world.north.folder / "state" / "rounds").glob("*")) == []
+    world.coordinator.move(release, "APPROVED")
+    deliver(world)
+    assert kinds(world, release) == []
+    assert len(world.north.noise.draws) == DRAWS_OF_RANGES
+
+
+def test_a_table_that_changes_between_the_rounds_ends_the_release(world: World) -> None:
+    release = two_rounds(world)
+    world.north.cycle(2)
+    source = world.north.source
+    source.write_text(source.read_text().replace("41.70000", "42.70000"))
+    deliver(world, "south", "north")
+    assert world.north.status(release) == "declined"
+    assert world.coordinator.state(release) == "FAILED"
+    assert sequences(world, "north") == [0]
+    assert len(world.north.noise.draws) == DRAWS_OF_RANGES
+    assert kinds(world, release) == []
+
+
+def always(*_: Any) -> bool:
+    return True
+
+
+def of_the_second(*arguments: Any) -> bool:
+    """Whether a block of the second round is what it is about."""
+    return any(getattr(each, "sequence", 0) == 1 for each in arguments) or (
+        isinstance(arguments[-1], tuple) and bool(arguments[-1])
+    )
+
+
+def with_both(_: Any, blocks: Any, __: Any) -> bool:
+    return bool(blocks[0].header.sequence == 1)
+
+
+Where = Callable[..., bool]
+CUTS: list[tuple[str, str, int, Where]] = [
+    ("party_node.daemon.privatize", "after", 1, always),
+    ("party_node.state.vault.write_durably", "after", 1, always),
+    ("party_node.state.vault.Vault.seal", "after", 1, always),
+    ("party_node.state.ledger.Ledger.make", "before", 1, always),
+    ("party_node.state.ledger.Ledger.make", "after", 1, always),
+    ("party_node.state.ledger.Ledger.charge", "after", 1, always),
+    ("party_node.state.ledger.Ledger.send", "after", 1, always),
+    ("party_node.daemon.upload", "before", 1, always),
+    ("party_node.daemon.upload", "after", 1, always),
+    ("party_node.computation.rounds.earlier_blocks", "after", 1, always),
+    ("party_node.computation.rounds.fetch_block", "after", 1, always),
+    ("party_node.state.earlier.write_durably", "after", 1, always),
+    ("party_node.state.earlier.write_durably", "after", 2, always),
+    ("party_node.state.earlier.EarlierRounds.keep", "after", 1, always),
+    ("party_node.state.session.SessionFolder.begin", "after", 1, always),
+    ("dprelease.mpc.exchange.Exchange.mask", "after", 1, always),
+    ("dprelease.mpc.exchange.Exchange.share", "after", 1, always),
+    ("party_node.computation.sessions.privatize", "before", 1, always),
+    ("party_node.state.vault.Vault.seal", "before", 1, with_both),
+    ("party_node.state.vault.Vault.seal", "after", 1, with_both),
+    ("party_node.state.ledger.Ledger.make", "after", 1, of_the_second),
+    ("party_node.state.journal.Journal.move", "before", 1, always),
+    ("party_node.daemon.upload", "before", 1, of_the_second),
+    ("party_node.daemon.upload", "after", 1, of_the_second),
+]
+AGAIN = {CUTS[0]: DRAWS_OF_RANGES, CUTS[1]: DRAWS_OF_RANGES, CUTS[18]: DRAWS_OF_ONE_BLOCK}
+"""Draws that a cut before the seal loses, of which nothing was seen."""
+
+
+@dataclass
+class Fault:
+    """Ends a process at the n-th time that something is done in a place, over all its lives."""
+
+    path: str
+    when: str
+    call: int
+    where: Where
+    calls: int = 0
+
+    def set(self, patch: pytest.MonkeyPatch) -> None:
+        original = resolve_name(self.path)
+
+        def interrupted(*arguments: Any, **named: Any) -> Any:
+            here = self.where(*arguments)
+            self.calls += here
+            if here and (self.when, self.calls) == ("before", self.call):
+                raise PowerCut
+            result = original(*arguments, **named)
+            if here and (self.when, self.calls) == ("after", self.call):
+                raise PowerCut
+            return result
+
+        patch.setattr(self.path, interrupted)
+
+
+@pytest.mark.parametrize(
+    "cut", CUTS, ids=lambda cut: f"{cut[1]} {cut[0].rpartition('.')[2]} {cut[2]} {cut[3].__name__}"
+)
+def test_a_power_cut_never_means_another_block(world: World, cut: tuple[str, str, int, Where]) -> None:
+    release, fault, cuts = two_rounds(world), Fault(*cut), 0
+    seen: list[list[str]] = []
+    for _ in range(8):
+        with pytest.MonkeyPatch.context() as patch:
+            fault.set(patch)
+            try:
+                world.north.cycle()
+            except PowerCut:
+                cuts += 1
+        assert mismatches(world.north.desk().books) == []
+        seen.append([sealed.sha256 for sealed in world.north.desk().vault.find(release)])
+        world.south.cycle()
+    assert cuts == 1
+    deliver(world)
+    delivered_once(world, release)
+    assert all(each == seen[-1][: len(each)] for each in seen)
+    assert len(world.north.noise.draws) == DRAWS + AGAIN.get(cut, 0)

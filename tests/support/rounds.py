@@ -1,0 +1,57 @@
+"""Joint moments whose first round publishes ranges: the spec of a request, and what is left of it once they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dprelease.catalogue import Catalogue
+from dprelease.data.bounding import BoundedRows
+from dprelease.mechanisms.base import Draft
+from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
+from dprelease.privacy.noise import NoiseSource
+from dprelease.privatization import privatize
+from dprelease.release.block import Block, values_of
+from dprelease.release.spec import ReleaseSpec
+
+BLOCKS = 2
+"""Of each party: ranges, moments."""
+
+
+def ranges_first(spec: ReleaseSpec, **options: Any) -> ReleaseSpec:
+    """The spec as a request with ``ranges = "first"`` makes it, everything else as it is.
+
+    Args:
+        spec: of mechanism ``moments`` without outcomes.
+        options: more keys of the request.
+    """
+    facts = {name: getattr(spec, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
+    agreed = Catalogue(party=spec.parties[0].party, columns=spec.parties[0].columns, **facts)
+    columns = {part.party: part.columns for part in spec.parties}
+    draft = Draft(columns, agreed, spec.target, spec.grid_bits, bytes)
+    chosen = read_options("moments", {"ranges": "first", **options})
+    terms = mechanism_named("moments").propose(chosen, draft).terms
+    return ReleaseSpec.from_bytes(spec.model_copy(update={"terms": terms}).to_bytes())
+
+
+def first_blocks(
+    spec: ReleaseSpec, tables: Mapping[str, BoundedRows], noise: NoiseSource
+) -> dict[str, tuple[Block, ...]]:
+    """Every party's blocks of the first round."""
+    return {party: privatize(rows, spec, party, noise) for party, rows in tables.items()}
+
+
+def in_published_ranges(spec: ReleaseSpec, first: Mapping[str, tuple[Block, ...]]) -> ReleaseSpec:
+    """The spec with the ranges that mechanism ``ranges`` reads in the blocks of its first round.
+
+    Args:
+        spec: from `ranges_first`.
+        first: party to its block of the first round.
+    """
+    terms: Any = spec.terms
+    before = spec.model_copy(update={"terms": terms.first})
+    found = mechanism_of(before).read(before, values_of(first), np.zeros((spec.rows, 0), np.int32))
+    clipping = terms.clipping.model_copy(update={"ranges": found.ranges})
+    return spec.model_copy(update={"terms": terms.model_copy(update={"clipping": clipping, "first": None})})
