@@ -1,4 +1,6 @@
-"""Ranges first, then moments of clipped rows in them: two releases, each role its own process, the second at its own price only."""
+"""Ranges first, then moments of clipped rows in them, each role its own process: in two releases, the second at its own price
+only, and in the two rounds of one.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,17 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from audit import audit
 from demo.consortium import CommandFailed, Consortium
 from dprelease.data.bounding import BoundedRows, bound
+from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.terms import joint_moments
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, trust
+from tests.support.rounds import in_published_ranges
 
 pytestmark = pytest.mark.end_to_end
 
@@ -72,7 +78,7 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     assert {each.name: (each.centre, each.half_width) for each in clipping.ranges} == {
         each.name: (each.centre, each.half_width) for each in ranges.ranges
     }
-    moments, truth = opened.moments(), clipped_gram(opened, parties)
+    moments, truth = opened.moments(), clipped_gram(opened.spec, moments_layout(opened), parties)
     entries = moments.layout.rows, moments.layout.cols
     square = float((((moments.gram - truth)[entries] / moments.noise_sd[entries]) ** 2).sum())
     assert chi2.ppf(1e-9, len(entries[0])) < square < chi2.isf(1e-9, len(entries[0]))
@@ -90,6 +96,41 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     assert np.shape(fitted["feature_ends"]) == (2, len(fitted["features"]))
 
 
+def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> None:
+    parties = hospitals()
+    found(consortium, parties)
+    release = propose(consortium, parties, mechanism="moments", ranges="first", clip=2, epsilon=10.0)
+    assert final_state(consortium, release) == "PUBLISHED"
+    opened = published(consortium, release)
+    assert {party: len(blocks) for party, blocks in opened.blocks.items()} == {"clinic": 2, "ward": 2, "lab": 2}
+    known = in_published_ranges(opened.spec, {party: blocks[:1] for party, blocks in opened.blocks.items()})
+    moments, truth = opened.moments(), clipped_gram(known, moments_layout(opened), parties)
+    entries = moments.layout.rows, moments.layout.cols
+    square = float((((moments.gram - truth)[entries] / moments.noise_sd[entries]) ** 2).sum())
+    assert chi2.ppf(1e-9, len(entries[0])) < square < chi2.isf(1e-9, len(entries[0]))
+
+    for hospital in parties:
+        home = consortium.hospital(hospital.name)
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+        kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
+        assert sorted(kinds) == ["charge", "made", "made", "reserve", "send"]
+    learner, home = trust(consortium)
+    consortium.run("learner", *home, "fetch", release[:10])
+    verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
+    assert "Two rounds are in it" in verified
+    assert "ranges recomputed" in verified
+    consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(learner / "fit.json"))
+    fitted = json.loads((learner / "fit.json").read_text())
+    slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
+    assert abs(slopes["age"] - 0.8) < 0.3
+    assert abs(slopes["dose"] - 1.5) < 0.7
+    assert audit(consortium.folder) == []
+
+
+def moments_layout(release: Release) -> Layout:
+    return release.moments().layout
+
+
 def test_ranges_of_columns_declared_otherwise_are_refused(consortium: Consortium) -> None:
     parties = hospitals()[:1]
     found(consortium, parties)
@@ -97,9 +138,9 @@ def test_ranges_of_columns_declared_otherwise_are_refused(consortium: Consortium
         propose(consortium, parties, mechanism="moments", ranges=str(consortium.folder))
 
 
-def clipped_gram(release: Release, parties: list[Hospital]) -> np.ndarray:
-    """What the release hides, in scaled units."""
-    spec, cells = release.spec, {hospital.name: hospital.cells for hospital in parties}
+def clipped_gram(spec: ReleaseSpec, layout: Layout, parties: list[Hospital]) -> np.ndarray:
+    """What a release in known ranges hides, in scaled units."""
+    cells = {hospital.name: hospital.cells for hospital in parties}
     clipping = joint_moments(spec).clipping
     assert clipping is not None
     whole = [np.full((spec.rows, 1), clipping.constant)]
@@ -107,6 +148,6 @@ def clipped_gram(release: Release, parties: list[Hospital]) -> np.ndarray:
         raw = {name: np.array(own) if isinstance(own[0], float) else own for name, own in cells[part.party].items()}
         rows = BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)  # type: ignore[arg-type]
         whole.append(coded(rows, spec))
-    units = clipping.units(release.moments().layout)
+    units = clipping.units(layout)
     x = np.hstack(whole) / units
     return np.asarray(x.T @ x)
