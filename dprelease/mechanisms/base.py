@@ -276,6 +276,10 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """(n, d) what a party multiplies with its peers' in a session."""
         raise NotImplementedError(f"mechanism {self.name!r} has no session")
 
+    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+        """The ways to release what a scenario describes, the plainest first."""
+        return (setting,)
+
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""
         return 1

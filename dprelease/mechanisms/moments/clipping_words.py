@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import REACH
+from dprelease.spec_base import SpecBase
 
 GENTLE = 2.0
 """k from which p-values are printed: below, the bias of clipping is of the size of standard errors."""
@@ -56,6 +59,21 @@ def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -
         scale = len(names) / sum(squares)
         found.append(ClippedBlock(party, len(names), radius2, k, _kept(len(names), radius2 * scale)))
     return tuple(found)
+
+
+def scenario_of(clipping: Clipping, spec: SpecBase) -> dict[str, Any]:
+    """What a spec with clipped rows says of a `Setting`: its fields of this kind."""
+    parties = {part.party: part.columns for part in spec.parties}
+    declared = [column.name for own in parties.values() for column in own]
+    named = {name for own in parties.values() for name in numbers_of(own)}
+    weights = {name: weight for name, weight in zip(declared, clipping.weights, strict=True) if name in named}
+    least = min(weights.values(), default=1)
+    blocks = clipped_blocks(clipping, parties)
+    return {
+        "ranges": Fraction(0),
+        "clip": min((each.k for each in blocks if each.columns > 1), default=math.inf),
+        "number_weights": {name: weight / least for name, weight in weights.items() if weight > least},
+    }
 
 
 def _kept(numbers: int, radius2: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dprelease.data.bounding import BoundedRows, Codes
@@ -16,6 +17,7 @@ from dprelease.mechanisms.base import (
     Words,
 )
 from dprelease.mechanisms.moments import check, words
+from dprelease.mechanisms.moments.clipping_words import scenario_of
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, noisy_share
@@ -100,6 +102,9 @@ class Moments(Mechanism[JointMoments]):
             "outcomes": self.outcomes(options, columns),
             "public_norm2": options.public_norm2,
             "parts": parts_of(columns, options.charge),
+            "ranges": None if options.ranges is None else Fraction(0),
+            "clip": options.k,
+            "number_weights": options.outcome_weight,
         }
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
@@ -108,7 +113,13 @@ class Moments(Mechanism[JointMoments]):
             "curious": terms.curious or None,
             "outcomes": terms.outcomes,
             "public_norm2": terms.public_norm2,
+            **(scenario_of(terms.clipping, spec) if terms.clipping is not None else {}),
         }
+
+    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+        from dprelease.mechanisms.moments import forecast
+
+        return forecast.plans(setting)
 
     def proposed(self, setting: Setting) -> Proposed:
         from dprelease.mechanisms.moments import forecast  # slow to load, and only planners ask
