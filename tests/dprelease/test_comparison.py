@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting, evenly
-from dprelease.mechanisms.registry import names
+from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import NO_DATA, SIGNALS, compare
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.spec_base import Target
@@ -28,7 +28,7 @@ def test_every_cell_is_the_forecast_of_its_mechanism() -> None:
     where = setting(20_000)
     found = compare(where)
     assert [(cell.forecast.signal, cell.mechanism) for cell in found.cells] == [
-        (signal, name) for signal in SIGNALS for name in names()
+        (signal, name) for signal in SIGNALS for name in names_for_fits()
     ]
     for cell in found.cells:
         own = replace(where, mechanism=cell.mechanism)
@@ -83,7 +83,7 @@ def test_lines_say_that_no_data_were_read_and_what_was_guessed() -> None:
     text = "\n".join(lines)
     for words in ("n = 20000", "9 columns at 3 parties", "x9 on 8 features", "(1, 1e-13)", "variance 0.05"):
         assert words in text
-    for name in names():
+    for name in names_for_fits():
         (row,) = (line for line in lines if line.startswith("0.3") and f" {name} " in line)
         cell = next(cell for cell in found.cells if cell.mechanism == name)
         assert f"{cell.forecast.r2:.3f}".replace("-0.000", "0.000") in row
@@ -110,7 +110,7 @@ def test_json_has_exact_prices() -> None:
     found = json.loads(json.dumps(compare(where, signals=(0.5, 0.3, 0.5)).to_json()))
     assert found["data_read"] is False
     assert [each["assumed_r2"] for each in found["forecasts"]] == [0.3] * 3 + [0.5] * 3
-    for name in names():
+    for name in names_for_fits():
         prices = {party: Fraction(text) for party, text in found["releases"][name]["charged_mu2"].items()}
         assert prices == proposed(replace(where, mechanism=name)).prices
     assert found["releases"]["mixed"]["k"] == proposed(where).outputs
