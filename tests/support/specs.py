@@ -20,6 +20,9 @@ from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squ
 from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
+from dprelease.mechanisms.ranges.calibration import numbers
+from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.block import Block, BlockHeader
@@ -80,7 +83,7 @@ def build_spec(
 
     Args:
         parties: party to columns.
-        mechanism: ``mixed``, ``rows`` or ``moments``.
+        mechanism: ``mixed``, ``rows``, ``moments`` or ``ranges``.
         rows: n.
         outputs: k, for ``mixed``.
         anchor_weight: rho; 1/10 for ``mixed`` and 0 otherwise, unless told.
@@ -104,6 +107,8 @@ def build_spec(
     terms: Terms
     if mechanism == "moments":
         terms = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, public_norm2)
+    elif mechanism == "ranges":
+        terms = RangesTerms.least(budget(target), sum(map(len, map(numbers, parties.values()))) or 1, rows_per_subject)
     else:
         mixed = mechanism == "mixed"
         weight, norm = anchor_weight or ("1/10" if mixed else "0"), outputs if mixed else 1
