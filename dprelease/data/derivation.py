@@ -19,6 +19,7 @@ _LEVEL = r'"([^"\\\x00-\x1f]|\\["\\bfnrt]|\\u[0-9a-f]{4})+"'
 FORMS = (
     rf"log\({_NAME}( [+-] {_POSITIVE})?\)",
     rf"{_NAME}\^2",
+    rf"\({_NAME} [+-] {_POSITIVE}\)\^2",
     rf"{_NAME} \* {_NAME}",
     rf"days from {_NAME} to {_NAME}",
     rf"{_NAME} = {_LEVEL}",

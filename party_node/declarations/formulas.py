@@ -69,8 +69,7 @@ class Log(Formula):
 
     @property
     def text(self) -> str:
-        offset = f" {'-' if self.plus < 0 else '+'} {number_text(abs(self.plus))}" if self.plus else ""
-        return f"log({self.log}{offset})"
+        return f"log({_shifted(self.log, self.plus)})"
 
     def check(self, sources: Sequence[Source]) -> None:
         source = _number("log", sources[0])
@@ -87,9 +86,10 @@ class Log(Formula):
 
 
 class Square(Formula):
-    """Square of a number."""
+    """Square of a number plus an offset. From the middle of its range, a square hardly goes together with the number itself."""
 
     square: Name
+    plus: Number = 0.0
 
     @property
     def sources(self) -> tuple[Name, ...]:
@@ -97,18 +97,21 @@ class Square(Formula):
 
     @property
     def text(self) -> str:
-        return f"{self.square}^2"
+        shifted = _shifted(self.square, self.plus)
+        return f"({shifted})^2" if self.plus else f"{shifted}^2"
 
     def check(self, sources: Sequence[Source]) -> None:
         _number("square", sources[0])
 
     def bounds(self, sources: Sequence[Source]) -> tuple[float, float]:
         source = _number("square", sources[0])
-        corners = (source.lower * source.lower, source.upper * source.upper)
-        return (0.0 if source.lower <= 0 <= source.upper else min(corners), max(corners))
+        lower, upper = source.lower + self.plus, source.upper + self.plus
+        corners = (lower * lower, upper * upper)
+        return (0.0 if lower <= 0 <= upper else min(corners), max(corners))
 
     def values(self, *sources: Floats) -> Floats:
-        return sources[0] * sources[0]
+        shifted = sources[0] + self.plus
+        return shifted * shifted
 
 
 class Product(Formula):
@@ -217,6 +220,10 @@ class Indicator(Formula):
         cells = sources[0]
         start, end = (-math.inf if self.start is None else self.start, math.inf if self.end is None else self.end)
         return np.where(np.isnan(cells), np.nan, (cells >= start) & (cells < end))
+
+
+def _shifted(name: str, plus: float) -> str:
+    return f"{name} {'-' if plus < 0 else '+'} {number_text(abs(plus))}" if plus else name
 
 
 def _number(key: str, source: Source) -> NumericColumn:

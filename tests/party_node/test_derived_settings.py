@@ -39,6 +39,8 @@ def declared(derived: object, **more: object) -> NumericColumn | CategoricalColu
         ({"log": "z", "plus": 4}, "log(z + 4)", 0.0, math.log(6), math.log(3.5)),
         ({"square": "age"}, "age^2", 324.0, 10000.0, 2500.0),
         ({"square": "z"}, "z^2", 0.0, 9.0, 0.25),
+        ({"square": "age", "plus": -59}, "(age - 59)^2", 0.0, 1681.0, 81.0),
+        ({"square": "age", "plus": 0.5}, "(age + 0.5)^2", 342.25, 10100.25, 2550.25),
         ({"product": ["age", "z"]}, "age * z", -300.0, 200.0, -25.0),
         ({"product": ["smoker", "z"]}, "smoker * z", -3.0, 2.0, -0.5),
         ({"product": ["age", "smoker"]}, "age * smoker", 0.0, 100.0, 50.0),
@@ -184,7 +186,7 @@ def test_the_page_for_hospitals_declares_what_can_be() -> None:
     found = settings(Path("rows.csv"), others | tomllib.loads(text)["columns"])
     assert [column.derivation for column in found.declarations()[3:]] == [
         "log(cost + 1)",
-        "age^2",
+        "(age - 59)^2",
         "65 <= age",
         'smoker = "current"',
         "age * bmi",

@@ -28,6 +28,8 @@ FORMULAS: list[tuple[dict[str, Any], dict[str, Any], str, float | None, Findings
     ({"age": AGE}, {"square": "age"}, "1e3", 10000, IN_ORDER),
     ({"z": Z}, {"square": "z"}, "-1.5", 2.25, IN_ORDER),
     ({"z": Z}, {"square": "z"}, "-7", 4, IN_ORDER),
+    ({"z": Z}, {"square": "z", "plus": 2}, "-7", 0, IN_ORDER),
+    ({"z": Z}, {"square": "z", "plus": 1}, "-1.5", 0.25, IN_ORDER),
     ({"z": Z}, {"square": "z"}, "NA", None, MISSING),
     ({"z": Z}, {"square": "z"}, "twelve", None, UNREADABLE),
     ({"z": Z}, {"square": "z"}, "inf", None, UNREADABLE),
