@@ -8,11 +8,16 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from party_node.declarations.dates import DateColumn
+from party_node.declarations.formulas import Product, Square
 from tests.party_node.tables import settings
+from tests.support.specs import numeric
 
 SOURCES: dict[str, dict[str, Any]] = {
     "age": {"kind": "numeric", "lower": 18, "upper": 100, "fill": 50},
@@ -192,3 +197,26 @@ def test_the_page_for_hospitals_declares_what_can_be() -> None:
         "age * bmi",
         "days from admitted to discharged",
     ]
+
+
+ENDS = st.floats(-1e6, 1e6).map(lambda end: round(end, 3))
+
+
+@given(
+    ends=st.lists(ENDS, min_size=4, max_size=4),
+    plus=ENDS,
+    places=st.lists(st.floats(0, 1), min_size=2, max_size=2),
+)
+def test_no_value_within_the_sources_bounds_lies_beyond_what_follows(
+    ends: list[float], plus: float, places: list[float]
+) -> None:
+    pairs = [(min(pair), max(pair) + 1) for pair in (ends[:2], ends[2:])]
+    sources = [numeric(name, *pair) for name, pair in zip("ab", pairs, strict=True)]
+    cells = [
+        np.clip(np.array([s.lower + at * (s.upper - s.lower)]), s.lower, s.upper)
+        for s, at in zip(sources, places, strict=True)
+    ]
+    for formula in (Square(square="a", plus=plus), Product(product=("a", "b"))):
+        lower, upper = formula.bounds(sources)
+        (value,) = formula.values(*cells[: len(formula.sources)])
+        assert lower <= value <= upper
