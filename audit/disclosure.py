@@ -2,8 +2,8 @@
 
 Every file outside the tables is cut into words, and the words are looked up among the identifiers and cells of all
 tables. Values shorter than `SHORTEST` characters, such as "1" or "male", cannot be told from chance and are not looked
-for; nor are public levels, formulas and settings, and columns that their owner declared public. The sentences that follow from a spec,
-its guarantee and whom to trust, are left out of every file: their numbers are as short as cells may be.
+for; nor are public levels, formulas and settings, and columns that their owner declared public. The sentences that follow from
+a spec, its guarantee and whom to trust, are left out of every file: their numbers are as short as cells may be.
 """
 
 from __future__ import annotations
