@@ -33,6 +33,7 @@ from dprelease import catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
 from dprelease.data import columns, ranges
 from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.derivation import FORMS
 from dprelease.errors import InvalidInput
 from dprelease.identity import signing
 from dprelease.identity.certificates import Role, check_certificate
@@ -217,6 +218,32 @@ def test_fields_types_and_limits(name: str) -> None:
         marks = model.model_fields[field.strip("`")].metadata
         for kind, annotated in CHECKED.items():
             assert (word == kind) == any(mark in marks for mark in get_args(annotated)[1:]), field
+
+
+def test_derivations() -> None:
+    examples = V["derivations"].splitlines()
+    for text, form in zip(examples, [0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 6], strict=True):
+        assert [number for number, each in enumerate(FORMS) if re.fullmatch(each, text)] == [form]
+        assert numeric("x", derivation=text).derivation == text
+    for text in (
+        "age",
+        "log(-1)",
+        "log(cost +1)",
+        "log(cost + -1)",
+        "a*b",
+        "Age > 3",
+        's = "',
+        's = ""',
+        "a^3",
+        "(a)^2",
+        " a^2",
+        "a^2\n",
+    ):
+        with pytest.raises(ValueError, match="derivation"):
+            numeric("x", derivation=text)
+    column = columns.NumericColumn.from_bytes(joined("derived-column").encode())
+    assert column == numeric("log_cost", 0.0, 12.0, fill=3.0, derivation="log(cost + 1)")
+    assert "derivation" not in numeric("x").to_bytes().decode()
 
 
 def test_lines_of_the_list() -> None:

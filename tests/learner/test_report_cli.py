@@ -118,7 +118,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "outcomes": "list",
         "caveats": "list",
     }
-    common = ["fill", "kind", "name", "party", "public", "unit", "used_as"]
+    common = ["derivation", "fill", "kind", "name", "party", "public", "unit", "used_as"]
     assert [sorted(column) for column in card["data"]] == [
         sorted([*common, "lower", "upper"]),
         sorted([*common, "levels"]),
