@@ -9,15 +9,12 @@ them means anything to a reader. What noise hides altogether is said in words: `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dprelease.estimators.intervals.inference import LEVEL, Inference
 from dprelease.estimators.moments.resolution import rounded
-
-if TYPE_CHECKING:
-    from dprelease.estimators.result import FitResult
+from dprelease.estimators.result import FitResult
 from dprelease.one_line import one_line
 
 MOST_TABLES = 5
