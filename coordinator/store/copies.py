@@ -37,10 +37,11 @@ def back_up(url: str, target: Path, now: datetime) -> None:
     Raises:
         InvalidInput: the database is not SQLite, there is a file already, or it cannot be written.
     """
-    database = Database(url)
-    database.close()
-    if not database.sqlite:
+    if not url.startswith("sqlite"):
         raise InvalidInput("only SQLite is copied here; for PostgreSQL use pg_dump, see docs/coordinator.md")
+    with closing(Database(url)) as database:
+        if not database.has_tables():
+            raise InvalidInput(f"there is no consortium in {database.url}; nothing is copied")
     if target.exists():
         raise InvalidInput(f"{target} exists and is left as it is; name a new file")
     temporary = target.with_name(f".{target.name}.{os.getpid()}{TEMPORARY}")
