@@ -35,7 +35,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
-from party_node.memory import give_back
+from party_node.memory import give_back, share_arena
 from party_node.outgoing.calls import Coordinator, PendingRelease
 from party_node.outgoing.delivery import Delivery
 from party_node.outgoing.joining import hear_witness
@@ -81,6 +81,7 @@ class Daemon:
             DataRefused: the source cannot be used at start.
         """
         settings = self._desk.settings
+        share_arena()
         with _only_one(settings.state / "daemon.lock"):
             self._desk.ledger.balance(settings.roster)
             self._desk.ledger.verify()
