@@ -35,8 +35,9 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
-from party_node.memory import give_back
-from party_node.outgoing.calls import Coordinator, PendingRelease, check_reachable, upload
+from party_node.memory import give_back, share_arena
+from party_node.outgoing.calls import Coordinator, PendingRelease
+from party_node.outgoing.delivery import Delivery
 from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.news import Ears
@@ -62,6 +63,7 @@ class Daemon:
         self._desk = desk
         self._noise = noise
         self._hub = HubLine.of(desk)
+        self._delivery = Delivery(desk, self._hub)
         self._ears = Ears(desk.settings.daemon, desk.journal)
         self._joint = JointWork(desk, noise, self._hub)
         self._computing = self._unreached = False
@@ -79,6 +81,7 @@ class Daemon:
             DataRefused: the source cannot be used at start.
         """
         settings = self._desk.settings
+        share_arena()
         with _only_one(settings.state / "daemon.lock"):
             self._desk.ledger.balance(settings.roster)
             self._desk.ledger.verify()
@@ -177,9 +180,8 @@ class Daemon:
                 coordinator.approve(record.approval)
             elif pending.state in _GO:
                 record = self._seal(coordinator, record, pending)
-        if record.status == Status.SEALED and pending.state in _GO:
-            self._deliver(record)
         if record.status in {Status.SEALED, Status.DELIVERED} and pending.state in _GO:
+            self._delivery.deliver(record)
             self._joint.keep_up(record)
 
     def _stay_out(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> None:
@@ -261,24 +263,6 @@ class Daemon:
             raise DataRefused("the columns changed after they were approved")
         desk.require(record.release, "reserve")
         return privatize(bounded, record.spec, desk.settings.name, self._noise)
-
-    def _deliver(self, record: Record) -> None:
-        """Send the sealed bytes; the ledger notes it first. The same bytes again as often as needed.
-
-        A hub that is away is found out before that note: what never had a chance to leave can still be given back.
-        """
-        desk = self._desk
-        sealed = desk.vault.find(record.release)
-        if not sealed:
-            raise Conflict("the sealed block is gone; it cannot be made again")
-        hub = self._hub.channel()
-        check_reachable(hub, "the hub")
-        desk.ledger.send(desk.settings.roster, record.release)
-        for block in sealed:
-            path = desk.vault.path(record.release, block.sequence)
-            upload(hub, block, path, desk.settings.daemon.stall_seconds)
-        desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
-        log.info("release %s: delivered", record.release[:12])
 
     def _end(self, record: Record, pending: PendingRelease) -> None:
         if record.status == Status.ENDED:

@@ -133,6 +133,10 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
 
     def Approve(self, request: Any, context: Any) -> coordination_pb2.ApproveResponse:
         self._note("Approve", request, context)
+        if request.spec and ReleaseSpec.from_bytes(request.spec).digest() not in self.records:
+            self.records[ReleaseSpec.from_bytes(request.spec).digest()] = release_pb2.ReleaseRecord(
+                spec=request.spec, state=release_pb2.RELEASE_STATE_FAILED, explanation="forgotten in a restore"
+            )
         self.take(request.signed_approval)
         return coordination_pb2.ApproveResponse()
 

@@ -143,7 +143,7 @@ JOINT_CUTS = [
     ("party_node.computation.sessions.privatize", "before", 1),
     ("party_node.state.vault.Vault.seal", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
-    ("party_node.daemon.upload", "after", 1),
+    ("party_node.outgoing.delivery.upload", "after", 1),
 ]
 
 

@@ -13,8 +13,8 @@ from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.release.block import Block, expected_header
-from party_node import daemon as daemon_module
 from party_node.daemon import Daemon
+from party_node.outgoing import delivery
 from party_node.state.books import mismatches
 from party_node.state.vault import Vault
 from tests.party_node.test_restart import approved, cut_short
@@ -126,9 +126,9 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
         ("party_node.state.ledger.Ledger.make", "after", 1),
         ("party_node.state.ledger.Ledger.charge", "after", 1),
         ("party_node.state.ledger.Ledger.send", "after", 1),
-        ("party_node.daemon.upload", "after", 1),  # the hub holds block 0
-        ("party_node.daemon.upload", "before", 2),
-        ("party_node.daemon.upload", "after", 2),
+        ("party_node.outgoing.delivery.upload", "after", 1),  # the hub holds block 0
+        ("party_node.outgoing.delivery.upload", "before", 2),
+        ("party_node.outgoing.delivery.upload", "after", 2),
     ],
 )
 def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path: str, when: str, call: int) -> None:
@@ -145,7 +145,7 @@ def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path
 def test_a_break_within_the_second_block_does_not_send_the_first_again(world: World) -> None:
     release = approved(world)
     uploads: list[int] = []
-    original = daemon_module.upload
+    original = delivery.upload
 
     def breaking(hub: Any, sealed: Any, *more: Any) -> None:
         uploads.append(sealed.sequence)
@@ -153,7 +153,7 @@ def test_a_break_within_the_second_block_does_not_send_the_first_again(world: Wo
         original(hub, sealed, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(daemon_module, "upload", breaking)
+        patch.setattr(delivery, "upload", breaking)
         world.north.cycle()
         assert world.north.status(release) == "sealed"
         world.north.cycle()

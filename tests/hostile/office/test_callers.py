@@ -128,6 +128,21 @@ def over_other_data(world: World, north: Stub, digest: bytes) -> object:
     return ask(north.Approve, pb.ApproveRequest(signed_approval=other))
 
 
+def shows(party: str = "north", **changed: object) -> Callable[[World, Stub, bytes], object]:
+    """An approval with the spec of a release that the office is said to have forgotten."""
+
+    def act(world: World, north: Stub, digest: bytes) -> object:
+        spec = world.spec(digest).model_copy(update={"title": "never proposed", **changed})
+        signed = world.approval(spec, party).to_bytes()
+        return ask(north.Approve, pb.ApproveRequest(signed_approval=signed, spec=spec.to_bytes()))
+
+    return act
+
+
+def shows_garbage(world: World, north: Stub, digest: bytes) -> object:
+    return ask(north.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "north"), spec=b"{}"))
+
+
 PARTIES = [
     speaks("reports another's catalogue", AccessDenied, reports(catalogue("south", rows=5).to_bytes())),
     speaks("reports a catalogue that is none", InvalidInput, reports(b"\xff\xfe")),
@@ -137,6 +152,10 @@ PARTIES = [
     speaks("approves a release that nobody proposed", NotFound, approves(for_another_spec)),
     speaks("approves with garbage", InvalidInput, approves(lambda world, digest: b"{}")),
     speaks("approves again over other data", Conflict, over_other_data),
+    speaks("says that the office forgot a release which it made up", NotFound, shows()),
+    speaks("shows another's approval of a release that the office forgot", AccessDenied, shows("south")),
+    speaks("shows a forgotten release of another consortium", IntegrityError, shows(consortium="Another")),
+    speaks("shows a forgotten release that is none", InvalidInput, shows_garbage),
     speaks(
         "declines with a digest that is none",
         InvalidInput,
