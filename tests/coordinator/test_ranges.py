@@ -56,9 +56,11 @@ def test_without_a_number_or_for_each_party_alone_it_is_refused(office: Office, 
 
 def test_plans_leave_it_out(office: Office, study: Path) -> None:
     study.write_text(f'mechanism = "ranges"\n{STUDY}')
-    shown = CliRunner().invoke(main, ["plan", str(study)])
+    shown = CliRunner().invoke(main, ["plan", str(study), "--json"])
     assert shown.exit_code == 0, shown.output
-    assert "ranges" not in shown.stdout.replace("scaled range", "")
+    found = json.loads(shown.stdout)
+    assert set(found["releases"]) | {each["mechanism"] for each in found["forecasts"]} >= {"mixed", "rows", "moments"}
+    assert "ranges" not in found["releases"]
     refused = CliRunner().invoke(main, ["plan", str(study), "--mechanism", "ranges"])
     assert refused.exit_code
     assert "'ranges' is not one of 'mixed', 'rows', 'moments'" in refused.output
