@@ -43,7 +43,8 @@ def print_report(found: DryRun) -> None:
             f"--fingerprint {found.kept.fingerprint}"
         )
         click.echo(f"  learner --home {home} verify {folder}")
-        click.echo(f"  learner --home {home} fit {folder} --target {found.outcome}")
+        use = f"describe {folder}" if found.trial is None else f"fit {folder} --target {found.outcome}"
+        click.echo(f"  learner --home {home} {use}")
 
 
 def report_json(found: DryRun) -> dict[str, Any]:

@@ -141,7 +141,10 @@ def ranges(found: DescribedRanges) -> None:
         shown.add_row(plain(each.column.name), *cells, plain(each.column.unit or "1"))
     _print(shown)
     _say(
-        "in brackets: standard deviation of what privacy noise leaves open, and of quantiles the width of a counted cell"
+        "in brackets: standard deviation of what privacy noise leaves open; for quantiles, with the width of a counted cell"
+    )
+    _say(
+        "of a column with long tails the standard deviation comes out too small: sums count its ends as less than they are"
     )
     guarantee(found.release)
 
