@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -193,6 +194,11 @@ def _run(
     os.chdir(home)
     os.environ.clear()
     os.environ.update(environment)
+    if folders := [each for each in environment.get("PYTHONPATH", "").split(os.pathsep) if each not in (*sys.path, "")]:
+        sys.path[:0] = folders
+        sys.modules.pop("sitecustomize", None)
+        with suppress(ModuleNotFoundError):
+            import_module("sitecustomize")
     dash, module, *_ = line
     assert dash == "-m"
     sys.argv = [*line[1:]]
