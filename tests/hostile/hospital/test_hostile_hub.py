@@ -30,6 +30,13 @@ from tests.party_node.world import World
 
 SAME = "the block, its charge and its noise stay; the same bytes go out again"
 DRAWS_OF_ONE_BLOCK = 2
+NOTED = {
+    "the hub acknowledges other bytes": "other bytes",
+    "the hub claims more bytes than there are": "more bytes",
+    "the hub answers garbage": "the hub answered INTERNAL",
+    "the hub is away": "nothing listens there",
+}
+"""What the release's note says; else what the hub answered."""
 
 
 def refuses(error: DpReleaseError) -> Callable[[World, str], None]:
@@ -90,6 +97,7 @@ HUBS = [
             ("it says that the block is malformed", InvalidInput("x")),
             ("it says that versions differ", VersionMismatch("x")),
             ("it breaks", InternalError("x")),
+            ("it cannot serve now", PeerUnavailable("x")),
         )
     ),
     *(
@@ -122,7 +130,10 @@ def test_the_hub_gets_the_same_bytes_or_none(world: World, fault: Fault, monkeyp
     honest_add = world.shelf.add
     fault.act(world, release)
     assert steps(north) == [fault.error]
+    assert north.status(release) == "sealed"
     north.cycle()  # a second round meets the same hub, or what is left of it
+    if north.status(release) == "sealed":
+        assert NOTED.get(fault.what, "the hub: ") in north.record(release).note
     block = north.desk().vault.path(release).read_bytes()
     assert len(north.noise.draws) == DRAWS_OF_ONE_BLOCK
     held = ["reserve", "charge"] if "away" in fault.what else ["reserve", "charge", "send"]

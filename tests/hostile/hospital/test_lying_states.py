@@ -279,6 +279,7 @@ def test_an_end_after_the_first_byte_gives_nothing_back(
     assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
     assert north.desk().vault.path(release).read_bytes() == block
     assert len(north.noise.draws) == draws
+    assert north.status(release) == ("sealed" if "PROPOSED" in fault.what else "ended")
     honest_release(world)
 
 
