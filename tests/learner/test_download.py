@@ -17,7 +17,8 @@ from learner.client.library import Library
 from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
 from tests.learner.tampering import BLOCKS, MANIFEST, copy
-from tests.learner.world import FolderSource, Sealed, World, mint, publish_to
+from tests.learner.world import FolderSource, Sealed, World, publish_to
+from tests.support.certificates import mint
 
 NEVER = Patience(attempts=1, sleep=lambda seconds: None)
 

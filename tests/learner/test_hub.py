@@ -40,15 +40,14 @@ from tests.learner.world import (
     PARTIES,
     PATIENCE_SECONDS,
     FakeCoordinator,
-    Member,
     Sealed,
     World,
     chunk,
     eventually,
-    mint,
     pieces,
     requests,
 )
+from tests.support.certificates import Member, mint
 
 Start = Callable[..., Hub]
 Dial = Callable[..., grpc.Channel]

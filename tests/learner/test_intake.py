@@ -16,7 +16,8 @@ from dprelease.wire.v1 import release_pb2
 from learner.hub.approved import Record
 from learner.hub.intake import Intake
 from learner.hub.storage import Storage
-from tests.learner.world import Member, Sealed, World, chunk, mint, pieces, publish_to
+from tests.learner.world import Sealed, World, chunk, pieces, publish_to
+from tests.support.certificates import Member, mint
 
 Chunks = list[release_pb2.Chunk]
 

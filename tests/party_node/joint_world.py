@@ -34,9 +34,10 @@ from party_node.computation.steps import Computation, Finished
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
+from tests.support.certificates import Member
 from tests.support.joint import privatize_moments
 from tests.support.noise import ZeroNoise
-from tests.support.specs import Consortium, Member, build_spec, categorical, new_consortium, numeric, random_rows
+from tests.support.specs import Consortium, build_spec, categorical, new_consortium, numeric, random_rows
 from tests.support.specs import sign_approval as approve
 
 NAMES = ("a", "b", "c", "d", "e")

@@ -33,7 +33,7 @@ from party_node.cli.main import main
 from party_node.identity import Identity
 from party_node.outgoing.enrol import trade
 from party_node.state.ledger import Ledger
-from tests.wire.pki import HOST, Authority
+from tests.support.certificates import HOST, Authority
 
 PARTY_TOML = """
 name = "north"

@@ -32,9 +32,9 @@ from party_node.settings import PartySettings
 from party_node.state.journal import Record
 from tests.party_node.fake_relay import FakeRelay
 from tests.party_node.fakes import FakeCoordinator, FakeHub, Server
+from tests.support.certificates import Authority, Member
 from tests.support.noise import RecordingNoise
 from tests.support.specs import build_spec
-from tests.wire.pki import Authority, Member
 
 ROWS = 40
 CAP = Fraction(1, 2)

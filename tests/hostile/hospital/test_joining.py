@@ -16,7 +16,7 @@ from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_untouched, honest_release
 from tests.party_node.test_enrolment import PARTY_TOML, Office
 from tests.party_node.world import World
-from tests.wire.pki import Authority
+from tests.support.certificates import Authority
 
 Act = Callable[[Office, Invite], Invite]
 

@@ -25,7 +25,7 @@ from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_delivered, check_untouched, honest_release, steps
 from tests.party_node.joint_release import approved, deliver
 from tests.party_node.world import World
-from tests.wire.pki import Authority
+from tests.support.certificates import Authority
 
 Approvals = Callable[[World, ReleaseSpec], list[bytes]]
 

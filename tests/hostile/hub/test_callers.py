@@ -14,7 +14,8 @@ from learner.hub.published import LARGEST_PAGE
 from learner.hub.server import Hub
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.test_hub import Dial, Party, Public
-from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Member, Sealed, World, mint, pieces, requests
+from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, pieces, requests
+from tests.support.certificates import Member, mint
 
 CLOSED = "nothing is taken; the honest party is served"
 

@@ -21,7 +21,8 @@ from dprelease.identity.signing import load_private_key, new_private_key, privat
 from dprelease.wire.v1 import public_pb2
 from learner.hub.storage import Storage
 from tests.coordinator.office import founded
-from tests.learner.world import CONSORTIUM, Member, Sealed, World, mint, publish_to
+from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.support.certificates import Member, mint
 from tests.support.forked import ForkedConsortium
 from tests.support.http2 import PATIENCE_SECONDS, Connection, Stream, connection, tls
 from tests.support.specs import TWO_PARTIES
