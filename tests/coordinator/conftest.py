@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url
 
+from coordinator.clock import utc_now
 from coordinator.service import dealer as dealing
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.releases import Release
@@ -58,6 +59,22 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def office(store: Store) -> Office:
     """Two hospitals, enrolled, with catalogues."""
     return two_hospitals(store)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A founded folder that COORDINATOR_CONFIG points at, as commands want it."""
+    made = founded(tmp_path / "office", datetime.now(UTC), hosts=("localhost",), port=0, enrol_port=0)
+    monkeypatch.setenv("COORDINATOR_CONFIG", str(made.settings))
+    return made.settings.parent
+
+
+@pytest.fixture
+def opened(home: Path) -> Iterator[Office]:
+    """North and south in this folder's store, enrolled at the present time."""
+    store, now = Store.open(read_settings(home / "coordinator.toml", CoordinatorSettings).database), utc_now()
+    yield two_hospitals(store, now)
+    store.close()
 
 
 @pytest.fixture
