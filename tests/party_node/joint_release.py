@@ -15,7 +15,6 @@ from tests.party_node.world import ROWS, Hospital, World
 from tests.support.joint import entries, exact_gram
 from tests.support.specs import build_spec
 
-DRAWS_OF_ONE_BLOCK = 2  # squares of numbers, and everything else
 JOINT = ("north", "south")
 SETTLED = FINAL | {Status.DELIVERED}
 

@@ -49,9 +49,7 @@ def test_what_the_coordinator_hears_is_catalogue_and_commitment(world: World, ca
 
 
 def test_the_hub_hears_the_sealed_block_alone(world: World) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
     world.north.cycle()
     heard = world.block(release, "north") + b"".join(sealed.to_bytes() for sealed in world.hub.sealed)
     assert [name for name, secret in secrets_of(world, release).items() if secret in heard] == []
@@ -83,9 +81,7 @@ def test_our_own_approval_must_come_back_too(world: World) -> None:
 
 
 def test_a_pin_that_was_taken_back_stops_the_release(world: World) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
     world.north.desk().identity.forget("south")
     world.north.cycle()
     assert world.north.noise.draws == []

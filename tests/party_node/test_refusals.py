@@ -35,9 +35,7 @@ def one_cell(hospital: Hospital) -> None:
 
 
 def test_a_coordinator_that_is_away_hears_the_refusal_later(world: World) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
     one_cell(world.north)
     world.coordinator.raises["Decline"] = PeerUnavailable("x")
     world.north.cycle()

@@ -237,9 +237,7 @@ SEALED = [
 
 @each(SEALED)
 def test_an_end_between_seal_and_first_byte_gives_the_charge_back(world: World, fault: Fault) -> None:
-    release, north = world.propose(), world.north
-    north.cycle()
-    world.south_approves(release)
+    release, north = world.approved(), world.north
     world.shelf.stop()
     north.cycle()
     assert north.ledger_kinds(release) == ["reserve", "charge"]
@@ -268,9 +266,7 @@ def test_an_end_after_the_first_byte_gives_nothing_back(
     world: World, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dprelease.wire.chunks.CHUNK_BYTES", 100)
-    release, north = world.propose(), world.north
-    north.cycle()
-    world.south_approves(release)
+    release, north = world.approved(), world.north
     world.hub.breaks_at = 200
     north.cycle()
     draws, block = len(north.noise.draws), north.desk().vault.path(release).read_bytes()
