@@ -18,7 +18,7 @@ from coordinator.store.store import Store
 from coordinator.store.tables import layout
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
-from tests.coordinator.office import Clock, Office, founded, two_hospitals
+from tests.coordinator.office import STUDY, Clock, Office, founded, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.world import Stub, World, report
 
@@ -75,6 +75,14 @@ def opened(home: Path) -> Iterator[Office]:
     store, now = Store.open(read_settings(home / "coordinator.toml", CoordinatorSettings).database), utc_now()
     yield two_hospitals(store, now)
     store.close()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """The usual request as a file."""
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
 
 
 @pytest.fixture

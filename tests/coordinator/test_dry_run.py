@@ -27,13 +27,6 @@ def office(opened: Office) -> Office:
     return opened
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    path = tmp_path / "study.toml"
-    path.write_text(STUDY)
-    return path
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file but the index that readers of the database share."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith("-shm"))

@@ -26,13 +26,6 @@ def office(opened: Office) -> Office:
     return opened
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    path = tmp_path / "study.toml"
-    path.write_text(STUDY)
-    return path
-
-
 @pytest.mark.parametrize("outcomes", ["", 'outcomes = ["sex"]\n'])
 @pytest.mark.parametrize("mechanism", ["mixed", "rows", "moments"])
 def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, mechanism: str, outcomes: str) -> None:

@@ -10,25 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from dprelease.estimators import fit
 from dprelease.identity.certificates import certificate_fingerprint
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.trust import trust
 from dprelease.release.verification import CHECKS
-from dprelease.wire.status import TABLE
 from learner.cli import show
 from learner.cli.main import main
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from tests.learner.commands import EXIT, Run
 from tests.learner.tampering import BLOCKS, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.hostile_folders import FILES, HOSTILE
-
-Run = Callable[..., Result]
-
-EXIT = {row.error.__name__: row.exit_code for row in TABLE}
 
 
 @pytest.fixture
