@@ -15,7 +15,8 @@ from dprelease.wire.retry import Backoff
 from learner.hub.publish import Signer, advance, prepare
 from learner.hub.publisher import Publisher
 from learner.hub.storage import Storage
-from tests.learner.world import PARTIES, Sealed, World, fill, mint
+from tests.learner.world import PARTIES, Sealed, World, fill
+from tests.support.certificates import mint
 
 
 class Office:

@@ -25,7 +25,7 @@ from dprelease.wire.v1 import (
     intake_pb2_grpc,
     release_pb2,
 )
-from tests.wire.pki import HOST, Authority, Member
+from tests.support.certificates import HOST, Authority, Member
 
 
 @dataclass

@@ -20,7 +20,7 @@ from dprelease.errors import (
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.signing import key_fingerprint, new_private_key, private_key_pem
 from dprelease.release.approval import approve
-from dprelease.wire.boundary import VERSION, VERSION_KEY, translated
+from dprelease.wire.boundary import translated
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
@@ -29,7 +29,7 @@ from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from tests.coordinator.office import catalogue
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed
-from tests.hostile.faults import Fault, Kind, each
+from tests.hostile.faults import VERSIONS, Fault, Kind, each
 
 SERVED = "nothing is kept; the honest parties approve as before"
 
@@ -176,13 +176,6 @@ def test_a_party_speaks_for_itself_and_truly(world: World, two: tuple[Stub, Stub
     check_honest(world, two)
 
 
-VERSIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "missing": (),
-    "older": ((VERSION_KEY, "0"),),
-    "newer": ((VERSION_KEY, "99"),),
-    "doubled": (*VERSION, *VERSION),
-    "no number": ((VERSION_KEY, "one"),),
-}
 PROTOCOL = [
     Fault(
         f"the coordinator's caller: its protocol version is {what}", "coordinator", Kind.ANSWERED, VersionMismatch,
