@@ -2,8 +2,8 @@
 
 Every file outside the tables is cut into words, and the words are looked up among the identifiers and cells of all
 tables. Values shorter than `SHORTEST` characters, such as "1" or "male", cannot be told from chance and are not looked
-for; nor are public levels and settings, and columns that their owner declared public. The sentences that follow from a spec,
-its guarantee and whom to trust, are left out of every file: their numbers are as short as cells may be.
+for; nor are public levels, formulas and settings, and columns that their owner declared public. The sentences that follow from
+a spec, its guarantee and whom to trust, are left out of every file: their numbers are as short as cells may be.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
         for column in (table[name] for name in table.column_names if name not in exact):
             words |= {str(cell).encode() for cell in column.unique().to_pylist() if cell is not None}
         for declared in hospital.settings.declarations():
-            public |= {name.encode() for name in declared.released}
+            public |= {*(name.encode() for name in declared.released), *_WORD.findall(declared.derivation.encode())}
             if isinstance(declared, CategoricalColumn):
                 public |= {level.encode() for level in declared.levels}
     return {word for word in words - public if _WORD.fullmatch(word)}

@@ -15,7 +15,6 @@ from traceback import extract_tb
 from dprelease.cli.console import StopSignal
 from dprelease.errors import (
     BudgetExceeded,
-    Conflict,
     DataRefused,
     DpReleaseError,
     IntegrityError,
@@ -33,8 +32,9 @@ from dprelease.wire.status import row_for
 from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
-from party_node.memory import give_back
-from party_node.outgoing.calls import Coordinator, PendingRelease, check_reachable, upload
+from party_node.memory import give_back, share_arena
+from party_node.outgoing.calls import Coordinator, PendingRelease
+from party_node.outgoing.delivery import Delivery
 from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.news import Ears
@@ -62,6 +62,7 @@ class Daemon:
         self._desk = desk
         self._noise = noise
         self._hub = HubLine.of(desk)
+        self._delivery = Delivery(desk, self._hub)
         self._ears = Ears(desk.settings.daemon, desk.journal)
         self._joint = JointWork(desk, noise, self._hub)
         self._rounds = RoundWork(desk, self._hub)
@@ -80,6 +81,7 @@ class Daemon:
             DataRefused: the source cannot be used at start.
         """
         settings = self._desk.settings
+        share_arena()
         with only_one(settings.state / "daemon.lock"):
             self._desk.ledger.balance(settings.roster)
             self._desk.ledger.verify()
@@ -165,9 +167,8 @@ class Daemon:
                 coordinator.approve(record.approval)
             elif pending.state in _GO:
                 record = self._seal(coordinator, record, pending)
-        if record.status == Status.SEALED and pending.state in _GO:
-            self._deliver(record)
         if record.status in {Status.SEALED, Status.DELIVERED} and pending.state in _GO:
+            self._delivery.deliver(record)
             self._joint.keep_up(record)
 
     def _stay_out(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> None:
@@ -226,7 +227,7 @@ class Daemon:
             if len(sealed) == record.spec.rounds()[-1].stop:
                 break
             if sealed:
-                self._send(record, sealed)
+                self._delivery.send(record, sealed)
             try:
                 blocks = self._blocks(coordinator, record, approvals, sealed)
             except DataRefused as error:
@@ -270,27 +271,6 @@ class Daemon:
             raise DataRefused("the columns changed after they were approved")
         desk.require(record.release, "send" if sealed else "reserve", before=sealed)
         return privatize(bounded, record.spec, desk.settings.name, self._noise, earlier=before.values)
-
-    def _deliver(self, record: Record) -> None:
-        """Send the sealed bytes of all rounds. The same bytes again as often as needed."""
-        sealed = self._desk.vault.find(record.release)
-        if not sealed:
-            raise Conflict("the sealed block is gone; it cannot be made again")
-        self._send(record, sealed)
-        self._desk.journal.move(record.release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
-        log.info("release %s: delivered", record.release[:12])
-
-    def _send(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
-        """Send sealed bytes; the ledger notes it first.
-
-        A hub that is away is found out before that note: what never had a chance to leave can still be given back.
-        """
-        desk, hub = self._desk, self._hub.channel()
-        check_reachable(hub, "the hub")
-        desk.ledger.send(desk.settings.roster, record.release)
-        for block in sealed:
-            path = desk.vault.path(record.release, block.sequence)
-            upload(hub, block, path, desk.settings.daemon.stall_seconds)
 
     def _end(self, record: Record, pending: PendingRelease) -> None:
         if record.status == Status.ENDED:

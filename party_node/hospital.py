@@ -17,6 +17,7 @@ from dprelease.release.spec import ReleaseSpec
 from party_node.decision.decision import Assessment, assess
 from party_node.decision.duplicates import repetitions
 from party_node.decision.linkage import linkages
+from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, Identity
 from party_node.settings import PartySettings
 from party_node.source.findings import Findings, problems, read_findings, write_findings
@@ -117,9 +118,13 @@ class HospitalState:
         return made.model_copy(update={"columns": columns})
 
     def findings(self, spec: ReleaseSpec) -> dict[str, Findings]:
-        """What the cells of our columns of a spec were like when the table was last read. Local screen only."""
+        """What the cells of our columns of a spec, and of what these are derived from, were like when the table was last read.
+
+        Local screen only.
+        """
         part, (found, _) = spec.party(self.settings.name), read_findings(self._findings)
-        return {column.name: found[column.name] for column in (part.columns if part else ()) if column.name in found}
+        names = with_sources(self.settings.declared, tuple(column.name for column in (part.columns if part else ())))
+        return {name: found[name] for name in names if name in found}
 
     def session(self, release: str) -> SessionFolder:
         """Where the session of a joint computation is kept."""
@@ -183,10 +188,13 @@ class HospitalState:
         part = spec.party(self.settings.name)
         if part is None:
             raise DataRefused("this release has no columns of ours")
-        gone = [column.name for column in part.columns if column.name not in self.settings.columns]
+        now = {column.name: column for column in self.columns(frozenset(column.name for column in part.columns))}
+        gone = [column.name for column in part.columns if column.name not in now]
         if gone:
             raise DataRefused(f"column {', '.join(gone)} of the release is no longer declared in party.toml")
-        now = {column.name: column for column in self.columns(frozenset(column.name for column in part.columns))}
+        other = [column.name for column in part.columns if now[column.name].derivation != column.derivation]
+        if other:
+            raise DataRefused(f"column {', '.join(other)} is derived in another way than the release says")
         turned = [column.name for column in part.columns if now[column.name].public and not column.public]
         if turned:
             raise DataRefused(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dprelease.data.columns import Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
-
-_COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
+from party_node.declarations.dates import DateColumn
+from party_node.declarations.declarations import Declaration, declarations
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
@@ -101,7 +102,8 @@ class PartySettings(Settings):
         state: folder of keys, ledger, journal and sealed blocks.
         source: where the rows are.
         columns: declarations by released name; ``from`` names the source's column when it differs, ``mostly_replaced``
-            says that more than half of its cells are missing, unreadable or outside, and that this is in order.
+            says that more than half of its cells are missing, unreadable or outside, and that this is in order, ``derived``
+            computes it from others, and ``source_only`` keeps a column out of the catalogue.
         policy: what the hospital agrees to.
         daemon: manners of the daemon.
     """
@@ -120,8 +122,7 @@ class PartySettings(Settings):
     def _columns_are_declarations(cls, columns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if not columns:
             raise ValueError("declare at least one column, e.g. [columns.age]")
-        for name, declaration in columns.items():
-            _declare(name, declaration)
+        declarations(columns)
         return columns
 
     @model_validator(mode="after")
@@ -132,27 +133,12 @@ class PartySettings(Settings):
             )
         return self
 
+    @cached_property
+    def declared(self) -> dict[str, Declaration]:
+        """Every column of the file by its name, also those that are never released, in the order of the file."""
+        return declarations(self.columns)
+
     def declarations(self) -> tuple[Column, ...]:
-        """Declared columns, in the order of the file."""
-        return tuple(_declare(name, declaration) for name, declaration in self.columns.items())
-
-    def source_name(self, column: str) -> str:
-        """The source's name for a declared column."""
-        return str(self.columns[column].get("from", column))
-
-    def mostly_replaced(self, column: str) -> bool:
-        """Whether the owner knows that more than half of a column's cells are replaced."""
-        return bool(self.columns[column].get("mostly_replaced", False))
-
-
-def _declare(name: str, declaration: dict[str, Any]) -> Column:
-    fields = {key: value for key, value in declaration.items() if key not in {"from", "mostly_replaced"}}
-    if not isinstance(declaration.get("mostly_replaced", False), bool):
-        raise ValueError(f"column {name}: mostly_replaced is true or false")  # noqa: TRY004 - what pydantic reports
-    if "public" in fields:
-        raise ValueError(
-            f"column {name}: a column becomes public by an act of its own: party-node public declare {name}"
-        )
-    if isinstance(fields.get("levels"), list):
-        fields["levels"] = tuple(fields["levels"])
-    return _COLUMN.validate_python({"name": name, **fields})
+        """Declared columns that may be released, in the order of the file."""
+        columns = (each.column for each in self.declared.values() if not each.source_only)
+        return tuple(column for column in columns if not isinstance(column, DateColumn))

@@ -4,6 +4,8 @@ Hypothesis runs the same examples every time, keeps no database and measures no 
 """
 
 import os
+import shutil
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -11,6 +13,11 @@ os.environ["COLUMNS"] = "160"
 # Two workers that each take both cores for their linear algebra wait for one another many times as long as they compute.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+# What is written durably waits for the disk longer than most tests compute: folders of tests lie in memory where there is room.
+MEMORY, ENOUGH_BYTES = Path("/dev/shm"), 4 << 30  # noqa: S108 - pytest makes folders of its own within it
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=60)
 settings.load_profile("repeatable")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,15 @@ def imports(tree: ast.AST, module: str = "", *, package: bool = False) -> set[st
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Its syntax, read once for all tests."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports_of(path: Path) -> set[str]:
-    return imports(ast.parse(path.read_text()), name_of(path), package=path.name == "__init__.py")
+    return imports(parsed(path), name_of(path), package=path.name == "__init__.py")
 
 
 def within(name: str, packages: tuple[str, ...]) -> bool:
@@ -92,11 +100,12 @@ def names_global_random(tree: ast.AST) -> bool:
     )
 
 
+@cache
 def attributes(path: Path) -> set[str]:
     """Every attribute and name that a module uses."""
-    tree = ast.parse(path.read_text())
-    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    return used | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    nodes = list(ast.walk(parsed(path)))
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return used | {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def test_the_core_knows_nothing_of_networks_commands_databases_or_roles() -> None:
@@ -196,7 +205,7 @@ def test_secret_keystreams_are_another_type_than_public_ones() -> None:
 
 def test_no_source_names_a_global_random_generator() -> None:
     jitter = {"dprelease.wire.retry"}  # spreads reconnects in time: no secret, and nothing released depends on it
-    naming = {name_of(path) for path in sources(*PACKAGES) if names_global_random(ast.parse(path.read_text()))}
+    naming = {name_of(path) for path in sources(*PACKAGES) if names_global_random(parsed(path))}
     assert naming <= jitter
 
 

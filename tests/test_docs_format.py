@@ -31,20 +31,22 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from coordinator.authority.authority import Authority
 from dprelease import catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
-from dprelease.data import columns
+from dprelease.data import columns, ranges
 from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.derivation import FORMS
 from dprelease.errors import InvalidInput
 from dprelease.identity import signing
 from dprelease.identity.certificates import Role, check_certificate
 from dprelease.identity.invite import Invite
 from dprelease.identity.signing import new_private_key, private_key_pem
 from dprelease.mechanisms.base import COARSEST
-from dprelease.mechanisms.moments import terms
+from dprelease.mechanisms.moments import clipping, terms
 from dprelease.mechanisms.noisy_rows import terms as rows_terms
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
+from dprelease.mechanisms.ranges import terms as ranges_terms
 from dprelease.mpc import messages
 from dprelease.privacy import gaussian
 from dprelease.privacy.public_stream import PublicStream
@@ -114,7 +116,7 @@ TERMS = SPEC.terms
 
 
 def test_every_vector_is_compared_with_the_code() -> None:
-    tests = (Path(__file__), Path(__file__).with_name("test_docs_moments.py"))
+    tests = [Path(__file__).with_name(f"test_docs_{name}.py") for name in ("format", "moments", "ranges")]
     used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', "".join(path.read_text() for path in tests))
     assert FORMAT.count("```") == 2 * len(V)
     assert set(V) == set(used)
@@ -137,7 +139,21 @@ def test_floats_and_strings() -> None:
 NEVER_WRITTEN = (Value, SpecBase, Terms, rows_terms.NoisyRowsTerms)
 VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
-    for module in (columns, catalogue, spec_base, spec, rows_terms, terms, approval, block, manifest, messages)
+    for module in (
+        columns,
+        ranges,
+        catalogue,
+        spec_base,
+        spec,
+        rows_terms,
+        ranges_terms,
+        clipping,
+        terms,
+        approval,
+        block,
+        manifest,
+        messages,
+    )
     for _, kind in inspect.getmembers(module, inspect.isclass)
     if issubclass(kind, Value) and kind not in NEVER_WRITTEN
 } | {"Invite": Invite}
@@ -202,6 +218,32 @@ def test_fields_types_and_limits(name: str) -> None:
         marks = model.model_fields[field.strip("`")].metadata
         for kind, annotated in CHECKED.items():
             assert (word == kind) == any(mark in marks for mark in get_args(annotated)[1:]), field
+
+
+def test_derivations() -> None:
+    examples = V["derivations"].splitlines()
+    for text, form in zip(examples, [0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 6], strict=True):
+        assert [number for number, each in enumerate(FORMS) if re.fullmatch(each, text)] == [form]
+        assert numeric("x", derivation=text).derivation == text
+    for text in (
+        "age",
+        "log(-1)",
+        "log(cost +1)",
+        "log(cost + -1)",
+        "a*b",
+        "Age > 3",
+        's = "',
+        's = ""',
+        "a^3",
+        "(a)^2",
+        " a^2",
+        "a^2\n",
+    ):
+        with pytest.raises(ValueError, match="derivation"):
+            numeric("x", derivation=text)
+    column = columns.NumericColumn.from_bytes(joined("derived-column").encode())
+    assert column == numeric("log_cost", 0.0, 12.0, fill=3.0, derivation="log(cost + 1)")
+    assert "derivation" not in numeric("x").to_bytes().decode()
 
 
 def test_lines_of_the_list() -> None:

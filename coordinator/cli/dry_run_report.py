@@ -43,7 +43,8 @@ def print_report(found: DryRun) -> None:
             f"--fingerprint {found.kept.fingerprint}"
         )
         click.echo(f"  learner --home {home} verify {folder}")
-        click.echo(f"  learner --home {home} fit {folder} --target {found.outcome}")
+        use = f"describe {folder}" if found.trial is None else f"fit {folder} --target {found.outcome}"
+        click.echo(f"  learner --home {home} {use}")
 
 
 def report_json(found: DryRun) -> dict[str, Any]:
@@ -109,7 +110,8 @@ def _fit_lines(found: DryRun) -> list[str]:
     one, expected = found.trial, found.trial.expected
     target, features = one.result.targets[0], len(one.result.features)
     return [
-        f"{FAKE} fit of {target} on {features} features by {one.result.method}, R^2 on the made-up rows: {_r2(one.r2)}; "
+        f"{FAKE} fit of {target} on {features} features by {one.result.method} ({one.result.algorithm}), R^2 on the made-up rows: "
+        f"{_r2(one.r2)}; "
         f"the planner expects {_r2(expected.r2)}; least squares on the rows themselves {_r2(one.signal)}; "
         f"the released mean {_r2(one.constant_r2)}, expected {_r2(expected.constant_r2)}.",
         "Made-up rows spread evenly over their ranges; those of patients hardly do: see `coordinator plan --spread`.",
@@ -125,6 +127,7 @@ def _fit_json(found: Trial) -> dict[str, Any]:
         "target": found.result.targets[0],
         "features": list(found.result.features),
         "method": found.result.method,
+        "algorithm": found.result.algorithm,
         "r2": found.r2,
         "constant_r2": found.constant_r2,
         "least_squares_r2": found.signal,

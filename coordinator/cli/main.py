@@ -8,6 +8,7 @@ from dprelease.cli.console import Command, Commands
 from dprelease.version import __version__
 
 COMMANDS = {
+    "backup": Command("coordinator.cli.backup:backup", "Copy the database, and what to do after a restore."),
     "hub": Command("coordinator.cli.hub:hub", "Who publishes: one hub at a time."),
     "init": Command("coordinator.cli.founding:init", "Found a consortium."),
     "invite": Command("coordinator.cli.founding:invite", "Print a token with which a hospital may enrol once."),

@@ -49,9 +49,9 @@ def with_json(command: Command) -> Command:
 
 
 @contextmanager
-def opened(settings: CoordinatorSettings) -> Iterator[Store]:
-    """The store of these settings, closed at the end. The server need not run."""
-    store = open_store(settings)
+def opened(settings: CoordinatorSettings, *, copy: bool = False) -> Iterator[Store]:
+    """The store of these settings, a copy too if wanted, closed at the end. The server need not run."""
+    store = open_store(settings, copy=copy)
     try:
         yield store
     finally:

@@ -69,7 +69,7 @@ def plan(
     for line in lines:
         click.echo(line)
     for party, mu2 in room.items():
-        prices = {each.mechanism: proposed(each).prices[party] for each in found.settings}
+        prices = {each.plan: proposed(each).prices[party] for each in found.settings}
         fits = ", ".join(
             f"{max(0, mu2 // price) if price else 'any number'} by {name}" for name, price in prices.items()
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from coordinator.lifecycle.lifecycle import Approved, Declined, IntakeReported, PublicationAuthorized, Published
+from coordinator.service.recovery import hear_forgotten
 from coordinator.settings import Limits
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
@@ -48,7 +49,7 @@ def list_releases(store: Store, party: str, now: datetime) -> pb.ListReleasesRes
 def approve(
     request: pb.ApproveRequest, store: Store, party: str, root_pem: bytes, limits: Limits, now: datetime
 ) -> pb.ApproveResponse:
-    """Keep a party's signed approval, after checking it as every other party will.
+    """Keep a party's signed approval, after checking it as every other party will; see also `hear_forgotten`.
 
     Raises:
         InvalidInput: the bytes are not a signed approval, or too many.
@@ -61,6 +62,8 @@ def approve(
     signed = SignedApproval.from_bytes(request.signed_approval)
     approval = signed.approval
     _only_for_itself(party, approval.party)
+    if request.spec and hear_forgotten(signed, request.spec, store, root_pem.decode(), now):
+        return pb.ApproveResponse()
     with store.reading() as tx:
         spec = tx.releases.get(approval.spec).read_spec()
     check_approval(signed, spec, root_pem.decode())

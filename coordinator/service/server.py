@@ -134,14 +134,18 @@ class Server:
                 listener.present(self._own.credentials())
 
 
-def open_store(settings: CoordinatorSettings) -> Store:
+def open_store(settings: CoordinatorSettings, *, copy: bool = False) -> Store:
     """The store that the settings name.
 
+    Args:
+        settings: from coordinator.toml.
+        copy: open a copy too, which is not served as it is.
+
     Raises:
-        InvalidInput: there is none, or it belongs to another consortium.
+        InvalidInput: there is none, or it is a copy, or it belongs to another consortium.
         PeerUnavailable: the database does not answer.
     """
-    store = Store.open(settings.database)
+    store = Store.open(settings.database, copy=copy)
     if store.consortium.name != settings.consortium:
         store.close()
         raise InvalidInput(f"this database belongs to {store.consortium.name}, the settings say {settings.consortium}")

@@ -40,7 +40,13 @@ class HubCertificate:
             AccessDenied: no hub is accepted, or another, or the certificate has expired on an old connection.
         """
         certificate = self.certificate()
-        if certificate is None or read_identity(certificate).fingerprint != identity.fingerprint:
+        known = read_identity(certificate) if certificate else None
+        if known is not None and known.fingerprint != identity.fingerprint and identity.expires > known.expires:
+            raise AccessDenied(
+                "this hub's certificate is later than the one known here; if the database was restored from an older copy: "
+                "coordinator hub reissue"
+            )
+        if certificate is None or known is None or known.fingerprint != identity.fingerprint:
             raise AccessDenied("this hub was revoked or replaced; see: coordinator hub --help")
         if now > identity.expires:
             raise AccessDenied("the certificate of the hub has expired")

@@ -100,6 +100,12 @@ class Members:
         self._connection.execute(invites.update().where(invites.c.secret_hash == presented).values(used=now))
         return _invitation(found[0])
 
+    def end_invitations(self, now: datetime) -> tuple[str, ...]:
+        """End every open invite; the parties that they were for."""
+        ended = tuple(invitation.party for invitation in self.invitations(now))
+        self._connection.execute(invites.delete().where(invites.c.used.is_(None)))
+        return ended
+
     def enrol(self, certificate: str, cap_mu2: Fraction, now: datetime) -> None:
         """Keep a party's new certificate; an earlier one of the same party is no longer accepted.
 
@@ -139,6 +145,11 @@ class Members:
         """
         party = self.find(identity.name)
         if party is None or party.fingerprint != identity.fingerprint:
+            if party is None or identity.expires > party.expires:
+                raise AccessDenied(
+                    f"{identity.name} calls with a certificate of this consortium that is not known here; if the "
+                    "database was restored from an older copy: coordinator invite"
+                )
             raise AccessDenied(f"{identity.name} calls with a key that is not the one enrolled last")
         if party.revoked is not None:
             raise AccessDenied(f"{identity.name} was revoked")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -14,9 +14,10 @@ from coordinator.lifecycle.lifecycle import Event, advance, words
 from coordinator.lifecycle.status import OPEN, Record, State
 from coordinator.store.dealt import Deals
 from coordinator.store.history import History
-from coordinator.store.tables import participants, releases
+from coordinator.store.tables import participants, parties, releases
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import moment
 
 SHORTEST_PREFIX = 4
 
@@ -62,12 +63,7 @@ class Releases:
         digest = spec.digest()
         if self._load(releases.c.digest == digest):
             raise Conflict(f"release {digest[:12]} is exactly this one; to propose it again, do so a second later")
-        identity = {"digest": digest, "title": spec.title, "spec": spec.to_bytes(), "created": now}
-        self._connection.execute(releases.insert().values({**identity, **_columns(record)}))
-        self._connection.execute(
-            participants.insert(),
-            [{"release": digest, "party": party, "position": place} for place, party in enumerate(record.parties)],
-        )
+        self._insert(spec, record, now)
         self._history.note("proposed", now, release=digest)
         return self.get(digest)
 
@@ -155,6 +151,47 @@ class Releases:
             Deals(self._connection).forget(digest)
         self._history.note(words(event), now, release=digest)
         return self.get(digest)
+
+    def take_back(self, spec: ReleaseSpec, record: Record, approvals: Mapping[str, bytes], now: datetime) -> Release:
+        """Put down a release that was forgotten in a restore as it is known to have ended, over whatever stands here.
+
+        Args:
+            spec: its spec.
+            record: where it stands; final.
+            approvals: party to canonical bytes of its signed approval, of those that are known now.
+            now: when.
+
+        Raises:
+            Conflict: a party of it is not enrolled here.
+        """
+        digest = spec.digest()
+        enrolled = set(self._connection.execute(select(parties.c.name)).scalars())
+        unknown = [name for name in record.parties if name not in enrolled]
+        if unknown:
+            raise Conflict(f"release {digest[:12]}: {', '.join(unknown)} must enrol again first: coordinator invite")
+        if not self._load(releases.c.digest == digest):
+            self._insert(spec, record, moment(spec.created))
+        self._connection.execute(releases.update().where(releases.c.digest == digest).values(_columns(record)))
+        for party, approval in approvals.items():
+            self._mark(digest, frozenset({party}), {"approved": now, "approval": approval})
+        self._mark(digest, record.received, {"received": now})
+        Deals(self._connection).forget(digest)
+        self._history.note(f"taken back, it was forgotten in a restore: {record.explain()}", now, release=digest)
+        return self.get(digest)
+
+    def keep_approval(self, digest: str, party: str, approval: bytes, now: datetime) -> None:
+        """Keep an approval of a release that is over: it says what a ledger was charged, and moves nothing."""
+        self._mark(digest, frozenset({party}), {"approved": now, "approval": approval})
+        self._history.note(f"{party} showed its approval, which was forgotten in a restore", now, release=digest)
+
+    def _insert(self, spec: ReleaseSpec, record: Record, created: datetime) -> None:
+        digest = spec.digest()
+        identity = {"digest": digest, "title": spec.title, "spec": spec.to_bytes(), "created": created}
+        self._connection.execute(releases.insert().values({**identity, **_columns(record)}))
+        self._connection.execute(
+            participants.insert(),
+            [{"release": digest, "party": party, "position": place} for place, party in enumerate(record.parties)],
+        )
 
     def _mark(self, digest: str, names: frozenset[str], values: dict[str, Any]) -> None:
         if names:

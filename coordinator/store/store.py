@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from coordinator.lifecycle.lifecycle import PartyRevoked, Tick
+from coordinator.store.copies import COPIED, Copies
 from coordinator.store.database import Database
 from coordinator.store.dealt import Deals
 from coordinator.store.history import History
@@ -51,6 +52,7 @@ class Transaction:
     deals: Deals
     history: History
     hub: HubCertificate
+    copies: Copies
 
 
 class Store:
@@ -95,11 +97,15 @@ class Store:
         return cls(database, Consortium(name, epsilon, delta, total))
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str, *, copy: bool = False) -> Self:
         """An existing store.
 
+        Args:
+            url: of the database.
+            copy: open a copy too, which is not served as it is.
+
         Raises:
-            InvalidInput: there is none, or another version of this software made it.
+            InvalidInput: there is none, or another version of this software made it, or it is a copy.
             PeerUnavailable: the database does not answer.
         """
         database = Database(url)
@@ -110,6 +116,11 @@ class Store:
                 found = _meta(connection)
             if found.get("schema") != SCHEMA:
                 raise InvalidInput(f"{database.url} was made by another version of this software")
+            if COPIED in found and not copy:
+                raise InvalidInput(
+                    f"{database.url} is a copy of {found[COPIED]} and may have forgotten what happened since; to use it: "
+                    "coordinator backup restored"
+                )
         except DpReleaseError:
             database.close()
             raise
@@ -182,7 +193,12 @@ class Store:
 
 def _transaction(connection: Connection) -> Transaction:
     return Transaction(
-        Members(connection), Releases(connection), Deals(connection), History(connection), HubCertificate(connection)
+        Members(connection),
+        Releases(connection),
+        Deals(connection),
+        History(connection),
+        HubCertificate(connection),
+        Copies(connection),
     )
 
 

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dprelease import canonical
 from dprelease.canonical import Value
+from dprelease.data.derivation import Derivation
 from dprelease.errors import InvalidInput
 
 Name = canonical.Name
@@ -36,6 +37,7 @@ class NumericColumn(Value):
         unit: what the number counts, e.g. ``"years"``; may be empty.
         fill: public value, within the bounds, that stands in for a missing or unreadable cell.
         public: whether its owner declared it public: it is published exactly, outside the guarantee (docs/guarantees.md 15).
+        derivation: the formula by which its owner computes it from other columns; empty unless it is derived.
     """
 
     kind: Literal["numeric"] = "numeric"
@@ -45,6 +47,7 @@ class NumericColumn(Value):
     unit: str = ""
     fill: float
     public: bool = False
+    derivation: Derivation = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -93,6 +96,7 @@ class CategoricalColumn(Value):
         levels: public levels, in the order of their released columns; the first is the reference in fits.
         fill: level that stands in for a missing cell; ``other`` unless declared.
         public: as of a `NumericColumn`.
+        derivation: as of a `NumericColumn`.
     """
 
     kind: Literal["categorical"] = "categorical"
@@ -101,6 +105,7 @@ class CategoricalColumn(Value):
     unit: str = ""
     fill: str = OTHER
     public: bool = False
+    derivation: Derivation = ""
 
     @field_validator("levels")
     @classmethod

@@ -15,6 +15,7 @@ from dprelease.estimators.methods import DEFAULTS, Method, method_for
 from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate, spent_parameters
+from dprelease.estimators.regression_table import regression_table
 from dprelease.estimators.result import Diagnostics, FitResult
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.scaled_fit import ScaledFit
@@ -88,6 +89,7 @@ def fit(
         view=view.kind,
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},
         infer=partial(infer, release, names, intercept=intercept),
+        render=regression_table,
     )
 
 

@@ -9,15 +9,12 @@ them means anything to a reader. What noise hides altogether is said in words: `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dprelease.estimators.intervals.inference import LEVEL, Inference
 from dprelease.estimators.moments.resolution import rounded
-
-if TYPE_CHECKING:
-    from dprelease.estimators.result import FitResult
+from dprelease.estimators.result import FitResult
 from dprelease.one_line import one_line
 
 MOST_TABLES = 5
@@ -63,6 +60,13 @@ def _notes(result: FitResult, *, few: bool) -> list[str]:
         "Residuals are taken to spread equally everywhere: where they do not, standard errors can be far too small, and nothing "
         "in the release shows it.",
     ]
+    if found.unclipped is not None:
+        notes.append(
+            "All of this is about rows as clipped; Trust says how far. unclipped is what unshrunken would be if rows were normal "
+            "before: where the two are more than a std err apart, clipping decides."
+        )
+    if not found.tested:
+        notes.append("No p-values: rows are clipped so far that this may move estimates by a std err.")
     if few and not found.bounded.all():
         notes.append("An end at inf or -inf: this release sets no bound on that side.")
     if np.isfinite(found.degrees):
@@ -95,15 +99,21 @@ def _of_target(result: FitResult, row: int) -> list[str]:
     found, target = result.inference, result.targets[row]
     unit = result.units[target]
     ratio, form = _ratio(found), ".6g" if found.known[row] else ".2g"
-    lines: list[tuple[str, ...]] = [("", "coef", "unshrunken", "std err", ratio, f"P>|{ratio}|", *_INTERVAL, "unit")]
+    estimates = ("unshrunken",) if found.unclipped is None else ("unshrunken", "unclipped")
+    lines: list[tuple[str, ...]] = [("", "coef", *estimates, "std err", ratio, f"P>|{ratio}|", *_INTERVAL, "unit")]
     if result.fit_intercept:
         ends = found.intercept_interval(LEVEL)
         numbers = (found.intercept, found.intercept_se, found.intercept_z, found.intercept_p_value, *ends)
-        lines.append(_line("intercept", result.intercept[row], form, [each[row] for each in numbers], unit or "1"))
+        blank = None if found.unclipped is None else np.nan
+        lines.append(
+            _line("intercept", result.intercept[row], form, [each[row] for each in numbers], unit or "1", blank)
+        )
     numbers = (found.estimate, found.standard_error, found.z, found.p_value, *found.interval(LEVEL))
     for column, feature in enumerate(result.features):
         values = [each[row, column] for each in numbers]
-        lines.append(_line(feature, result.coef[row, column], form, values, _per(unit, result.units[feature])))
+        unclipped = None if found.unclipped is None else found.unclipped[row, column]
+        per = _per(unit, result.units[feature])
+        lines.append(_line(feature, result.coef[row, column], form, values, per, unclipped))
     table = _aligned(lines)
     rule = "-" * len(max(table, key=len))
     title = f"{target} ({unit})" if unit else target
@@ -112,11 +122,15 @@ def _of_target(result: FitResult, row: int) -> list[str]:
     return [title, rule, table[0], rule, *table[1:], rule, *_fit_of(result, row)]
 
 
-def _line(term: str, coef: float, form: str, values: Sequence[float], unit: str) -> tuple[str, ...]:
+def _line(
+    term: str, coef: float, form: str, values: Sequence[float], unit: str, unclipped: float | None
+) -> tuple[str, ...]:
+    """One coefficient; `unclipped` is None where the table has no such column."""
     estimate, standard_error, z, p, lower, upper = values
     shown = (
         format(coef, form),
         _number(estimate, ".6g"),
+        *(() if unclipped is None else (_number(unclipped, ".6g"),)),
         _number(standard_error, ".3g"),
         _number(z, ".2f"),
         _number(p, ".3f"),

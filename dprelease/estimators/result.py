@@ -13,7 +13,6 @@ from dprelease.estimators.intervals.inference import Inference, plain
 from dprelease.estimators.moments.resolution import hidden
 from dprelease.estimators.prediction_table import Rows, design_matrix
 from dprelease.estimators.quality import INDISTINCT, Quality
-from dprelease.estimators.regression_table import regression_table
 from dprelease.release.release import Floats
 
 FAR = 1.0
@@ -70,6 +69,7 @@ class FitResult:
         view: what the fit read of it: ``mixtures``, ``rows`` or ``moments``.
         units: released name to the unit that its column was declared in, empty for none.
         infer: works `inference` out.
+        render: writes `summary`.
     """
 
     method: str
@@ -95,6 +95,7 @@ class FitResult:
     view: str
     units: Mapping[str, str]
     infer: Callable[[], Inference] = field(repr=False)
+    render: Callable[[FitResult], str] = field(repr=False)
 
     @cached_property
     def inference(self) -> Inference:
@@ -103,7 +104,7 @@ class FitResult:
 
     def summary(self) -> str:
         """The fit as text, in the manner of statistical packages: `print(result.summary())`."""
-        return regression_table(self)
+        return self.render(self)
 
     @cached_property
     def hidden(self) -> tuple[dict[str, str], ...]:

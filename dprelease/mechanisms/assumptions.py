@@ -80,6 +80,10 @@ class Setting:
         public_norm2: T2 as it is stated, of public outcomes.
         parts: of the price of ``moments``, one for each party with a private column; none where they are equal.
         signs: whether a category of one level is coded -1 or +1, not 0 or 1.
+        ranges: part of mu^2 that ranges of the numbers take beforehand, 0 where they are published already; ``moments`` then
+            codes numbers in them and clips rows. None for public bounds.
+        clip: k of that; None for the rule.
+        number_weights: number to its weight in that, where it is not 1.
 
     Raises:
         InvalidInput: a name or a number that makes no sense.
@@ -102,6 +106,9 @@ class Setting:
     public_norm2: Fraction | None = None
     parts: tuple[Fraction, ...] = ()
     signs: bool = False
+    ranges: Fraction | None = None
+    clip: float | None = None
+    number_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -127,6 +134,11 @@ class Setting:
     def columns(self) -> tuple[Column, ...]:
         """Declared columns of all parties."""
         return tuple(column for declared in self.parties.values() for column in declared)
+
+    @property
+    def plan(self) -> str:
+        """What is released, in two words at most."""
+        return self.mechanism if self.ranges is None else f"{self.mechanism} in ranges"
 
     @property
     def pooled(self) -> int:

@@ -263,6 +263,10 @@ class Mechanism(ABC, Generic[OwnTerms]):
             IntegrityError: a party's blocks are not what it must have made.
         """
 
+    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+        """The ways to release what a scenario describes, the plainest first."""
+        return (setting,)
+
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""
         return 1

@@ -39,7 +39,7 @@ class Cell:
     """One mechanism under one assumption.
 
     Attributes:
-        mechanism: its name.
+        mechanism: its name, and how where there are several ways.
         forecast: what is expected.
         rows_needed: about the least n with which a fit is useful; None above `MOST_ROWS`.
         epsilon_needed: about the least epsilon; None above `MOST_EPSILON`.
@@ -56,7 +56,7 @@ class Comparison:
     """Several mechanisms under several assumptions.
 
     Attributes:
-        settings: one for each mechanism.
+        settings: one for each way to release.
         signals: assumed R^2, ascending.
         cells: one for each signal and mechanism, signal by signal.
     """
@@ -71,7 +71,7 @@ class Comparison:
 
     def recommendation(self) -> str:
         """One sentence: which mechanism to choose, or when one would pay."""
-        useful = {setting.mechanism: _useful_from(self.of(setting.mechanism)) for setting in self.settings}
+        useful = {setting.plan: _useful_from(self.of(setting.plan)) for setting in self.settings}
         found = {name: signal for name, signal in useful.items() if signal is not None}
         if not found:
             return self._none()
@@ -83,7 +83,7 @@ class Comparison:
                 break
         others = [f"{name} {_from(useful[name])}" for name in useful if name != best]
         compared = f" ({', '.join(others)})" if others else ""
-        asked = next(proposed(setting).trust for setting in self.settings if setting.mechanism == best)
+        asked = next(proposed(setting).trust for setting in self.settings if setting.plan == best)
         trust = f"; {asked}" if asked else ""
         return (
             f"Choose {best}: expected to beat the mean and keep most of the signal {_from(earliest)}{compared}{trust}."
@@ -127,7 +127,7 @@ class Comparison:
             f"public: n = {first.rows}, {len(first.columns)} columns at {len(first.parties)} parties, {first.outcome} on "
             f"{width} features, (epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {scope}{weights}",
             f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
-            "range), levels are equally frequent, features uncorrelated; R^2 as in the first column",
+            "range; of no account in ranges), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
             *_table(("MECHANISM", "RELEASED", "NOISE SD"), [_released(each) for each in self.settings]),
             "",
@@ -176,7 +176,7 @@ class Comparison:
             "target": first.target.model_dump(mode="json"),
             "weights": dict(first.weights),
             "spread": first.spread,
-            "releases": {setting.mechanism: _release_json(setting, proposed(setting)) for setting in self.settings},
+            "releases": {setting.plan: _release_json(setting, proposed(setting)) for setting in self.settings},
             "forecasts": [_cell_json(cell) for cell in self.cells],
             "recommendation": self.recommendation(),
             "recommended_weight": None if weighing is None else asdict(weighing),
@@ -195,12 +195,17 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
         InvalidInput: a signal is not in (0, 1], or no mechanism is left.
     """
     fitting = names_for_fits()
-    settings = tuple(replace(setting, mechanism=name) for name in fitting if name in (mechanisms or fitting))
+    settings = tuple(
+        each
+        for name in fitting
+        if name in (mechanisms or fitting)
+        for each in mechanism_named(name).plans(replace(setting, mechanism=name))
+    )
     if not settings:
         raise InvalidInput(f"there is no fit to plan for {', '.join(mechanisms)}; there is for {', '.join(fitting)}")
     assumed = tuple(sorted(set(signals)))
     cells = tuple(
-        Cell(each.mechanism, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))
+        Cell(each.plan, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))
         for signal in assumed
         for each in settings
     )
@@ -217,7 +222,7 @@ def _from(signal: float | None) -> str:
 
 def _released(setting: Setting) -> tuple[str, ...]:
     release, deviation = proposed(setting), math.sqrt(mean_variance(setting, proposed(setting)))
-    return setting.mechanism, release.shape, f"{deviation:.3g} {release.unit}"
+    return setting.plan, release.shape, f"{deviation:.3g} {release.unit}"
 
 
 def _charged(setting: Setting) -> list[tuple[str, ...]]:
@@ -226,7 +231,7 @@ def _charged(setting: Setting) -> list[tuple[str, ...]]:
     for name, price in proposed(setting).prices.items():
         payers.setdefault(price, []).append(name)
     delta = setting.target.delta
-    return [(setting.mechanism, ", ".join(names), price_text(price, delta)) for price, names in payers.items()]
+    return [(setting.plan, ", ".join(names), price_text(price, delta)) for price, names in payers.items()]
 
 
 def _row(cell: Cell) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def draw(comparison: Comparison, path: Path) -> None:
     for line, (curve, name, at) in enumerate(zip((over_rows, over_epsilon), ("n", "epsilon"), now, strict=True)):
         for axis, signal in zip(axes[line], signals, strict=True):
             for setting in comparison.settings:
-                axis.plot(*curve(setting, signal), label=setting.mechanism)
+                axis.plot(*curve(setting, signal), label=setting.plan)
             axis.axhline(signal, color="grey", linestyle=":", label="least squares, no privacy")
             axis.axhline(0, color="black", linewidth=0.8, label="exact mean")
             axis.axvline(at, color="grey", linewidth=0.8)

@@ -113,6 +113,8 @@ def described(found: Description) -> None:
             cells += [spread, _or_dash(found.deviation_noise_sd[place])]
         shown.add_row(plain(name), *cells, plain(found.unit(name) or "1"))
     _print(shown)
+    for name, derivation in found.derivations.items():
+        _say(f"{plain(name)} is derived: {plain(derivation)}")
     if any(found.hidden):
         _say("hidden: noise covers the whole range of a mean, or a spread cannot be told from none")
     if found.correlation is None or found.correlation_noise_sd is None:
@@ -139,7 +141,10 @@ def ranges(found: DescribedRanges) -> None:
         shown.add_row(plain(each.column.name), *cells, plain(each.column.unit or "1"))
     _print(shown)
     _say(
-        "in brackets: standard deviation of what privacy noise leaves open, and of quantiles the width of a counted cell"
+        "in brackets: standard deviation of what privacy noise leaves open; for quantiles, with the width of a counted cell"
+    )
+    _say(
+        "of a column with long tails the standard deviation comes out too small: sums count its ends as less than they are"
     )
     guarantee(found.release)
 

@@ -49,6 +49,12 @@ class Description:
         return "" if isinstance(declared, CategoricalColumn) else declared.unit
 
     @property
+    def derivations(self) -> dict[str, str]:
+        """Column to the formula by which its hospital computed it, of those that are derived."""
+        declared = [self.release.column(name) for name in self.names]
+        return {column.name: column.derivation for column in declared if column.derivation}
+
+    @property
     def hidden(self) -> tuple[tuple[str, ...], ...]:
         """(p,) which of ``mean`` and ``standard_deviation`` noise hides: it covers the range, or reaches from the spread to 0."""
         found = []
@@ -77,6 +83,7 @@ class Description:
                 | dict(zip(keys, map(plain, row), strict=True))
                 for name, hidden, *row in rows
             ],
+            "derivations": self.derivations,
             "correlated": list(self.correlated),
             "correlation": None if self.correlation is None else plain(self.correlation),
             "correlation_noise_sd": None if self.correlation_noise_sd is None else plain(self.correlation_noise_sd),

@@ -65,6 +65,10 @@ class Coordination:
         """Whether the release ended without a publication."""
         return self._release(digest).state in _ENDED
 
+    def was_published(self, digest: str) -> bool:
+        """Whether the coordinator has heard of its publication."""
+        return self._release(digest).state == release_pb2.RELEASE_STATE_PUBLISHED
+
     def report_intake(self, digest: str, parties: Sequence[str]) -> None:
         """Say of which parties all blocks are here and verified."""
         request = coordination_pb2.ReportIntakeRequest(spec_digest=bytes.fromhex(digest), received=parties)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dprelease.errors import DpReleaseError, InvalidInput
+from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput
 from dprelease.files.durable import write_durably
 from dprelease.release.folder import ReleaseFolder
 from learner.listing import INDEX, Index, Listed
@@ -41,11 +41,15 @@ class PublishedIndex:
         """Digests of the releases that are in the folder."""
         return frozenset(path.name for path in self._folder.iterdir() if _DIGEST.fullmatch(path.name))
 
-    def mend(self) -> None:
-        """Take the file for what it says of releases that are there, read the manifests of the others, and put it right."""
+    def mend(self, root_pem: str | None = None) -> None:
+        """Take the file for what it says of releases that are there, read the manifests of the others, and put it right.
+
+        Args:
+            root_pem: the consortium root; given, those others were put here by somebody, and are listed only if they verify.
+        """
         with self._writing:
             known = self._read()
-            self._keep(known.get(digest) or self._line(digest) for digest in self.digests())
+            self._keep(known.get(digest) or self._line(digest, root_pem) for digest in self.digests())
 
     def add(self, digest: str) -> None:
         """List a release that has just become visible; may be repeated."""
@@ -71,9 +75,13 @@ class PublishedIndex:
             log.warning("%s is made anew: %s", INDEX, error.message)
         return {}
 
-    def _line(self, digest: str) -> Listed | None:
+    def _line(self, digest: str, root_pem: str | None = None) -> Listed | None:
+        folder = ReleaseFolder(self._folder / digest)
         try:
-            return Listed.of(digest, ReleaseFolder(self._folder / digest).manifest())
+            manifest = folder.manifest()
+            if root_pem is not None and folder.verify(root_pem).digest != digest:
+                raise IntegrityError(f"it is release {manifest.spec.digest()[:12]}")
+            return Listed.of(digest, manifest)
         except DpReleaseError as error:
-            log.error("published release %s cannot be read: %s", digest[:12], error.message)
+            log.error("published release %s is not listed: %s", digest[:12], error.message)
             return None

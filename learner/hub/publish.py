@@ -68,7 +68,8 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
 
     Raises:
         PeerUnavailable: the coordinator is away; try again.
-        Conflict, IntegrityError, ...: the release cannot be published as it stands, e.g. a party was revoked.
+        Conflict, IntegrityError, ...: the release cannot be published as it stands, e.g. a party was revoked, or there is
+            another signed manifest of it somewhere.
     """
     if storage.published(digest) is None:
         if coordination.has_ended(digest):
@@ -82,6 +83,11 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
             coordination.report_intake(digest, here)
         if here != record.parties:
             return False
+        if coordination.was_published(digest):
+            raise Conflict(
+                f"release {digest[:12]} was published and is gone from published/, so this storage is older; stop, put its folder "
+                "back there from a mirror, a backup or a learner's copy, and start again"
+            )
         prepare(storage, record, signer, now)
         _refuse_revoked(record, coordination.revoked())
         coordination.authorize(digest)

@@ -83,7 +83,7 @@ class Hub:
         settings, limits = self._settings, self._settings.limits
         identity, root_pem = self._identity, self._identity.signer().root_pem
         share = PartyShare(limits.open_releases_per_party, int(limits.staged_gib_per_party * GIB))
-        storage = Storage(settings.storage, int(limits.storage_limit_gib * GIB), share)
+        storage = Storage(settings.storage, int(limits.storage_limit_gib * GIB), share, root_pem)
         running.callback(storage.close)
 
         def dial() -> grpc.Channel:

@@ -56,6 +56,7 @@ class Storage:
         root: the folder; made if it is not there.
         limit_bytes: most that all announced and published blocks, and all parcels, may take together.
         share: most that one party may have staged.
+        root_pem: the consortium root, to verify releases that were put back; None where nobody else writes here.
 
     Raises:
         InvalidInput: the folder cannot be used, or another hub uses it.
@@ -64,7 +65,9 @@ class Storage:
         index: the list of published releases.
     """
 
-    def __init__(self, root: Path, limit_bytes: int, share: PartyShare = PartyShare()) -> None:
+    def __init__(
+        self, root: Path, limit_bytes: int, share: PartyShare = PartyShare(), root_pem: str | None = None
+    ) -> None:
         self._root, self._limit, self._share = root, limit_bytes, share
         self._staging, self._published = root / "staging", root / "published"
         self.index = PublishedIndex(self._published)
@@ -76,7 +79,7 @@ class Storage:
             self._lock = lock(root / "lock")
             for leftover in chain(self._staging.rglob(f".*{TEMPORARY}"), self._published.glob(f".*{TEMPORARY}")):
                 leftover.unlink()
-            self.index.mend()
+            self.index.mend(root_pem)
         except OSError as error:
             raise InvalidInput(f"the storage {root} cannot be used: {error.strerror}") from error
 

@@ -124,9 +124,10 @@ def _declared(opened: Opened, roles: Mapping[str, str]) -> Markup:
 
 def _bounds(column: Column) -> tuple[str, str, str]:
     """Bounds, unit and what stands in for a missing cell."""
+    derived = f"; derived: {column.derivation}" if column.derivation else ""
     if isinstance(column, CategoricalColumn):
-        return ", ".join(column.levels), "", column.fill
-    return f"{column.lower:g} to {column.upper:g}", column.unit or "1", f"{column.fill:g}"
+        return ", ".join(column.levels) + derived, "", column.fill
+    return f"{column.lower:g} to {column.upper:g}{derived}", column.unit or "1", f"{column.fill:g}"
 
 
 def footer() -> Markup:

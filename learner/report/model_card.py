@@ -11,8 +11,8 @@ None, and so are ends of intervals where the release sets no bound. Fields of ve
     verification           root_sha256 (the pinned root) and checked (sentences); there is no card of what did not verify
     privacy                kind (DP, or what it is called where columns are public), guarantee and trust (sentences), target
                            (scope, epsilon, delta as agreed), neighbours
-    data                   one entry for each declared column: name, party, kind, unit, public, fill, used_as (roles), and
-                           lower and upper, or levels
+    data                   one entry for each declared column: name, party, kind, unit, public, derivation (empty unless
+                           derived), fill, used_as (roles), and lower and upper, or levels
     intended_use           purposes and out_of_scope, sentences
     model                  method, algorithm and reason (what the method stood for, and why), fit_intercept, targets, features,
                            diagnostics
@@ -99,6 +99,7 @@ def _column(report: Report, party: str, column: Column) -> dict[str, Any]:
         "kind": column.kind,
         "unit": column.unit,
         "public": column.public,
+        "derivation": column.derivation,
         "fill": column.fill,
         "used_as": [role for role, names in roles.items() if set(names) & set(column.released)],
     }

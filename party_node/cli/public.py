@@ -66,14 +66,15 @@ def list_columns(desk: HospitalState, as_json: bool) -> None:
     superseded = {act: act not in latest(found).values() for act in found}
     if as_json:
         lines = [
-            {"column": act.column.name, "source": act.source, "declared": act.at, "superseded": old}
+            {"column": act.column.name, "source": ", ".join(act.source_names), "declared": act.at, "superseded": old}
             for act, old in superseded.items()
         ]
         click.echo(json.dumps(lines, indent=2))
         return
     for act, old in superseded.items():
         later = "; superseded by a later declaration, and public all the same" if old else ""
-        click.echo(f"{describe(act.column)}; reads {one_line(act.source)}; since {act.at}{later}")
+        reads = one_line(", ".join(act.source_names))
+        click.echo(f"{describe(act.column)}; reads {reads}; since {act.at}{later}")
     if not found:
         click.echo("no column is public")
 

@@ -34,11 +34,12 @@ def screen() -> Console:
 
 def describe(column: Column) -> str:
     """A declaration in words."""
-    public = "; PUBLIC, published exactly" if column.public else ""
+    derived = f"; derived: {column.derivation}" if column.derivation else ""
+    more = derived + ("; PUBLIC, published exactly" if column.public else "")
     if isinstance(column, CategoricalColumn):
-        return f"{column.name}: one of {', '.join(column.levels)} or other; missing = {column.fill}{public}"
+        return f"{column.name}: one of {', '.join(column.levels)} or other; missing = {column.fill}{more}"
     unit = f" {column.unit}" if column.unit else ""
-    return f"{column.name}: {column.lower:g} to {column.upper:g}{unit}; missing = {column.fill:g}{public}"
+    return f"{column.name}: {column.lower:g} to {column.upper:g}{unit}; missing = {column.fill:g}{more}"
 
 
 def card(

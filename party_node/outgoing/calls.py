@@ -134,12 +134,11 @@ class Coordinator:
         with translated("the coordinator"):
             return self.stub.RequestDeal(request, timeout=CALL_SECONDS, metadata=VERSION).sealed
 
-    def approve(self, approval: bytes) -> None:
-        """Hand in our signed approval."""
+    def approve(self, approval: bytes, spec: bytes = b"") -> None:
+        """Hand in our signed approval; with the spec's canonical bytes where the office has forgotten the release."""
+        request = coordination_pb2.ApproveRequest(signed_approval=approval, spec=spec)
         with translated("the coordinator"):
-            self.stub.Approve(
-                coordination_pb2.ApproveRequest(signed_approval=approval), timeout=CALL_SECONDS, metadata=VERSION
-            )
+            self.stub.Approve(request, timeout=CALL_SECONDS, metadata=VERSION)
 
     def decline(self, release: str, reason: str) -> None:
         """Decline, or withdraw before our block was sent."""

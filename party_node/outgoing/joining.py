@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 from fractions import Fraction
 
-from dprelease.errors import Conflict, IntegrityError, VersionMismatch
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, PeerUnavailable, VersionMismatch
 from dprelease.identity.invite import Invite
 from party_node.hospital import HospitalState
 from party_node.identity import Enrolment
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.enrol import trade
 from party_node.state.books import check, reconcile
+from party_node.state.entries import CHARGED
+from party_node.state.journal import Status
 
 log = logging.getLogger(__name__)
+
+_HELD = {Status.APPROVED, Status.SEALED, Status.DELIVERED}
 
 
 def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
@@ -80,7 +84,8 @@ def _check_not_lost(desk: HospitalState, roster: str) -> None:
 def hear_witness(desk: HospitalState, coordinator: Coordinator) -> IntegrityError | None:
     """Ask the office what it has seen charged to us; what the node must stop for, if our books do not know it."""
     try:
-        desk.identity.keep_charges(coordinator.charges())
+        told = coordinator.charges()
+        desk.identity.keep_charges(told)
     except VersionMismatch:
         log.warning("the coordinator is older: a ledger that was restored from a backup would not be recognised")
         return None
@@ -88,4 +93,25 @@ def hear_witness(desk: HospitalState, coordinator: Coordinator) -> IntegrityErro
         check(desk.books)
     except IntegrityError as error:
         return error
+    _remind(desk, coordinator, {charge.release for charge in told.statement.charges})
     return None
+
+
+def _remind(desk: HospitalState, coordinator: Coordinator, told: set[str]) -> None:
+    """Show the office what it has forgotten of us: it was restored from an older backup. So it is our witness again."""
+    stages = desk.ledger.stages(desk.settings.roster)
+    ours = {release for release, stage in stages.items() if stage in CHARGED}
+    ours |= {release for release, status in desk.journal.standing().items() if status in _HELD}
+    if ours <= told:
+        return
+    held = {approval for pending in coordinator.pending_releases() for approval in pending.approvals}
+    for release in sorted(ours - told):
+        record = desk.journal.get(release)
+        if record is None or record.approval is None or record.approval in held:
+            continue
+        try:
+            coordinator.approve(record.approval, record.spec.to_bytes())
+        except PeerUnavailable:
+            raise
+        except DpReleaseError as error:
+            log.error("the office does not know release %s, which was approved here: %s", release[:12], error.message)

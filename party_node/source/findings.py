@@ -12,8 +12,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dprelease.data.columns import Column, NumericColumn
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.columns import CategoricalColumn
 from dprelease.files.durable import write_durably
+from party_node.declarations.formulas import Source
+
+Mask = npt.NDArray[np.bool_]
 
 REMEDY = "mend the file or the column's declaration in party.toml, or take the column out of it"
 
@@ -32,11 +38,17 @@ class Findings:
     unreadable: int = 0
     outside: int = 0
 
+    def count(self, missing: Mask, unreadable: Mask, outside: Mask) -> None:
+        """Add a batch's cells."""
+        self.missing += int(missing.sum())
+        self.unreadable += int(unreadable.sum())
+        self.outside += int(outside.sum())
+
     def words(self) -> str:
         """The counts in words."""
         return f"{self.missing} missing, {self.unreadable} unreadable, {self.outside} outside bounds or levels"
 
-    def implausible(self, column: Column, rows: int, *, mostly_replaced: bool = False) -> bool:
+    def implausible(self, column: Source, rows: int, *, mostly_replaced: bool = False) -> bool:
         """Whether more than half of a column's cells were replaced, or all of them.
 
         Values beside the only level of a category are its second value, and do not count unless there is no other.
@@ -49,7 +61,7 @@ class Findings:
         replaced = self.missing + self.unreadable + self.outside
         if replaced >= rows:
             return True
-        two_valued = not isinstance(column, NumericColumn) and len(column.levels) == 1
+        two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
         return not mostly_replaced and replaced - (self.outside if two_valued else 0) > rows / 2
 
 

@@ -3,6 +3,8 @@
 An act covers one column of the source under one declaration (docs/guarantees.md 15). Pointing the name at another column of the
 source, or changing its bounds, would publish what nobody declared public; reading the same column under a second name would
 claim a privacy that is not there. Both are refused until the owner acts again, and a source's column stays public for good.
+An act on a derived column covers its formula and its sources' declarations, and all of these sources count as public by it: of how
+much of a column a function of it tells, nothing is known here. A column is private as long as one of its sources is.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pydantic import TypeAdapter
 from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused, InvalidInput
+from party_node.declarations.declarations import names_in
 from party_node.settings import PartySettings
 from party_node.state.ledger import Ledger
 
@@ -28,7 +31,7 @@ class PublicDeclaration:
 
     Attributes:
         column: as it was declared, public.
-        source: the source's name for it.
+        source: where its cells come from; see `Declaration.origin`.
         at: when.
         number: of its entry in the ledger.
     """
@@ -40,8 +43,13 @@ class PublicDeclaration:
 
     def covers(self, settings: PartySettings, column: Column) -> bool:
         """Whether it makes this column public, under just this declaration, as party.toml names its source."""
-        named = column.name in settings.columns and settings.source_name(column.name)
-        return (self.column, self.source) == (_as_public(column), named)
+        declared = settings.declared.get(column.name)
+        return declared is not None and (self.column, self.source) == (_as_public(column), declared.origin)
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """The source's names for what is public by it."""
+        return names_in(self.source, self.column)
 
 
 def public_declarations(ledger: Ledger, roster: str) -> tuple[PublicDeclaration, ...]:
@@ -86,7 +94,7 @@ def _detail(settings: PartySettings, column: Column) -> dict[str, str | float]:
     return {
         "title": f"column {column.name} is public",
         "column": canonical_bytes(column.model_dump(mode="json")).decode(),
-        "source": settings.source_name(column.name),
+        "source": settings.declared[column.name].origin,
     }
 
 
@@ -99,11 +107,11 @@ def covered(settings: PartySettings, name: str) -> Column:
     declared = {column.name: column for column in settings.declarations()}
     if name not in declared:
         raise InvalidInput(f"no column {name} is declared in party.toml; declared are {', '.join(declared)}")
-    source = settings.source_name(name)
-    if source in {settings.source.subject, settings.source.record}:
-        raise InvalidInput(
-            f"column {name} reads {source}, which identifies patients or their rows; it cannot be public"
-        )
+    for source in settings.declared[name].source_names:
+        if source in {settings.source.subject, settings.source.record}:
+            raise InvalidInput(
+                f"column {name} reads {source}, which identifies patients or their rows; it cannot be public"
+            )
     return _as_public(declared[name])
 
 
@@ -124,19 +132,20 @@ def with_public(
     Raises:
         DataRefused: a public column's declaration or source was changed, or the source is read under another name.
     """
-    sources, current, columns = {act.source for act in known}, latest(known), []
+    sources = {name for act in known for name in act.source_names}
+    current, columns = latest(known), []
     for column in settings.declarations():
         if names is not None and column.name not in names:
             continue
-        act, source = current.get(column.name), settings.source_name(column.name)
+        act, read = current.get(column.name), settings.declared[column.name].source_names
         again = f"declare it: party-node public declare {column.name}"
-        if act is None and source in sources:
+        if act is None and sources.issuperset(read):
             raise DataRefused(
-                f"column {column.name} reads {source}, which is public under another name; leave it out, or {again}"
+                f"column {column.name} reads {' and '.join(read)}, which is public under another name; leave it out, or {again}"
             )
         if act is not None and not act.covers(settings, column):
             raise DataRefused(
-                f"column {column.name} was declared public with other bounds, levels or source; set them back, or {again}"
+                f"column {column.name} was declared public with other bounds, levels, formula or source; set them back, or {again}"
             )
         columns.append(column if act is None else act.column)
     return tuple(columns)

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import Column, NumericColumn
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
+from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, align, pseudonym
+from party_node.source.cells import Cells, read_cells, texts
+from party_node.source.derived import derive
 from party_node.source.findings import Findings
 
 _READ_BYTES = 1 << 20
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Table:
     Attributes:
         bounded: codes on the grid.
         alignment: canonical order and its digest.
-        findings: column name to what its cells were like.
+        findings: column name to what its cells were like, sources of derived columns included.
         implausible: columns that must not be released; see `Findings.implausible`.
     """
 
@@ -59,28 +59,47 @@ def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...],
         DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
     """
     source = settings.source
-    findings = {column.name: Findings() for column in columns}
+    read, derived = _plan(settings, columns)
+    findings = {name: Findings() for name in [column.name for column in columns] + list(read)}
     codes, pseudonyms = [], []
     with _read_errors(source):
-        for batch in _batches(source, [settings.source_name(column.name) for column in columns]):
-            raw: dict[str, RawColumn] = {}
-            for column in columns:
-                name = settings.source_name(column.name)
-                raw[column.name] = _cells(batch.column(name), name, column, findings[column.name], source.missing)
-            codes.append(bound(raw, columns, grid_bits))
+        for batch in _batches(source, [name for each in read.values() for name in each.source_names]):
+            raw: dict[str, Cells] = {}
+            for name, each in read.items():
+                (called,) = each.source_names
+                raw[name] = read_cells(batch.column(called), called, each.column, source.missing)
+            for column, each in derived:
+                assert each.formula is not None  # noqa: S101 - it is derived
+                sources = [(of.column, raw[of.column.name]) for of in each.sources]
+                raw[column.name] = derive(each.formula, sources, column)
+            for name, cells in raw.items():
+                findings[name].count(cells.missing, cells.unreadable, cells.outside)
+            codes.append(bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits))
             pseudonyms += _pseudonyms(batch, source, key)
     if not codes:
         raise DataRefused(f"{settings.source.path} has no rows")
     alignment = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
     bounded = BoundedRows(np.vstack(codes)[alignment.order], columns, grid_bits)
-    implausible = frozenset(
-        column.name
-        for column in columns
-        if findings[column.name].implausible(
-            column, alignment.rows, mostly_replaced=settings.mostly_replaced(column.name)
-        )
+    return Table(bounded, alignment, findings, _implausible(settings, findings, alignment.rows))
+
+
+def _plan(
+    settings: PartySettings, columns: tuple[Column, ...]
+) -> tuple[dict[str, Declaration], list[tuple[Column, Declaration]]]:
+    """What is read from the file, by name, sources of derived columns included; and what is derived then."""
+    wanted = [(column, settings.declared[column.name]) for column in columns]
+    read = {column.name: replace(each, column=column) for column, each in wanted if each.formula is None}
+    sources = {of.column.name: of for _, each in wanted for of in each.sources}
+    return sources | read, [(column, each) for column, each in wanted if each.formula is not None]
+
+
+def _implausible(settings: PartySettings, findings: dict[str, Findings], rows: int) -> frozenset[str]:
+    declared = {name: settings.declared[name] for name in findings}
+    return frozenset(
+        name
+        for name, each in declared.items()
+        if findings[name].implausible(each.column, rows, mostly_replaced=each.mostly_replaced)
     )
-    return Table(bounded, alignment, findings, implausible)
 
 
 @contextmanager
@@ -146,65 +165,8 @@ def _compression(path: Path) -> str | None:
     return "gzip" if path.suffix == ".gz" else None
 
 
-def _cells(cells: pa.Array, name: str, column: Column, found: Findings, missing: tuple[str, ...]) -> RawColumn:
-    if isinstance(column, NumericColumn):
-        numbers, absent = _numbers(cells, name, missing)
-        finite = np.isfinite(numbers)
-        found.missing += absent
-        found.unreadable += int(len(numbers) - finite.sum()) - absent
-        found.outside += int(((numbers < column.lower) | (numbers > column.upper))[finite].sum())
-        return numbers
-    texts = _texts(cells, name, missing)
-    known = {*column.levels, None}
-    found.missing += texts.count(None)
-    found.outside += sum(text not in known for text in texts)
-    return texts
-
-
-def _numbers(cells: pa.Array, name: str, missing: tuple[str, ...]) -> tuple[npt.NDArray[np.float64], int]:
-    """Numbers, NaN where there is none, and how many cells were missing."""
-    cells = _decoded(cells)
-    if _is_text(cells.type):
-        cells = pc.utf8_trim_whitespace(cells)
-        cells = pc.if_else(pc.is_in(cells, value_set=pa.array(missing, cells.type)), None, cells)
-        absent = cells.null_count
-        cells = pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, None)
-    elif pa.types.is_boolean(cells.type) or _is_number(cells.type):
-        absent = cells.null_count
-    else:
-        raise DataRefused(f"column {name} holds {cells.type}, which is not a number; convert it first")
-    numbers = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return np.asarray(numbers, dtype=np.float64), absent
-
-
-def _texts(cells: pa.Array, name: str, missing: tuple[str, ...]) -> list[str | None]:
-    """Texts without white space at their ends, None where there is none."""
-    cells = _decoded(cells)
-    if pa.types.is_integer(cells.type) or pa.types.is_boolean(cells.type):
-        cells = cells.cast(pa.string())
-    if not _is_text(cells.type):
-        raise DataRefused(f"column {name} holds {cells.type}; identifiers and categories must be text or whole numbers")
-    texts = [None if text is None else text.strip() for text in cells.to_pylist()]
-    return [None if text in missing else text for text in texts]
-
-
-def _decoded(cells: pa.Array) -> pa.Array:
-    """The cells themselves where a dictionary stands for them; a column that holds nothing at all counts as text."""
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
-    return cells.cast(pa.string()) if pa.types.is_null(cells.type) else cells
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def _pseudonyms(batch: pa.RecordBatch, source: SourceSettings, key: bytes) -> list[bytes]:
-    parts = [_texts(batch.column(name), name, source.missing) for name in (source.subject, source.record) if name]
+    parts = [texts(batch.column(name), name, source.missing) for name in (source.subject, source.record) if name]
     whole = [tuple(text for text in row if text) for row in zip(*parts, strict=True)]
     nameless = sum(len(row) < len(parts) for row in whole)
     if nameless:

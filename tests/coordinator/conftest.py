@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url
 
+from coordinator.clock import utc_now
 from coordinator.service import dealer as dealing
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.releases import Release
@@ -17,7 +18,7 @@ from coordinator.store.store import Store
 from coordinator.store.tables import layout
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
-from tests.coordinator.office import Clock, Office, founded, two_hospitals
+from tests.coordinator.office import STUDY, Clock, Office, founded, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.world import Stub, World, report
 
@@ -58,6 +59,30 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def office(store: Store) -> Office:
     """Two hospitals, enrolled, with catalogues."""
     return two_hospitals(store)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A founded folder that COORDINATOR_CONFIG points at, as commands want it."""
+    made = founded(tmp_path / "office", datetime.now(UTC), hosts=("localhost",), port=0, enrol_port=0)
+    monkeypatch.setenv("COORDINATOR_CONFIG", str(made.settings))
+    return made.settings.parent
+
+
+@pytest.fixture
+def opened(home: Path) -> Iterator[Office]:
+    """North and south in this folder's store, enrolled at the present time."""
+    store, now = Store.open(read_settings(home / "coordinator.toml", CoordinatorSettings).database), utc_now()
+    yield two_hospitals(store, now)
+    store.close()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """The usual request as a file."""
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
 
 
 @pytest.fixture

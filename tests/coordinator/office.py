@@ -36,6 +36,17 @@ REQUEST = {
 }
 
 
+STUDY = """
+title = "Age and glucose"
+epsilon = 1.0
+delta = 1e-6
+[parties]
+north = "*"
+south = ["glucose"]
+"""
+"""The same as a file."""
+
+
 def catalogue(party: str, **changed: object) -> Catalogue:
     """A party's catalogue; all parties agree unless changed."""
     same = {"party": party, "roster": "cohort", "rows": 1000, "rows_per_subject": 1, "alignment": ALIGNMENT}
@@ -105,11 +116,11 @@ class Office:
         return approve(spec, party, commitment, self.keys[party], self.certificates[party], now)
 
 
-def two_hospitals(store: Store) -> Office:
+def two_hospitals(store: Store, now: datetime = NOW) -> Office:
     """An office in which north and south are enrolled and have reported what they offer."""
     office = Office(store)
-    office.enrol("north", "south")
-    office.report(catalogue("north"), catalogue("south"))
+    office.enrol("north", "south", now=now)
+    office.report(catalogue("north"), catalogue("south"), now=now)
     return office
 
 

@@ -9,51 +9,25 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
 from coordinator.lifecycle.lifecycle import Approved, PublicationAuthorized, Published
-from coordinator.settings import CoordinatorSettings
-from coordinator.store.store import Store
-from dprelease.files.settings import read_settings
 from dprelease.identity.certificates import certificate_fingerprint, read_identity
 from dprelease.identity.invite import Invite
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import Target
-from tests.coordinator.office import Office, catalogue
+from tests.coordinator.office import STUDY, Office
+from tests.support.commands import every_command
 
-STUDY = """
-title = "Age and glucose"
-epsilon = 1.0
-delta = 1e-6
-[parties]
-north = "*"
-south = ["glucose"]
-"""
-
-
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every group and command with its path."""
-    yield path, group
-    for name in group.list_commands(context := click.Context(group)):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-ALL = dict(commands(main))
+ALL = every_command(main)
 
 
 def run(*arguments: str) -> Result:
@@ -76,27 +50,6 @@ def init(home: Path, *more: str) -> Result:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A founded folder that COORDINATOR_CONFIG points at."""
-    home = tmp_path / "office"
-    result = init(home, "--port", "0", "--enrol-port", "0")
-    assert result.exit_code == 0, result.output
-    monkeypatch.setenv("COORDINATOR_CONFIG", str(home / "coordinator.toml"))
-    return home
-
-
-@pytest.fixture
-def opened(home: Path) -> Iterator[Office]:
-    """North and south in this folder's store, enrolled at the present time."""
-    store = Store.open(read_settings(home / "coordinator.toml", CoordinatorSettings).database)
-    office = Office(store)
-    office.enrol("north", "south", now=utc_now())
-    office.report(catalogue("north"), catalogue("south"), now=utc_now())
-    yield office
-    store.close()
-
-
-@pytest.fixture
 def study(tmp_path: Path) -> str:
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
@@ -109,17 +62,6 @@ def create(study: str, *more: str) -> dict[str, object]:
     return described
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_every_command_has_help_that_ends_with_an_example(path: tuple[str, ...]) -> None:
-    command = ALL[path]
-    assert command.help
-    example = command.help.rpartition("Example:")[2]
-    assert f"coordinator {' '.join(path)}".strip() in example
-    assert "Example:" in succeed(*path, "--help")
-    for parameter in command.params:
-        assert not isinstance(parameter, click.Option) or parameter.help, parameter.name
-
-
 READS = [("release", "list"), ("release", "show"), ("release", "watch"), ("party", "list"), ("hub", "show")]
 
 
@@ -129,12 +71,15 @@ def test_every_read_offers_json(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in ALL if path and path[-1] not in ("init", "release", "party", "hub")], ids=" ".join
+    "path",
+    [path for path in ALL if path and path[-1] not in ("init", "release", "party", "hub", "backup")],
+    ids=" ".join,
 )
 def test_without_settings_the_error_says_what_to_do(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COORDINATOR_CONFIG", "/nowhere/coordinator.toml")
     arguments = {"invite": ["north"], "create": ["x.toml"], "revoke": ["north"], "show": ["abcd"], "watch": ["abcd"]}
     arguments |= {"cancel": ["abcd", "--reason", "x"], "reissue": ["--into", "next"]}
+    arguments |= {"make": ["copy.sqlite"], "recall": ["published"]}
     more = arguments.get(path[-1], [])
     result = run(*path, *more)
     assert result.exit_code == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,23 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
-from coordinator.clock import utc_now
-from coordinator.settings import CoordinatorSettings
-from coordinator.store.store import Store
-from dprelease.files.settings import read_settings
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from tests.coordinator.office import Office, catalogue
-
-STUDY = """
-title = "Age and glucose"
-epsilon = 1.0
-delta = 1e-6
-[parties]
-north = "*"
-south = ["glucose"]
-"""
+from tests.coordinator.office import STUDY, Office
 
 
 def run(*arguments: str) -> Result:
@@ -36,25 +22,8 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
-    home = tmp_path / "office"
-    fixed = ("--consortium", "Trio", "--host", "localhost", "--epsilon", "3", "--delta", "1e-6")
-    made = run("init", "--home", str(home), *fixed, "--listen-host", "127.0.0.1", "--port", "0", "--enrol-port", "0")
-    assert made.exit_code == 0, made.output
-    monkeypatch.setenv("COORDINATOR_CONFIG", str(home / "coordinator.toml"))
-    store = Store.open(read_settings(home / "coordinator.toml", CoordinatorSettings).database)
-    office = Office(store)
-    office.enrol("north", "south", now=utc_now())
-    office.report(catalogue("north"), catalogue("south"), now=utc_now())
-    yield office
-    store.close()
-
-
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    path = tmp_path / "study.toml"
-    path.write_text(STUDY)
-    return path
+def office(opened: Office) -> Office:
+    return opened
 
 
 @pytest.mark.parametrize("outcomes", ["", 'outcomes = ["sex"]\n'])

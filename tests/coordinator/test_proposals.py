@@ -15,7 +15,7 @@ from coordinator.proposals.proposals import Proposal, Request, create, make_prop
 from coordinator.service import enrolment
 from coordinator.store.members import Invitation
 from dprelease.canonical import sha256
-from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, RowsTerms
@@ -162,11 +162,6 @@ def test_a_request_that_cannot_be_met_is_refused(office: Office, changed: dict[s
     with pytest.raises(InvalidInput) as refused:
         propose(office, **changed)
     assert message in refused.value.message
-
-
-def test_a_grid_too_coarse_or_too_fine_is_refused_by_the_specs_own_check(office: Office) -> None:
-    with pytest.raises(SpecRefused, match="too coarse"):
-        propose(office, grid_bits=1)
 
 
 @pytest.mark.parametrize(

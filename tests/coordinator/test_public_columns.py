@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,7 @@ from click.testing import CliRunner
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
 from coordinator.proposals.proposals import Proposal, make_proposal
-from coordinator.settings import CoordinatorSettings
-from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
-from dprelease.files.settings import read_settings
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.release.accounting import check_spec
 from tests.coordinator.office import AGE, GLUCOSE, NOW, SEX, Office, catalogue, request
@@ -85,20 +81,11 @@ def test_what_cannot_be_proposed(public: Office, changed: dict[str, Any], messag
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    home = tmp_path / "office"
-    fixed = ("--consortium", "Trio", "--host", "localhost", "--epsilon", "3", "--delta", "1e-6")
-    made = CliRunner().invoke(main, ["init", "--home", str(home), *fixed, "--listen-host", "127.0.0.1"])
-    assert made.exit_code == 0, made.output
-    monkeypatch.setenv("COORDINATOR_CONFIG", str(home / "coordinator.toml"))
-    store = Store.open(read_settings(home / "coordinator.toml", CoordinatorSettings).database)
-    office = Office(store)
-    office.enrol("north", "south", now=utc_now())
-    office.report(catalogue("north", columns=(OPEN_AGE, SEX)), catalogue("south"), now=utc_now())
+def study(opened: Office, tmp_path: Path) -> str:
+    opened.report(catalogue("north", columns=(OPEN_AGE, SEX)), now=utc_now())
     path = tmp_path / "study.toml"
     path.write_text('title = "t"\nepsilon = 1.0\ndelta = 1e-6\n[parties]\nnorth = "*"\nsouth = "*"\n')
-    yield str(path)
-    store.close()
+    return str(path)
 
 
 def test_the_command_asks_for_the_side_and_says_what_is_not_protected(study: str) -> None:

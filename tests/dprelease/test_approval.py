@@ -19,7 +19,8 @@ from dprelease.release.approval import (
     commit,
     new_salt,
 )
-from tests.support.specs import NOW, TWO_PARTIES, build_spec, certify, new_consortium, sign_approval
+from tests.support.certificates import NOW, certify
+from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)
 NORTH, SOUTH = TRIAL.parties["north"], TRIAL.parties["south"]

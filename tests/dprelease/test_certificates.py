@@ -21,8 +21,8 @@ from dprelease.identity.certificates import (
     signing_request,
 )
 from dprelease.identity.signing import key_fingerprint, new_private_key
+from tests.support.certificates import NOW, Member, certify
 from tests.support.damaged import mutated
-from tests.support.specs import NOW, Member, certify
 
 ROOT = certify("trial", None, authority=True)
 NORTH = certify("north", "party", by=ROOT)

@@ -10,8 +10,8 @@ import pytest
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import SignedStatement, charge, check_statement, state
+from tests.support.certificates import Authority
 from tests.support.specs import TWO_PARTIES, build_spec
-from tests.wire.pki import Authority
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

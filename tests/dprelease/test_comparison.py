@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting, evenly
-from dprelease.mechanisms.registry import names
+from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import NO_DATA, SIGNALS, compare
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.spec_base import Target
@@ -27,11 +27,13 @@ def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **changed: A
 def test_every_cell_is_the_forecast_of_its_mechanism() -> None:
     where = setting(20_000)
     found = compare(where)
+    ways = {"mixed": where, "rows": replace(where, mechanism="rows"), "moments": replace(where, mechanism="moments")}
+    ways["moments in ranges"] = replace(ways["moments"], ranges=Fraction(1, 10))
     assert [(cell.forecast.signal, cell.mechanism) for cell in found.cells] == [
-        (signal, name) for signal in SIGNALS for name in names()
+        (signal, name) for signal in SIGNALS for name in ways
     ]
     for cell in found.cells:
-        own = replace(where, mechanism=cell.mechanism)
+        own = ways[cell.mechanism]
         assert cell.forecast == forecast(own, cell.forecast.signal)
         assert cell.rows_needed == rows_needed(own, cell.forecast.signal)
         assert cell.epsilon_needed == epsilon_needed(own, cell.forecast.signal)
@@ -40,7 +42,7 @@ def test_every_cell_is_the_forecast_of_its_mechanism() -> None:
 def test_moments_are_recommended_where_blocks_learn_nothing() -> None:
     said = compare(setting(20_000)).recommendation()
     assert said.startswith("Choose moments: expected to beat the mean and keep most of the signal from R^2 = 0.1 on")
-    assert "(mixed nowhere, rows nowhere)" in said
+    assert "(mixed nowhere, rows nowhere, moments in ranges from R^2 = 0.1 on)" in said
     assert "trust one another" in said
     alone = compare(setting(20_000, widths="9")).recommendation()
     assert "Choose moments" in alone
@@ -59,17 +61,38 @@ def test_blocks_are_recommended_where_they_are_as_good() -> None:
 def test_what_helps_at_weak_signals_comes_first() -> None:
     said = compare(setting(1_000_000), ("mixed", "moments")).recommendation()
     assert said.startswith("Choose moments: ")
-    assert "(mixed from R^2 = 0.3 on)" in said
+    assert "(mixed from R^2 = 0.3 on, moments in ranges from R^2 = 0.1 on)" in said
+
+
+def test_ranges_first_are_recommended_for_few_patients() -> None:
+    found = compare(setting(1_600, widths="5,7,3", delta=1e-6))
+    said = found.recommendation()
+    assert said.startswith("Choose moments in ranges: ")
+    assert said.endswith("a release of ranges comes first, for a part of the budget.")
+    bounds, ranges = (sum(cell.forecast.r2 for cell in found.of(name)) for name in ("moments", "moments in ranges"))
+    assert ranges > bounds
+    published = compare(replace(setting(1_600, widths="5,7,3", delta=1e-6), ranges=Fraction(0)), ("moments",))
+    assert [each.plan for each in published.settings] == ["moments in ranges"]
+    assert sum(cell.forecast.r2 for cell in published.cells) > ranges
+    assert "comes first" not in published.recommendation()
+
+
+def test_in_ranges_bounds_play_no_part() -> None:
+    """What is guessed of how cells fill their bounds changes nothing but for bounds."""
+    found = [compare(setting(20_000, spread=spread), ("moments",), (0.3,)) for spread in (0.01, 1 / 3)]
+    bounds, ranges = ([each.of(name) for each in found] for name in ("moments", "moments in ranges"))
+    assert bounds[0] != bounds[1]
+    assert ranges[0] == ranges[1]
 
 
 def test_no_mechanism_is_recommended_where_all_fail() -> None:
     found = compare(setting(300, 0.1))
     assert not any(cell.forecast.useful for cell in found.cells)
     said = found.recommendation()
-    cell = next(cell for cell in found.cells if cell.mechanism == "moments" and cell.forecast.signal == 0.5)
+    cell = next(cell for cell in found.of("moments in ranges") if cell.forecast.signal == 0.5)
     assert cell.rows_needed is not None
     assert said.startswith("Choose none of them")
-    assert f"moments would pay from about {float(f'{cell.rows_needed:.1e}'):,.0f} patients" in said
+    assert f"moments in ranges would pay from about {float(f'{cell.rows_needed:.1e}'):,.0f} patients" in said
     assert f"epsilon = {cell.epsilon_needed:.2g} if R^2 = 0.5" in said
     hopeless = compare(setting(300, 0.1, outputs=5), ("mixed",)).recommendation()
     assert hopeless.endswith("with any n.")
@@ -83,8 +106,8 @@ def test_lines_say_that_no_data_were_read_and_what_was_guessed() -> None:
     text = "\n".join(lines)
     for words in ("n = 20000", "9 columns at 3 parties", "x9 on 8 features", "(1, 1e-13)", "variance 0.05"):
         assert words in text
-    for name in names():
-        (row,) = (line for line in lines if line.startswith("0.3") and f" {name} " in line)
+    for name in (*names_for_fits(), "moments in ranges"):
+        (row,) = (line for line in lines if line.startswith("0.3") and f" {name}  " in line)
         cell = next(cell for cell in found.cells if cell.mechanism == name)
         assert f"{cell.forecast.r2:.3f}".replace("-0.000", "0.000") in row
         assert ("as the mean" in row) is not cell.forecast.useful
@@ -109,8 +132,8 @@ def test_json_has_exact_prices() -> None:
     where = setting(20_000)
     found = json.loads(json.dumps(compare(where, signals=(0.5, 0.3, 0.5)).to_json()))
     assert found["data_read"] is False
-    assert [each["assumed_r2"] for each in found["forecasts"]] == [0.3] * 3 + [0.5] * 3
-    for name in names():
+    assert [each["assumed_r2"] for each in found["forecasts"]] == [0.3] * 4 + [0.5] * 4
+    for name in names_for_fits():
         prices = {party: Fraction(text) for party, text in found["releases"][name]["charged_mu2"].items()}
         assert prices == proposed(replace(where, mechanism=name)).prices
     assert found["releases"]["mixed"]["k"] == proposed(where).outputs

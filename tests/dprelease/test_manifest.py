@@ -10,7 +10,8 @@ from dprelease.identity.signing import new_private_key
 from dprelease.release.accounting import guarantee
 from dprelease.release.manifest import Manifest, assemble, sign_block, sign_manifest, verify_block, verify_manifest
 from dprelease.release.trust import trust
-from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, seal, sign_approval
+from tests.support.certificates import NOW
+from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, seal, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)
 SPEC = build_spec(keys=TRIAL.keys)

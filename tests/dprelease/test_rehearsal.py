@@ -16,9 +16,10 @@ from dprelease.release.approval import check_all_approved
 from dprelease.release.block import block_size
 from dprelease.release.fake import NOTE, fake_rows
 from dprelease.release.folder import ReleaseFolder
+from tests.support.certificates import NOW
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.rehearsals import made_up, rehearsed
-from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, numeric, with_terms
+from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, numeric, with_terms
 
 THREE = {**TWO_PARTIES, "west": (numeric("weight", 30.0, 200.0),)}
 

@@ -15,9 +15,10 @@ from dprelease.release.block import block_keys, block_size, expected_header, rea
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, Manifest, assemble, sign_manifest, verify_block
 from dprelease.release.verification import check_entry
+from tests.support.certificates import NOW
 from tests.support.noise import SeededNoise
 from tests.support.several_blocks import ask_for_two, second_block
-from tests.support.specs import NOW, TWO_PARTIES, build_spec, new_consortium, private_blocks, seal, sign_approval
+from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, private_blocks, seal, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)
 SPEC = build_spec(keys=TRIAL.keys)

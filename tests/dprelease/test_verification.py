@@ -15,16 +15,15 @@ from dprelease.release.block import read_block
 from dprelease.release.manifest import sign_manifest
 from dprelease.spec_base import instant
 from tests.dprelease.departures import HONEST, NORTH, TRIAL, Departures, by_hub, verified
+from tests.support.certificates import NOW, certify
 from tests.support.joint import exact_gram
 from tests.support.noise import SeededNoise
 from tests.support.specs import (
-    NOW,
     TWO_PARTIES,
     Consortium,
     Published,
     build_spec,
     categorical,
-    certify,
     new_consortium,
     publish,
     random_rows,

@@ -35,14 +35,12 @@ from tests.dprelease.departures import (
     verified,
     with_blocks,
 )
+from tests.support.certificates import NOW, Member, certify
 from tests.support.noise import SeededNoise
 from tests.support.specs import (
-    NOW,
     TWO_PARTIES,
-    Member,
     Published,
     build_spec,
-    certify,
     new_consortium,
     numeric,
     publish,

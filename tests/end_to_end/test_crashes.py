@@ -45,7 +45,7 @@ PARTY = {
     "before the first byte": "kill-before@party_node.state.ledger:Ledger.send",
     "allowed to send, nothing sent": "kill-after@party_node.state.ledger:Ledger.send",
     "in the middle of the upload": "kill-before@dprelease.wire.progress:ProgressDeadline.moved#3",
-    "acknowledged, not noted": "kill-after@party_node.daemon:upload",
+    "acknowledged, not noted": "kill-after@party_node.outgoing.delivery:upload",
 }
 HUB = {
     "first chunk": "kill-before@learner.hub.storage:Storage.put",

@@ -45,7 +45,7 @@ PARTY = {
     "between two products": "kill-after@dprelease.mpc.exchange:Exchange.share",
     "noise drawn, nothing sealed": "kill-after@party_node.computation.sessions:privatize",
     "sealed, not noted": "kill-after@party_node.state.vault:Vault.seal",
-    "sealed, others still multiply": "kill-before@party_node.daemon:upload",
+    "sealed, others still multiply": "kill-before@party_node.outgoing.delivery:upload",
 }
 HUB = {
     "a key arrives": "kill-before@learner.hub.relay:Relay.open_parcel",

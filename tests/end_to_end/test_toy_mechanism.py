@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from audit import audit
 from demo.consortium import Consortium
 from dprelease.mechanisms import registry
 from tests import mechanisms
@@ -31,36 +29,30 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     return
 
 
-@pytest.fixture
-def plain(known: None, tmp_path: Path) -> Iterator[Consortium]:
-    """A consortium whose processes start Python anew, so that each reads the path."""
-    with Consortium(tmp_path / "consortium") as started:
-        yield started
-        assert audit(started.folder) == []
-
-
-def test_it_is_requested_reviewed_charged_sealed_published_verified_and_described(plain: Consortium) -> None:
+def test_it_is_requested_reviewed_charged_sealed_published_verified_and_described(
+    known: None, consortium: Consortium
+) -> None:
     parties = hospitals(2)
     by_policy, by_hand = parties
     object.__setattr__(by_policy, "policy", POLICY)
     object.__setattr__(by_hand, "policy", "")  # a person decides
-    found(plain, parties)
-    release = propose(plain, parties, mechanism="sums", doubled=["ward"])
-    ward = plain.hospital("ward")
-    card = plain.run("party-node", "review", "show", release[:10], home=ward)
+    found(consortium, parties)
+    release = propose(consortium, parties, mechanism="sums", doubled=["ward"])
+    ward = consortium.hospital("ward")
+    card = consortium.run("party-node", "review", "show", release[:10], home=ward)
     assert "2 noisy sums of each of" in card
-    plain.run("party-node", "review", "approve", release[:10], "--yes", home=ward)
-    assert final_state(plain, release) == "PUBLISHED"
+    consortium.run("party-node", "review", "approve", release[:10], "--yes", home=ward)
+    assert final_state(consortium, release) == "PUBLISHED"
     for party in parties:
-        ledger = plain.run("party-node", "ledger", "show", "--json", home=plain.hospital(party.name))
+        ledger = consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital(party.name))
         assert release in ledger
 
-    _, home = trust(plain)
-    plain.run("learner", *home, "fetch", release[:10])
-    verified = plain.run("learner", *home, "verify", release[:10])
+    _, home = trust(consortium)
+    consortium.run("learner", *home, "fetch", release[:10])
+    verified = consortium.run("learner", *home, "verify", release[:10])
     assert "sums of" in verified
     assert "for the sums of every hospital, twice" in " ".join(verified.split())
-    described = plain.run("learner", *home, "describe", release[:10])
+    described = consortium.run("learner", *home, "describe", release[:10])
     age = next(line for line in described.splitlines() if " age " in line)
     mean = float(age.replace("│", "|").split("|")[2])
     assert abs(mean - np.mean(by_policy.cells["age"])) < 5  # type: ignore[arg-type]

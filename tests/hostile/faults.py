@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, DpReleaseError
+from dprelease.wire.boundary import VERSION, VERSION_KEY
 from dprelease.wire.status import LOCAL, row_for
+
+VERSIONS: dict[str, tuple[tuple[str, str], ...]] = {
+    "missing": (),
+    "older": ((VERSION_KEY, "0"),),
+    "newer": ((VERSION_KEY, "99"),),
+    "doubled": (*VERSION, *VERSION),
+    "no number": ((VERSION_KEY, "one"),),
+}
+"""What a caller may say of its protocol version instead of the one that both speak."""
 
 
 class Kind(StrEnum):

@@ -18,7 +18,8 @@ from learner.hub.publish import Signer
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
-from tests.learner.world import CONSORTIUM, FakeCoordinator, Member, Sealed, World, publish_to
+from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, publish_to
+from tests.support.certificates import Member
 
 QUICK = Backoff(first_seconds=0.01, longest_seconds=0.05)
 

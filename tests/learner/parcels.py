@@ -19,7 +19,8 @@ from dprelease.wire.v1 import relay_pb2, release_pb2
 from learner.hub.approved import Record
 from learner.hub.relay import Relay
 from learner.hub.storage import Storage
-from tests.learner.world import Member, Sealed, World, pieces
+from tests.learner.world import Sealed, World, pieces
+from tests.support.certificates import Member
 from tests.support.specs import TWO_PARTIES, categorical
 
 THREE_PARTIES = {**TWO_PARTIES, "west": (categorical("smoker", "yes"),)}

@@ -9,7 +9,8 @@ from pathlib import Path
 from dprelease.canonical import canonical_bytes
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest, sign_manifest
-from tests.learner.world import World, mint
+from tests.learner.world import World
+from tests.support.certificates import mint
 
 Tamper = Callable[[ReleaseFolder, World], None]
 

@@ -4,56 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from dprelease.estimators import fit
 from dprelease.identity.certificates import certificate_fingerprint
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.trust import trust
 from dprelease.release.verification import CHECKS
-from dprelease.wire.status import TABLE
 from learner.cli import show
 from learner.cli.main import main
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from tests.learner.commands import EXIT, Run
 from tests.learner.tampering import BLOCKS, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.hostile_folders import FILES, HOSTILE
-
-Run = Callable[..., Result]
-
-EXIT = {row.error.__name__: row.exit_code for row in TABLE}
-
-
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    yield path, group
-    for name in group.list_commands(context := click.Context(group)):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-@pytest.mark.parametrize(
-    ("path", "command"), list(commands(main)), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
-)
-def test_every_command_has_help_that_ends_with_an_example(path: tuple[str, ...], command: click.Command) -> None:
-    shown = CliRunner().invoke(main, [*path, "--help"])
-    assert shown.exit_code == 0
-    example = (command.help or "").split("Example:")
-    assert len(example) == 2
-    assert re.match(rf"\s+learner {' '.join(path)}", example[1])
-    for parameter in command.params:
-        assert isinstance(parameter, click.Argument) or parameter.help, parameter.name  # type: ignore[attr-defined]
 
 
 @pytest.fixture

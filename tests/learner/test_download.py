@@ -16,8 +16,9 @@ from learner.client.download import Patience, fetch
 from learner.client.library import Library
 from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
-from tests.learner.tampering import BLOCKS, MANIFEST, copy
-from tests.learner.world import FolderSource, Sealed, World, mint, publish_to
+from tests.learner.tampering import MANIFEST, copy
+from tests.learner.world import FolderSource, Sealed, World, publish_to
+from tests.support.certificates import mint
 
 NEVER = Patience(attempts=1, sleep=lambda seconds: None)
 
@@ -110,19 +111,6 @@ def test_a_hub_that_stays_away_is_given_up(
     with pytest.raises(PeerUnavailable):
         fetch(source_of(folder, Breaking(0)), trusted, library, sealed.digest, patience=waits.patience(4))
     assert len(waits.seconds) == 3
-
-
-@pytest.mark.parametrize("fault", {**MANIFEST, **BLOCKS})
-def test_nothing_false_is_kept(
-    library: Library, folder: ReleaseFolder, trusted: Trusted, world: World, sealed: Sealed, tmp_path: Path, fault: str
-) -> None:
-    false = copy(folder, tmp_path / "false")
-    {**MANIFEST, **BLOCKS}[fault](false, world)
-    with pytest.raises(IntegrityError):
-        fetch(source_of(false), trusted, library, sealed.digest, patience=NEVER)
-    assert not (tmp_path / "home" / "releases").exists()
-    kept = fetch(source_of(folder), trusted, library, sealed.digest)  # and it does no lasting harm
-    assert kept.verify(trusted.root).digest == sealed.digest
 
 
 def test_a_false_manifest_is_refused_before_any_block(

@@ -21,7 +21,6 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
     PeerUnavailable,
-    VersionMismatch,
 )
 from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
@@ -41,15 +40,14 @@ from tests.learner.world import (
     PARTIES,
     PATIENCE_SECONDS,
     FakeCoordinator,
-    Member,
     Sealed,
     World,
     chunk,
     eventually,
-    mint,
     pieces,
     requests,
 )
+from tests.support.certificates import Member, mint
 
 Start = Callable[..., Hub]
 Dial = Callable[..., grpc.Channel]
@@ -133,42 +131,6 @@ def test_from_sealed_blocks_to_a_release_that_verifies(
     assert coordinator.named("ReportPublication") == [(sealed.digest, sha256(data))]
 
 
-def test_a_party_without_a_certificate_cannot_reach_intake(
-    start_hub: Start, dial: Dial, coordinator: FakeCoordinator, sealed: Sealed
-) -> None:
-    coordinator.offer(sealed)
-    hub = start_hub()
-    with pytest.raises(PeerUnavailable):
-        Party(dial(hub.party_port), sealed, "north").open()
-    other = mint("north", "party", mint("trial", None))
-    with pytest.raises(PeerUnavailable):
-        Party(dial(hub.party_port, other), sealed, "north").open()
-    assert coordinator.calls == []
-
-
-@pytest.mark.parametrize("role", ["hub", "coordinator"])
-def test_no_other_role_may_send(
-    start_hub: Start, dial: Dial, world: World, coordinator: FakeCoordinator, sealed: Sealed, role: str
-) -> None:
-    coordinator.offer(sealed)
-    member = mint("north", role, world.root, key=world.parties["north"].key)
-    party = Party(dial(start_hub().party_port, member), sealed, "north")
-    with pytest.raises(AccessDenied):
-        party.open()
-    with pytest.raises(AccessDenied):
-        party.send(requests(sealed.digest, pieces(party.block)))
-
-
-def test_intake_is_not_served_to_the_public_nor_the_list_to_parties(
-    start_hub: Start, dial: Dial, world: World, sealed: Sealed
-) -> None:
-    hub = start_hub()
-    with pytest.raises(VersionMismatch):
-        Party(dial(hub.public_port), sealed, "north").open()
-    with pytest.raises(VersionMismatch):
-        Public(dial(hub.party_port, world.parties["north"])).list()
-
-
 def test_malformed_messages_get_one_clear_status_and_change_nothing(
     start_hub: Start, dial: Dial, world: World, coordinator: FakeCoordinator, sealed: Sealed
 ) -> None:
@@ -195,32 +157,6 @@ def test_malformed_messages_get_one_clear_status_and_change_nothing(
             party.send(iter(messages))
         assert "north" not in caught.value.message  # the table's sentence, nothing else
     assert party.upload() == sealed.identities["north"].sha256
-
-
-def test_a_caller_of_another_version_is_refused(start_hub: Start, dial: Dial, world: World, sealed: Sealed) -> None:
-    party = Party(dial(start_hub().party_port, world.parties["north"]), sealed, "north")
-    for metadata in ((), (("dprelease-protocol", "0"),)):
-        with pytest.raises(VersionMismatch), translated("the hub"):
-            party.stub.OpenBlock(intake_pb2.OpenBlockRequest(), timeout=PATIENCE_SECONDS, metadata=metadata)
-
-
-def test_a_release_the_coordinator_does_not_know_is_not_taken(
-    start_hub: Start, dial: Dial, world: World, sealed: Sealed
-) -> None:
-    with pytest.raises(NotFound):
-        Party(dial(start_hub().party_port, world.parties["north"]), sealed, "north").open()
-
-
-def test_other_bytes_are_a_conflict(
-    start_hub: Start, dial: Dial, world: World, coordinator: FakeCoordinator, sealed: Sealed
-) -> None:
-    coordinator.offer(sealed)
-    party = Party(dial(start_hub().party_port, world.parties["north"]), sealed, "north")
-    party.upload()
-    other = world.sealed(noise_seed=8)
-    with pytest.raises(Conflict):
-        party.open(other.identities["north"].to_bytes())
-    assert party.open() == len(party.block)
 
 
 def test_a_restart_in_the_middle_of_an_upload(

@@ -24,7 +24,8 @@ from tests.learner.test_relay_service import (
     sealed,  # noqa: F401 - a fixture
     world,  # noqa: F401 - a fixture
 )
-from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, eventually, mint
+from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, eventually
+from tests.support.certificates import mint
 
 HOUR = 3600.0
 SELDOM = {"limits": {"stop_seconds": 0.0, "revocation_seconds": HOUR, "sweep_seconds": HOUR}}

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput
 from dprelease.identity.certificates import Identity
-from dprelease.release.block import BlockHeader
-from dprelease.wire.chunks import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import release_pb2
 from learner.hub.approved import Record
 from learner.hub.intake import Intake
 from learner.hub.storage import Storage
-from tests.learner.world import Member, Sealed, World, chunk, mint, pieces, publish_to
-
-Chunks = list[release_pb2.Chunk]
+from tests.learner.world import Sealed, World, pieces, publish_to
+from tests.support.certificates import Member, mint
 
 
 class Door:
@@ -118,35 +115,6 @@ def test_an_upload_may_start_before_what_is_held(door: Door) -> None:
 
 def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-
-FAULTS: dict[str, Callable[[Chunks], Chunks]] = {
-    "truncated": lambda good: good[:-1],
-    "nothing": lambda good: [],
-    "duplicated": lambda good: [good[0], good[1], good[1], *good[2:]],
-    "reordered": lambda good: [good[0], good[2], good[1], *good[3:]],
-    "a gap at the start": lambda good: good[1:],
-    "a gap within": lambda good: [*good[:2], *good[3:]],
-    "an empty chunk": lambda good: [good[0], chunk(b"", 100), *good[1:]],
-    "past the end": lambda good: [*good, chunk(b"more", good[-1].offset + len(good[-1].data))],
-    "an oversized chunk": lambda good: [chunk(bytes(MAX_CHUNK_BYTES + 1), 0)],
-    "damaged on the way": lambda good: [good[0], chunk(flipped(good[1].data, 5), 100, good[1].crc32), *good[2:]],
-    "damaged before it was sent": lambda good: [good[0], chunk(flipped(good[1].data, 5), 100), *good[2:]],
-    "another block": lambda good: [chunk(bytes(len(each.data)), each.offset) for each in good],
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_wrong_bytes_are_refused_and_the_right_ones_still_welcome(door: Door, fault: str) -> None:
-    block = door.sealed.blocks["north"]
-    door.open()
-    with pytest.raises(IntegrityError):
-        door.send(FAULTS[fault](pieces(block)))
-    assert not door.storage.is_complete(door.sealed.key("north"))
-    assert door.completed == []
-    door.send(pieces(block, start=door.open()))
-    assert door.stored() == block
-    assert door.completed[-1] == door.sealed.digest
 
 
 def test_the_same_bytes_again_are_welcome(door: Door) -> None:
@@ -337,22 +305,6 @@ def test_an_expired_certificate_is_refused(door: Door) -> None:
     door.now += timedelta(days=60)
     with pytest.raises(IntegrityError, match="not valid at"):
         door.open()
-
-
-def test_a_block_of_another_shape_is_refused_although_it_was_signed(door: Door) -> None:
-    block = door.sealed.blocks["north"]
-    header = BlockHeader(spec=door.sealed.digest, party="north", rows=9, columns=4).to_bytes()
-    assert header in block
-    wrong = block.replace(header, header.replace(b'"rows":9', b'"rows":8'))
-    assert len(wrong) == len(block)
-    signed = door.world.seal("north", door.sealed.spec, wrong)
-    door.open(sealed=signed.to_bytes())
-    with pytest.raises(IntegrityError, match="shape"):
-        door.send(pieces(wrong))
-    assert door.storage.entry(door.sealed.key("north")) is None
-    door.open()
-    door.send(pieces(block))
-    assert door.stored() == block
 
 
 def test_a_renewed_certificate_takes_the_place_of_the_old_one(door: Door) -> None:

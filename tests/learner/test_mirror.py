@@ -149,17 +149,17 @@ def test_damaged_bytes_of_an_earlier_attempt_are_replaced(
 
 @pytest.mark.parametrize("fault", {**MANIFEST, **BLOCKS, **FILES})
 def test_nothing_false_is_kept(
-    web: Web, published: Path, trusted: Trusted, library: Library, world: World, sealed: Sealed, fault: str
+    ranged: Web, published: Path, trusted: Trusted, library: Library, world: World, sealed: Sealed, fault: str
 ) -> None:
     false, honest = ReleaseFolder(published / sealed.digest), published.parent / "honest"
     shutil.copytree(false.path, honest)
     {**MANIFEST, **BLOCKS, **FILES}[fault](false, world)
     with pytest.raises(NotFound if fault == "a missing block" else IntegrityError):
-        get(web, trusted, library, sealed.digest)
+        get(ranged, trusted, library, sealed.digest)
     assert not library.kept(sealed.digest).path.exists()
     shutil.rmtree(false.path)
     honest.rename(false.path)
-    assert get(web, trusted, library, sealed.digest).verify(trusted.root)  # and it does no lasting harm
+    assert get(ranged, trusted, library, sealed.digest).verify(trusted.root)  # and it does no lasting harm
 
 
 def endless(handler: Handler) -> None:

@@ -22,8 +22,8 @@ from learner.client import mirror as mirror_module
 from learner.client.mirror import Deadlines, Mirror
 from learner.client.sources import Place, answered
 from tests.learner.world import PATIENCE_SECONDS, Sealed
+from tests.support.certificates import HOST, Authority
 from tests.support.web import serving
-from tests.wire.pki import HOST, Authority
 
 T = TypeVar("T")
 

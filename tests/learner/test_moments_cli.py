@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 from dprelease.canonical import sha256
 from dprelease.estimators import fit
@@ -20,25 +19,17 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sign_manifest
 from dprelease.release.trust import trust
 from dprelease.release.verification import CHECKS
-from dprelease.wire.status import TABLE
 from learner.cli import show
-from learner.cli.main import main
 from learner.client.library import Opened
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from tests.learner.commands import EXIT, Run, runner
 from tests.learner.moments import COLUMNS, ROWS, VARIABLES, opened, truth
 from tests.learner.tampering import copy
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.specs import numeric
 
-Run = Callable[..., Result]
-
-EXIT = {row.error.__name__: row.exit_code for row in TABLE}
 TOGETHER = {1: "computed by one hospital", 2: "computed together by 2 hospitals", 3: "computed together by 3 hospitals"}
-
-
-def runner(home: Path) -> Run:
-    return lambda *arguments: CliRunner().invoke(main, ["--home", str(home), *map(str, arguments)])
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])

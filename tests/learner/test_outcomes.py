@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import dprelease
 from dprelease.errors import InvalidInput
@@ -23,11 +22,10 @@ from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix,
 from learner.export.table import CONSTANT
 from learner.report.content import report
 from learner.report.page import page
+from tests.learner.commands import Run, runner
 from tests.learner.moments import AGE, COLUMNS, GLUCOSE, ROWS, opened, truth
 from tests.learner.world import World
 from tests.support.specs import categorical, numeric
-
-Run = Callable[..., Result]
 
 OUTCOMES = ("glucose", "stage")
 FEATURES = ("age", "smoker=yes")
@@ -58,8 +56,7 @@ def label(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 
 @pytest.fixture
 def run(full: Opened, place: Path) -> Run:
-    home = str(place / "home")
-    return lambda *arguments: CliRunner().invoke(main, ["--home", home, *map(str, arguments)])
+    return runner(place / "home")
 
 
 def apart(opened: Opened) -> ApartMoments:

@@ -15,7 +15,8 @@ from dprelease.wire.retry import Backoff
 from learner.hub.publish import Signer, advance, prepare
 from learner.hub.publisher import Publisher
 from learner.hub.storage import Storage
-from tests.learner.world import PARTIES, Sealed, World, fill, mint
+from tests.learner.world import PARTIES, Sealed, World, fill
+from tests.support.certificates import mint
 
 
 class Office:
@@ -24,6 +25,7 @@ class Office:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.ended: set[str] = set()
+        self.known: set[str] = set()
         self.fails: dict[str, DpReleaseError] = {}
         self.before: Callable[[str], None] = lambda name: None
         self.received: tuple[str, ...] = ()
@@ -39,6 +41,9 @@ class Office:
     def has_ended(self, digest: str) -> bool:
         self._note("ended?")
         return digest in self.ended
+
+    def was_published(self, digest: str) -> bool:
+        return digest in self.known
 
     def report_intake(self, digest: str, parties: tuple[str, ...]) -> None:
         self._note("intake")

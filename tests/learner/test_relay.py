@@ -21,18 +21,6 @@ from tests.learner.world import chunk, pieces
 PARTIES = tuple(THREE_PARTIES)
 
 
-def test_a_whole_session_goes_through(office: Office, make: Hospitals) -> None:
-    everything = list(make.everything())
-    office.bring(*everything)
-    for party in PARTIES:
-        assert office.listed(party) == everything
-    bodies = [parcel for parcel in everything if parcel.header.size]
-    assert {parcel.header.kind for parcel in bodies} == {"deal", "columns", "key"}
-    for parcel in bodies:
-        for party in parcel.header.receivers:
-            assert office.fetch(parcel, party) == make.body(parcel)
-
-
 def test_only_receivers_get_a_body_and_never_the_dealer_its_masked_columns(office: Office, make: Hospitals) -> None:
     everything = list(make.everything())
     office.bring(*everything)

@@ -16,7 +16,8 @@ from dprelease.errors import (
 from dprelease.mpc.messages import Message
 from learner.hub.storage import Storage
 from tests.learner.parcels import Hospitals, Office
-from tests.learner.world import World, mint, pieces, publish_to
+from tests.learner.world import World, pieces, publish_to
+from tests.support.certificates import mint
 
 
 def test_only_the_sender_may_open_and_send(office: Office, make: Hospitals) -> None:

@@ -39,17 +39,8 @@ from learner.hub.storage import Storage
 from tests.learner.parcels import Hospitals, messages
 from tests.learner.test_hub import Dial, Party, Public, Start
 from tests.learner.test_publish import Office, step
-from tests.learner.world import (
-    PATIENCE_SECONDS,
-    FakeCoordinator,
-    Sealed,
-    World,
-    chunk,
-    eventually,
-    fill,
-    mint,
-    pieces,
-)
+from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, chunk, eventually, fill, pieces
+from tests.support.certificates import mint
 
 QUICKLY = {"limits": {"stop_seconds": 0.0, "revocation_seconds": 0.02, "sweep_seconds": 0.02}}
 

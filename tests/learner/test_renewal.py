@@ -19,7 +19,8 @@ from dprelease.identity.signing import PrivateKey, key_fingerprint
 from learner.hub.identity import HubIdentity, read_signer
 from learner.hub.server import Hub
 from learner.hub.settings import HubSettings
-from tests.learner.world import FakeCoordinator, Member, World, eventually, mint
+from tests.learner.world import FakeCoordinator, World, eventually
+from tests.support.certificates import Member, mint
 
 OFTEN = {"stop_seconds": 0.0, "revocation_seconds": 0.02}
 

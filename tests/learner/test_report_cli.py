@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from dprelease.release.verification import checks
 from dprelease.version import __version__
-from dprelease.wire.status import TABLE
-from learner.cli.main import main
 from learner.client.library import Opened
 from learner.report.content import CAVEATS, report
 from learner.report.model_card import SCHEMA, VERSION, model_card
 from learner.report.page import page
+from tests.learner.commands import EXIT, Run, runner
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, hostile
-
-Run = Callable[..., Result]
-
-EXIT = {row.error.__name__: row.exit_code for row in TABLE}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +31,7 @@ def release(place: Path) -> Opened:
 
 @pytest.fixture
 def run(release: Opened, place: Path) -> Run:
-    return lambda *arguments: CliRunner().invoke(main, ["--home", str(place / "home"), *map(str, arguments)])
+    return runner(place / "home")
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +111,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "outcomes": "list",
         "caveats": "list",
     }
-    common = ["fill", "kind", "name", "party", "public", "unit", "used_as"]
+    common = ["derivation", "fill", "kind", "name", "party", "public", "unit", "used_as"]
     assert [sorted(column) for column in card["data"]] == [
         sorted([*common, "lower", "upper"]),
         sorted([*common, "levels"]),

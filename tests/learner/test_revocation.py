@@ -25,17 +25,8 @@ from learner.hub.revocation import Revocations
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from tests.learner.test_publish import Office
-from tests.learner.world import (
-    PATIENCE_SECONDS,
-    FakeCoordinator,
-    Sealed,
-    World,
-    eventually,
-    fill,
-    mint,
-    pieces,
-    requests,
-)
+from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, eventually, fill, pieces, requests
+from tests.support.certificates import mint
 
 LOOKS_OFTEN = {"limits": {"stop_seconds": 0.0, "revocation_seconds": 0.02}}
 LOOKS_RARELY = {"limits": {"stop_seconds": 0.0, "revocation_seconds": 3600.0}}

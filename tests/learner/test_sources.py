@@ -8,11 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from dprelease.sequence import BlockKey
-from dprelease.wire.status import TABLE
-from learner.cli.main import main
 from learner.client.hub_client import PublicHub
 from learner.client.library import Library
 from learner.client.pinned_roots import Trusted
@@ -20,13 +17,10 @@ from learner.client.sources import hub_first, mirrors_first
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.listing import INDEX
+from tests.learner.commands import EXIT, Run, runner
 from tests.learner.tampering import BLOCKS
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.web import Web, serving
-
-Run = Callable[..., Result]
-
-EXIT = {row.error.__name__: row.exit_code for row in TABLE}
 
 
 @pytest.fixture
@@ -36,7 +30,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(home: Path) -> Run:
-    return lambda *arguments: CliRunner().invoke(main, ["--home", str(home), *arguments])
+    return runner(home)
 
 
 @pytest.fixture

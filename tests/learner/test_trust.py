@@ -13,7 +13,8 @@ from learner.client.home import default_home
 from learner.client.library import Library, check_prefix, open_verified
 from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
-from tests.learner.world import CONSORTIUM, Sealed, World, mint
+from tests.learner.world import CONSORTIUM, Sealed, World
+from tests.support.certificates import mint
 
 ALL = {**MANIFEST, **BLOCKS, **FILES}
 

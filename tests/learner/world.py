@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.x509.oid import NameOID
 
 from dprelease.canonical import sha256
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, NotFound, PeerUnavailable
-from dprelease.identity.certificates import Identity, read_identity
-from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.block import BlockHeader, SealedBlock
 from dprelease.release.folder import ReleaseFolder
@@ -37,6 +30,7 @@ from learner.hub.approved import Record, checked_record
 from learner.hub.publish import Signer, prepare
 from learner.hub.settings import HubSettings
 from learner.hub.storage import Storage
+from tests.support.certificates import Member, mint
 from tests.support.noise import SeededNoise
 from tests.support.specs import TWO_PARTIES, build_spec, private_blocks
 
@@ -44,52 +38,6 @@ CONSORTIUM = "trial"
 PARTIES = ("north", "south")
 PATIENCE_SECONDS = 60.0
 """How long a test waits for something that must happen. It is never slept away: waiting ends with the event."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A key and its certificate."""
-
-    name: str
-    key: PrivateKey
-    certificate: str
-
-    @property
-    def identity(self) -> Identity:
-        return read_identity(self.certificate)
-
-    @property
-    def key_pem(self) -> bytes:
-        return private_key_pem(self.key)
-
-
-def mint(
-    name: str, role: str | None, by: Member | None = None, *, key: PrivateKey | None = None, days: float = 30
-) -> Member:
-    """A certificate that real TLS accepts: SANs for this machine, validity around now. Without `by`, a root."""
-    holder = key or new_private_key()
-    parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
-    if role is not None:
-        parts.append(x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role))
-    subject = x509.Name(parts)
-    issuer = x509.load_pem_x509_certificate(by.certificate.encode()).subject if by else subject
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(holder.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=31))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .sign(by.key if by else holder, hashes.SHA256())
-    )
-    return Member(name, holder, certificate.public_bytes(serialization.Encoding.PEM).decode())
 
 
 @dataclass(frozen=True)
@@ -130,8 +78,8 @@ class World:
         return self.folder / f"{CONSORTIUM}.pem"
 
     def credentials(self, member: Member | None) -> Credentials:
-        root = self.root.certificate.encode()
-        return Credentials(root) if member is None else Credentials(root, member.certificate.encode(), member.key_pem)
+        root = self.root.certificate
+        return Credentials(root.encode()) if member is None else member.credentials(root)
 
     def settings(self, storage: Path, coordinator: str, **more: Any) -> HubSettings:
         return HubSettings.model_validate(
@@ -151,7 +99,7 @@ class World:
 
     def sealed(self, title: str = "a test release", *, noise_seed: int = 7, **spec: Any) -> Sealed:
         """A release made the honest way: real privatisation with seeded noise, real signatures."""
-        keys = {name: key_fingerprint(member.key.public_key()) for name, member in self.parties.items()}
+        keys = {name: member.fingerprint for name, member in self.parties.items()}
         made = build_spec(self.columns, keys=keys, title=title, **spec)
         blocks = private_blocks(made, SeededNoise(noise_seed))
         return Sealed(

@@ -34,11 +34,12 @@ from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
 from tests.mechanisms.toy import SUMS
+from tests.support.certificates import NOW
 from tests.support.joint import exact_gram
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.rehearsals import rehearsed
 from tests.support.rounds import in_published_ranges
-from tests.support.specs import NOW, SEED, categorical, numeric, random_rows
+from tests.support.specs import SEED, categorical, numeric, random_rows
 
 COLUMNS = {
     "north": (numeric("age", 0.0, 120.0), categorical("sex", "female", "male")),

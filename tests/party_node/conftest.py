@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.party_node.world import WITHIN_LIMITS, World
-from tests.wire.pki import Authority, Member
+from tests.support.certificates import Authority, Member
 
 MakeWorld = Callable[[str], World]
 

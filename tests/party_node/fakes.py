@@ -26,7 +26,7 @@ from dprelease.wire.v1 import (
     intake_pb2_grpc,
     release_pb2,
 )
-from tests.wire.pki import HOST, Authority, Member
+from tests.support.certificates import HOST, Authority, Member
 
 
 @dataclass
@@ -134,6 +134,10 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
 
     def Approve(self, request: Any, context: Any) -> coordination_pb2.ApproveResponse:
         self._note("Approve", request, context)
+        if request.spec and ReleaseSpec.from_bytes(request.spec).digest() not in self.records:
+            self.records[ReleaseSpec.from_bytes(request.spec).digest()] = release_pb2.ReleaseRecord(
+                spec=request.spec, state=release_pb2.RELEASE_STATE_FAILED, explanation="forgotten in a restore"
+            )
         self.take(request.signed_approval)
         return coordination_pb2.ApproveResponse()
 

@@ -10,13 +10,14 @@ from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.release.block import read_block
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
-from tests.party_node.world import ROWS, Hospital, World
+from party_node.state.journal import FINAL, Status
+from tests.party_node.world import DRAWS_OF_ONE_BLOCK, ROWS, Hospital, World
 from tests.support.joint import entries, exact_gram
 from tests.support.rounds import in_published_ranges, ranges_first
 from tests.support.specs import build_spec
 
-DRAWS_OF_ONE_BLOCK = 2  # squares of numbers, and everything else
 JOINT = ("north", "south")
+SETTLED = FINAL | {Status.DELIVERED}
 
 
 def joint_spec(
@@ -59,10 +60,14 @@ def approved(world: World, *names: str, two_rounds: bool = False) -> str:
     return release
 
 
-def deliver(world: World, *order: str) -> None:
-    for _ in range(8):
-        for name in order or JOINT:
+def deliver(world: World) -> None:
+    """Rounds of both hospitals: until nothing is under way, and one more, in which nothing may happen; 8 at the most."""
+    left = 8
+    while left:
+        for name in JOINT:
             getattr(world, name).cycle()
+        records = [each for name in JOINT for each in getattr(world, name).desk().journal.records()]
+        left = min(left, 2) - 1 if all(each.status in SETTLED for each in records) else left - 1
 
 
 def kinds(world: World, release: str, sender: str = "north") -> list[str]:

@@ -34,9 +34,11 @@ from party_node.computation.steps import Computation, Finished
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
+from tests.party_node.world import PowerCut
+from tests.support.certificates import Member
 from tests.support.joint import privatize_moments
 from tests.support.noise import ZeroNoise
-from tests.support.specs import Consortium, Member, build_spec, categorical, new_consortium, numeric, random_rows
+from tests.support.specs import Consortium, build_spec, categorical, new_consortium, numeric, random_rows
 from tests.support.specs import sign_approval as approve
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -49,10 +51,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 }
 MADE = "made"
 """What `Site.look` says of a hospital whose block is there."""
-
-
-class PowerCut(BaseException):
-    """The process ends here: nothing catches it."""
 
 
 @lru_cache

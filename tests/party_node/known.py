@@ -11,7 +11,8 @@ from dprelease.release.spec import ReleaseSpec
 from party_node.decision.decision import Assessment, assess
 from party_node.settings import Limits, Policy
 from party_node.state.entries import Balance
-from tests.support.specs import NOW, TWO_PARTIES, build_spec
+from tests.support.certificates import NOW
+from tests.support.specs import TWO_PARTIES, build_spec
 
 KEYS = {"north": "aa" * 32, "south": "bb" * 32}
 

@@ -21,7 +21,6 @@ from party_node.state.books import Books, check, mismatches, reconcile
 from party_node.state.journal import Status
 from tests.party_node.joint_release import approved as approved_moments
 from tests.party_node.joint_release import deliver
-from tests.party_node.test_restart import approved
 from tests.party_node.world import CAP, World
 
 STORES = ("ledger.sqlite", "journal.sqlite", "sealed")
@@ -58,7 +57,7 @@ def north(world: World) -> Books:
 
 def mixed(world: World) -> tuple[str, Path]:
     """A delivered release, and a backup from before its block was made."""
-    release = approved(world)
+    release = world.approved()
     copy = back_up(world)
     world.north.cycle(2)
     assert world.north.status(release) == "delivered"
@@ -129,7 +128,7 @@ def seen(world: World, release: str, *, published: bool) -> bytes:
 def test_the_office_recognises_books_that_are_old_together(world: World, published: bool) -> None:
     """Restored to before the approval: nothing here remembers, the office does; the node stops and says what to do."""
     copy = back_up(world)
-    release = approved(world)
+    release = world.approved()
     statement = seen(world, release, published=published)
     world.coordinator.charges = lambda party: statement
     restore(world, copy, *STORES)
@@ -153,7 +152,7 @@ def test_a_public_release_that_the_ledger_has_not_sent_is_recognised(world: Worl
 
 
 def test_releases_that_were_given_up_here_are_known(world: World) -> None:
-    release = approved(world)
+    release = world.approved()
     desk = world.north.desk()
     desk.give_up(world.north.record(release), Status.ENDED, "failed")
     desk.identity.keep_charges(SignedStatement.from_bytes(seen(world, release, published=False)))

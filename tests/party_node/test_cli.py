@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -24,21 +23,9 @@ from dprelease.wire.status import exit_code
 from party_node.cli.main import main
 from party_node.state.ledger import Ledger
 from tests.party_node.world import CAP, World
+from tests.support.commands import every_command
 
-
-def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command, groups included, with the words that lead to it."""
-    yield path, group
-    for name in group.list_commands(context := click.Context(group)):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-ALL = dict(commands())
+ALL = every_command(main)
 
 
 def test_without_settings_the_error_says_where_to_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,19 +36,6 @@ def test_without_settings_the_error_says_where_to_name_them(tmp_path: Path, monk
         "there is no party.toml; give --config FILE after the command (party-node check --config FILE)" in result.stderr
     )
     assert "PARTY_NODE_CONFIG" in result.stderr
-
-
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(main, [*path, "--help"])
-    assert result.exit_code == 0
-    text = ALL[path].help or ""
-    assert text[0].isupper()
-    (example,) = [line.strip() for line in text.splitlines() if line.strip().startswith("Example: ")]
-    words = example.removeprefix("Example: party-node ").split()
-    assert [word for word in path if word in words] == list(path), example
-    for parameter in ALL[path].params:
-        assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), parameter.name
 
 
 @pytest.mark.parametrize("path", [path for path in ALL if not isinstance(ALL[path], click.Group)], ids=" ".join)

@@ -173,9 +173,7 @@ def test_the_table_is_reported_once_and_again_when_it_changed(world: World) -> N
 def test_a_table_that_is_not_reported_holds_up_no_release(
     world: World, trouble: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
     world.shelf.stop()
     world.north.cycle()
     world.shelf.start()
@@ -224,9 +222,7 @@ def approved_by_nobody(world: World) -> None:
 
 
 def for_a_hub_that_refuses(world: World) -> None:
-    release = world.propose("x")
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved("x")
     world.hub.raises = Conflict("not this one")
     world.north.cycle()
     world.hub.raises = None
@@ -258,9 +254,7 @@ def test_a_release_that_is_stuck_is_in_nobodys_way(world: World, stick: Callable
 def test_an_unforeseen_error_is_told_without_its_words(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
 
     def bug(*arguments: object) -> None:
         raise ValueError("could not convert '41.70000' of subject-0000")

@@ -18,7 +18,8 @@ from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
 from tests.party_node.known import KEYS, KNOWN, SPEC
-from tests.support.specs import NOW, TWO_PARTIES, build_spec, numeric, with_terms
+from tests.support.certificates import NOW
+from tests.support.specs import TWO_PARTIES, build_spec, numeric, with_terms
 
 
 def test_an_honest_proposal_costs_what_its_declarations_say() -> None:

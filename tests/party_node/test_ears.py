@@ -18,8 +18,8 @@ from party_node.outgoing.news import Ears
 from tests.party_node.joint_release import joint_spec, released_exactly
 from tests.party_node.test_daemon import running, until
 from tests.party_node.world import Hospital, World
+from tests.support.certificates import HOST
 from tests.support.proxy import Proxy
-from tests.wire.pki import HOST
 
 
 def look_seldom(world: World) -> None:

@@ -23,7 +23,8 @@ from dprelease.mpc.messages import MessageHeader
 from dprelease.mpc.schedule import Schedule
 from party_node.state import session as folder_module
 from party_node.state.transactions import transaction
-from tests.party_node.joint_world import MADE, JointWorld, PowerCut, Site, joint_spec
+from tests.party_node.joint_world import MADE, JointWorld, Site, joint_spec
+from tests.party_node.world import PowerCut
 from tests.support.joint import entries, exact_gram
 
 CASES = [(2, "a", "ab"), (3, "b", "cab")]

@@ -17,7 +17,6 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import (
-    DRAWS_OF_ONE_BLOCK,
     approved,
     deliver,
     joint_spec,
@@ -26,7 +25,7 @@ from tests.party_node.joint_release import (
     session_folder,
 )
 from tests.party_node.test_gate import secrets_of
-from tests.party_node.world import ROWS, WITHIN_LIMITS, World
+from tests.party_node.world import DRAWS_OF_ONE_BLOCK, ROWS, WITHIN_LIMITS, World
 
 
 def test_one_hospital_alone_needs_no_relay(world: World) -> None:

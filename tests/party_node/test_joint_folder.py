@@ -11,10 +11,7 @@ from dprelease.canonical import sha256
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, name_of
 from party_node.state import session as folder_module
 from party_node.state.session import SessionFolder
-
-
-class PowerCut(BaseException):
-    """The process ends here: nothing catches it."""
+from tests.party_node.world import PowerCut
 
 
 @pytest.fixture

@@ -11,19 +11,17 @@ from dprelease.errors import Conflict
 from dprelease.mpc.messages import sign_message
 from party_node.state.transactions import transaction
 from tests.party_node.joint_release import (
-    DRAWS_OF_ONE_BLOCK,
     approved,
     deliver,
     kinds,
     released_exactly,
     session_folder,
 )
-from tests.party_node.test_restart import PowerCut, cut
-from tests.party_node.world import World
+from tests.party_node.test_restart import cut
+from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
 
 
-@pytest.mark.parametrize("state", ["CANCELLED", "FAILED", "EXPIRED"])
-@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize(("state", "left"), [("CANCELLED", False), ("FAILED", True), ("EXPIRED", True)])
 def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, state: str, left: bool) -> None:
     release = approved(world)
     for name in ("north", "south", "north") if left else ("north", "south"):
@@ -143,7 +141,7 @@ JOINT_CUTS = [
     ("party_node.computation.sessions.privatize", "before", 1),
     ("party_node.state.vault.Vault.seal", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
-    ("party_node.daemon.upload", "after", 1),
+    ("party_node.outgoing.delivery.upload", "after", 1),
 ]
 
 

@@ -95,9 +95,7 @@ def test_an_approval_is_signed_once(world: World) -> None:
 
 
 def test_publication_ends_the_release_and_keeps_the_charge(world: World) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
     world.north.cycle()
     world.coordinator.move(release, "PUBLISHED", "published")
     world.north.cycle(2)

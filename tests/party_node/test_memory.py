@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +53,47 @@ def test_what_releases_free_does_not_add_up(world: World, monkeypatch: pytest.Mo
         world.north.cycle()
     assert len(seen) >= RELEASES
     assert held() - before < len(seen) * FREED / 4
+
+
+STREAMS = """
+import ctypes, threading
+from pathlib import Path
+from party_node.memory import give_back, share_arena
+
+C, MIB = ctypes.CDLL(None), 1 << 20
+C.malloc.restype, C.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+{}
+
+def held():
+    return 1024 * int(Path("/proc/self/status").read_text().partition("RssAnon:")[2].split()[0])
+
+def stream():
+    places = [C.malloc(ctypes.c_size_t(MIB)) for _ in range(3)]
+    for place in places:
+        ctypes.memset(place, 1, MIB)
+    together.wait()
+    for place in places:
+        C.free(place)
+    together.wait()
+
+C.free(C.malloc(ctypes.c_size_t(8 * MIB)))  # from now on 1 MiB comes from an arena
+together = threading.Barrier(9)
+before = held()
+threads = [threading.Thread(target=stream) for _ in range(8)]
+for thread in threads:
+    thread.start()
+together.wait()
+together.wait()
+for thread in threads:
+    thread.join()
+give_back()
+print(held() - before)
+"""
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_threads_free_at_the_end_of_their_arenas_is_given_back_too(shared: bool) -> None:
+    """glibc has at least eight arenas and trims the end of the first one only."""
+    script = STREAMS.format("share_arena()" if shared else "")
+    kept = int(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
+    assert kept < 4 * MIB if shared else kept > 12 * MIB

@@ -100,9 +100,7 @@ def test_one_price_from_the_plan_to_the_ledger(
 
 
 def test_what_is_charged_in_the_end_is_what_was_reserved(world: World) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
     world.north.cycle(2)
     entries = [entry for entry in world.north.desk().ledger.entries("cohort") if entry.release == release]
     assert [entry.kind for entry in entries] == ["reserve", "made", "charge", "send"]

@@ -269,9 +269,7 @@ def test_what_does_not_fit_the_owners_act_is_declined_and_costs_nothing(make_wor
 
 
 def test_a_column_that_becomes_public_after_the_approval_ends_the_release(world: World) -> None:
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
+    release = world.approved()
     declare(world.north, "sex")
     world.north.cycle()
     assert world.north.status(release) == "declined"

@@ -10,13 +10,7 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.release.approval import SignedApproval
 from party_node.state.books import mismatches
-from tests.party_node.world import World
-
-DRAWS_OF_ONE_BLOCK = 2  # the mixing rows and the anchor
-
-
-class PowerCut(BaseException):
-    """The process ends here: nothing catches it."""
+from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
 
 
 def cut(monkeypatch: pytest.MonkeyPatch, path: str, when: str, call: int = 1) -> None:
@@ -67,11 +61,11 @@ SEALED: list[Cut] = [
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
     ("party_node.state.journal.Journal.move", "after", 1),
-    ("party_node.daemon.check_reachable", "after", 1),
+    ("party_node.outgoing.delivery.check_reachable", "after", 1),
     ("party_node.state.ledger.Ledger.send", "before", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
-    ("party_node.daemon.upload", "before", 1),
-    ("party_node.daemon.upload", "after", 1),
+    ("party_node.outgoing.delivery.upload", "before", 1),
+    ("party_node.outgoing.delivery.upload", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 2),
     ("party_node.state.journal.Journal.move", "after", 2),
 ]
@@ -84,14 +78,6 @@ def cut_short(world: World, path: str, when: str, call: int = 1) -> None:
         with pytest.raises(PowerCut):
             world.north.cycle()
     assert mismatches(world.north.desk().books) == []  # a daemon starts after any power cut
-
-
-def approved(world: World) -> str:
-    """A release that every party approved, and that the north has made nothing for."""
-    release = world.propose()
-    world.north.cycle()
-    world.south_approves(release)
-    return release
 
 
 def delivered_once(world: World, release: str) -> None:
@@ -126,7 +112,7 @@ def test_a_cut_while_deciding(world: World, path: str, when: str, call: int) -> 
 
 @pytest.mark.parametrize(("path", "when", "call"), MAKING)
 def test_a_cut_before_the_seal_leaves_nothing_that_was_seen(world: World, path: str, when: str, call: int) -> None:
-    release = approved(world)
+    release = world.approved()
     cut_short(world, path, when, call)
     assert world.north.ledger_kinds(release) == ["reserve"]
     assert world.hub.sealed == []
@@ -137,7 +123,7 @@ def test_a_cut_before_the_seal_leaves_nothing_that_was_seen(world: World, path: 
 
 @pytest.mark.parametrize(("path", "when", "call"), SEALED)
 def test_a_cut_after_the_seal_never_draws_again(world: World, path: str, when: str, call: int) -> None:
-    release = approved(world)
+    release = world.approved()
     cut_short(world, path, when, call)
     sealed = world.north.desk().vault.path(release).read_bytes()
     sent = bool(world.hub.sealed)
@@ -148,15 +134,14 @@ def test_a_cut_after_the_seal_never_draws_again(world: World, path: str, when: s
     assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
 
 
-@pytest.mark.parametrize("state", ["CANCELLED", "FAILED"])
 @pytest.mark.parametrize(("path", "when", "call"), SEALED)
 def test_a_release_that_is_over_after_a_cut_gives_back_what_did_not_leave(
-    world: World, path: str, when: str, call: int, state: str
+    world: World, path: str, when: str, call: int
 ) -> None:
-    release = approved(world)
+    release = world.approved()
     cut_short(world, path, when, call)
     kinds = world.north.ledger_kinds(release)
-    world.coordinator.move(release, state)
+    world.coordinator.move(release, "CANCELLED")
     world.north.cycle(2)
     vault, balance = world.north.desk().vault, world.north.desk().ledger.balance("cohort")
     if kinds[-1] == "send":
@@ -177,7 +162,7 @@ def test_a_release_that_is_over_after_a_cut_gives_back_what_did_not_leave(
 @pytest.mark.parametrize("path", ["party_node.state.ledger.Ledger.refund", "party_node.state.vault.Vault.discard"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
-    release = approved(world)
+    release = world.approved()
     cut_short(world, "party_node.state.ledger.Ledger.charge", "after")
     world.coordinator.move(release, "CANCELLED")
     cut_short(world, path, when)
@@ -188,7 +173,7 @@ def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
 
 
 def test_a_cut_between_freeing_and_ending_lets_no_block_out_if_the_coordinator_turns(world: World) -> None:
-    release = approved(world)
+    release = world.approved()
     cut_short(world, "party_node.state.ledger.Ledger.charge", "after")
     world.coordinator.move(release, "CANCELLED")
     cut_short(world, "party_node.state.ledger.Ledger.refund", "after")

@@ -12,10 +12,9 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.release.accounting import guarantee
 from party_node.state.books import mismatches
-from tests.party_node.joint_release import DRAWS_OF_ONE_BLOCK, approved, deliver, joint_spec, kinds, released_exactly
+from tests.party_node.joint_release import approved, deliver, joint_spec, kinds, released_exactly
 from tests.party_node.test_gate import secrets_of
-from tests.party_node.test_restart import PowerCut
-from tests.party_node.world import World
+from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
 
 DRAWS_OF_RANGES = 3  # counts, sums, sums of squares
 DRAWS = DRAWS_OF_RANGES + DRAWS_OF_ONE_BLOCK
@@ -109,7 +108,7 @@ def test_a_table_that_changes_between_the_rounds_ends_the_release(world: World) 
     world.north.cycle(2)
     source = world.north.source
     source.write_text(source.read_text().replace("41.70000", "42.70000"))
-    deliver(world, "south", "north")
+    deliver(world)
     assert world.north.status(release) == "declined"
     assert world.coordinator.state(release) == "FAILED"
     assert sequences(world, "north") == [0]
@@ -141,8 +140,8 @@ CUTS: list[tuple[str, str, int, Where]] = [
     ("party_node.state.ledger.Ledger.make", "after", 1, always),
     ("party_node.state.ledger.Ledger.charge", "after", 1, always),
     ("party_node.state.ledger.Ledger.send", "after", 1, always),
-    ("party_node.daemon.upload", "before", 1, always),
-    ("party_node.daemon.upload", "after", 1, always),
+    ("party_node.outgoing.delivery.upload", "before", 1, always),
+    ("party_node.outgoing.delivery.upload", "after", 1, always),
     ("party_node.computation.rounds.earlier_blocks", "after", 1, always),
     ("party_node.computation.rounds.fetch_block", "after", 1, always),
     ("party_node.state.earlier.write_durably", "after", 1, always),
@@ -156,8 +155,8 @@ CUTS: list[tuple[str, str, int, Where]] = [
     ("party_node.state.vault.Vault.seal", "after", 1, with_both),
     ("party_node.state.ledger.Ledger.make", "after", 1, of_the_second),
     ("party_node.state.journal.Journal.move", "before", 1, always),
-    ("party_node.daemon.upload", "before", 1, of_the_second),
-    ("party_node.daemon.upload", "after", 1, of_the_second),
+    ("party_node.outgoing.delivery.upload", "before", 1, of_the_second),
+    ("party_node.outgoing.delivery.upload", "after", 1, of_the_second),
 ]
 AGAIN = {CUTS[0]: DRAWS_OF_RANGES, CUTS[1]: DRAWS_OF_RANGES, CUTS[18]: DRAWS_OF_ONE_BLOCK}
 """Draws that a cut before the seal loses, of which nothing was seen."""

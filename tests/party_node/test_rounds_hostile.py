@@ -83,20 +83,20 @@ def test_a_block_that_does_not_follow_from_its_noisy_integers_stops_every_hospit
 ) -> None:
     forge, words = FORGED[name]
     show(world, "north", forge(block_of_south(world, fresh)))
-    deliver(world, "south", "north")
+    deliver(world)
     stopped(world, fresh, words)
     assert {sealed.sequence for sealed in world.hub.sealed} == {0}
 
 
 def test_a_block_under_another_key_is_refused(world: World, fresh: str) -> None:
     show(world, "north", block_of_south(world, fresh), key="north")
-    deliver(world, "south", "north")
+    deliver(world)
     stopped(world, fresh, "signature")
 
 
 def test_bytes_that_the_party_did_not_sign_are_the_hubs(world: World, fresh: str) -> None:
     world.hub.serves = lambda party, sealed, data: data[:-1] + bytes([data[-1] ^ 1])
-    deliver(world, "south", "north")
+    deliver(world)
     stopped(world, fresh, "the hub handed out a block 0 of south that its party did not sign")
     world.hub.serves = lambda party, sealed, data: data + b"x"
     world.north.cycle()
@@ -108,7 +108,7 @@ def test_bytes_that_the_party_did_not_sign_are_the_hubs(world: World, fresh: str
 
 def test_blocks_in_other_places_and_another_of_ours_are_refused(world: World, fresh: str) -> None:
     world.hub.lists = lambda party, listed: listed[::-1]
-    deliver(world, "south", "north")
+    deliver(world)
     stopped(world, fresh, "the hub lists another block where block 0 of north belongs")
     spec = world.north.record(fresh).spec
     (made,) = privatize(world.north.desk().bounded(spec), spec, "north", SeededNoise(5))
@@ -121,7 +121,7 @@ def test_blocks_in_other_places_and_another_of_ours_are_refused(world: World, fr
 def test_two_first_blocks_shown_to_different_hospitals_end_in_no_session(world: World, fresh: str) -> None:
     """The south signs two sound blocks and the hub shows one to each: the north confirms no transcript, so that nobody computes."""
     show(world, "north", block_of_south(world, fresh))
-    deliver(world, "south", "north")
+    deliver(world)
     assert "has seen another session than we have; nothing is computed" in world.north.record(fresh).note
     assert world.south.record(fresh).note == "waits for north to confirm what it has seen"
     assert {sealed.sequence for sealed in world.hub.sealed} == {0}

@@ -42,7 +42,7 @@ def test_a_whole_file_with_safe_defaults(tmp_path: Path) -> None:
         NumericColumn(name="age", lower=0.0, upper=120.0, unit="years", fill=60.0),
         CategoricalColumn(name="sex", levels=("female", "male")),
     )
-    assert (settings.source_name("age"), settings.source_name("sex")) == ("AGE", "sex")
+    assert [each.source_names for each in settings.declared.values()] == [("AGE",), ("sex",)]
     assert (settings.source.path, settings.state) == (tmp_path / "rows.csv", tmp_path / "state")
     assert settings.rows_per_subject == 1
     assert settings.policy.auto_approve is None  # a person approves

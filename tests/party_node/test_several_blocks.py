@@ -13,11 +13,11 @@ from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.release.block import Block, expected_header
-from party_node import daemon as daemon_module
 from party_node.daemon import Daemon
+from party_node.outgoing import delivery
 from party_node.state.books import mismatches
 from party_node.state.vault import Vault
-from tests.party_node.test_restart import approved, cut_short
+from tests.party_node.test_restart import cut_short
 from tests.party_node.world import World
 from tests.support.several_blocks import ask_for_two, second_block
 from tests.support.specs import build_spec
@@ -93,7 +93,7 @@ def delivered_once(world: World, release: str) -> None:
 
 
 def test_two_blocks_are_charged_once_and_delivered(world: World) -> None:
-    release = approved(world)
+    release = world.approved()
     world.north.cycle(2)
     delivered_once(world, release)
     assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
@@ -110,7 +110,7 @@ def test_two_blocks_are_charged_once_and_delivered(world: World) -> None:
 def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen(
     world: World, path: str, when: str, call: int
 ) -> None:
-    release = approved(world)
+    release = world.approved()
     cut_short(world, path, when, call)
     assert world.north.ledger_kinds(release) == ["reserve"]
     assert (world.north.made(release), world.hub.sealed) == ([], [])
@@ -126,13 +126,13 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
         ("party_node.state.ledger.Ledger.make", "after", 1),
         ("party_node.state.ledger.Ledger.charge", "after", 1),
         ("party_node.state.ledger.Ledger.send", "after", 1),
-        ("party_node.daemon.upload", "after", 1),  # the hub holds block 0
-        ("party_node.daemon.upload", "before", 2),
-        ("party_node.daemon.upload", "after", 2),
+        ("party_node.outgoing.delivery.upload", "after", 1),  # the hub holds block 0
+        ("party_node.outgoing.delivery.upload", "before", 2),
+        ("party_node.outgoing.delivery.upload", "after", 2),
     ],
 )
 def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path: str, when: str, call: int) -> None:
-    release = approved(world)
+    release = world.approved()
     cut_short(world, path, when, call)
     vault = world.north.desk().vault
     sealed = [vault.path(release, at).read_bytes() for at in range(2)]
@@ -143,9 +143,9 @@ def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path
 
 
 def test_a_break_within_the_second_block_does_not_send_the_first_again(world: World) -> None:
-    release = approved(world)
+    release = world.approved()
     uploads: list[int] = []
-    original = daemon_module.upload
+    original = delivery.upload
 
     def breaking(hub: Any, sealed: Any, *more: Any) -> None:
         uploads.append(sealed.sequence)
@@ -153,7 +153,7 @@ def test_a_break_within_the_second_block_does_not_send_the_first_again(world: Wo
         original(hub, sealed, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(daemon_module, "upload", breaking)
+        patch.setattr(delivery, "upload", breaking)
         world.north.cycle()
         assert world.north.status(release) == "sealed"
         world.north.cycle()
@@ -165,7 +165,7 @@ def test_a_break_within_the_second_block_does_not_send_the_first_again(world: Wo
 @pytest.mark.parametrize("lose", [0, 1])
 def test_neither_is_made_again_once_lost(world: World, lose: int) -> None:
     world.shelf.stop()
-    release = approved(world)
+    release = world.approved()
     world.north.cycle()
     world.north.desk().vault.path(release, lose).unlink()
     world.shelf.start()
@@ -178,7 +178,7 @@ def test_neither_is_made_again_once_lost(world: World, lose: int) -> None:
 
 def test_no_noise_is_drawn_where_blocks_were_made(world: World) -> None:
     world.shelf.stop()
-    release = approved(world)
+    release = world.approved()
     world.north.cycle()
     desk = world.north.desk()
     desk.vault.discard(release)

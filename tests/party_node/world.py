@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from click.testing import CliRunner, Result
@@ -32,12 +33,14 @@ from party_node.settings import PartySettings
 from party_node.state.journal import Record
 from tests.party_node.fake_relay import FakeRelay
 from tests.party_node.fakes import FakeCoordinator, FakeHub, Server
+from tests.support.certificates import Authority, Member
 from tests.support.noise import RecordingNoise
 from tests.support.specs import build_spec
-from tests.wire.pki import Authority, Member
 
 ROWS = 40
 CAP = Fraction(1, 2)
+DRAWS_OF_ONE_BLOCK = 2
+"""Of mixed rows: the mixing rows and the anchor; of joint moments: squares of numbers, and everything else."""
 ALIGNMENT_KEY = hashlib.sha256(b"the hospitals' own").digest()
 
 DECLARED = {
@@ -74,6 +77,10 @@ poll_seconds = 0.01
 stall_seconds = 30.0
 longest_wait_seconds = 0.02
 """
+
+
+class PowerCut(BaseException):
+    """The process ends here: nothing catches it."""
 
 
 def rows_of(party: str) -> list[str]:
@@ -252,6 +259,13 @@ class World:
         """The other hospital says yes."""
         spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
         self.coordinator.take(self.approval_of("south", spec).to_bytes())
+
+    def approved(self, *given: Any, **changes: object) -> str:
+        """A release that every party approved, and that the north has made nothing for; `propose` says what is given."""
+        release = self.propose(*given, **changes)
+        self.north.cycle()
+        self.south_approves(release)
+        return release
 
     def block(self, release: str, party: str, sequence: int = 0) -> bytes:
         """What the hub holds."""

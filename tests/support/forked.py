@@ -1,7 +1,8 @@
 """Processes that begin as copies of one that has imported everything: a command takes milliseconds, not seconds.
 
 Each is an operating-system process of its own, with its own folder, environment, files and end; nothing but the imports
-was done before. A process with a planted fault imports the project anew, so that the fault is met wherever it is imported.
+was done before. A process with a planted fault imports the project anew, so that the fault is met wherever it is imported;
+what was compiled for the first of them is kept for the others, also where Python is told to write no bytecode.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import gc
 import json
 import os
 import pkgutil
+import resource
 import runpy
 import signal
 import socket
@@ -19,9 +21,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from demo.consortium import ROOT, Consortium, Process
@@ -63,7 +67,8 @@ class Forked:
         with theirs:
             _origin().ask(theirs)
         socket.send_fds(self._minder, [b" "], [stdout.fileno(), stderr.fileno()])
-        order = {"line": list(line), "home": str(home), "environment": dict(environment)}
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        order = {"line": list(line), "home": str(home), "environment": dict(environment), "files": files}
         self._minder.sendall(json.dumps(order).encode() + b"\n")
         self.pid = self._told()
 
@@ -113,8 +118,9 @@ class _Origin:
     def __init__(self) -> None:
         self._asking, theirs = socket.socketpair()
         self._lock = threading.Lock()
+        self._compiled = TemporaryDirectory()
         with theirs:
-            line = [sys.executable, "-m", __name__, str(theirs.fileno())]
+            line = [sys.executable, "-m", __name__, str(theirs.fileno()), self._compiled.name]
             self._process = subprocess.Popen(line, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
 
     def ask(self, theirs: socket.socket) -> None:
@@ -180,17 +186,26 @@ class _End:
         os._exit(self.code)
 
 
-def _run(end: _End, line: Sequence[str], home: str, environment: Mapping[str, str]) -> None:
+def _run(
+    end: _End, compiled: str, line: Sequence[str], home: str, environment: Mapping[str, str], files: tuple[int, int]
+) -> None:
     """What Python does with such a line."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, files)
     os.chdir(home)
     os.environ.clear()
     os.environ.update(environment)
+    if folders := [each for each in environment.get("PYTHONPATH", "").split(os.pathsep) if each not in (*sys.path, "")]:
+        sys.path[:0] = folders
+        sys.modules.pop("sitecustomize", None)
+        with suppress(ModuleNotFoundError):
+            import_module("sitecustomize")
     dash, module, *_ = line
     assert dash == "-m"
     sys.argv = [*line[1:]]
     if module.partition(".")[0] not in PROJECT:  # it changes the project before it runs
         for name in [name for name in sys.modules if name.partition(".")[0] in PROJECT]:
             del sys.modules[name]
+        sys.dont_write_bytecode, sys.pycache_prefix = False, compiled
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
@@ -204,4 +219,4 @@ if __name__ == "__main__":
     atexit.register(_end.now)  # before all others, so that it is the last to be called
     _import_everything()
     gc.freeze()
-    _run(_end, **_serve(socket.socket(fileno=int(sys.argv[1]))))
+    _run(_end, sys.argv[2], **_serve(socket.socket(fileno=int(sys.argv[1]))))

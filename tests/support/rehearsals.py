@@ -9,7 +9,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.release.fake import fake_spec, marked
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.spec import ReleaseSpec
-from tests.support.specs import NOW, Member, new_consortium
+from tests.support.certificates import NOW, Member
+from tests.support.specs import new_consortium
 
 
 def _signer(member: Member) -> Signer:

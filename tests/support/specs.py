@@ -5,21 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.x509.oid import NameOID
 
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
-from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
+from dprelease.mechanisms.ranges.calibration import numbers
+from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.block import Block, BlockHeader
@@ -28,11 +28,9 @@ from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, Terms, instant
 from tests.support.blocks import privatize
+from tests.support.certificates import NOW, Member, certify
 from tests.support.joint import compute
 from tests.support.moments import joint_moments
-
-NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-"""When everything in these tests happens."""
 
 SEED = bytes(range(32))
 """The public mixing seed, unless a test says otherwise."""
@@ -80,7 +78,7 @@ def build_spec(
 
     Args:
         parties: party to columns.
-        mechanism: ``mixed``, ``rows`` or ``moments``.
+        mechanism: ``mixed``, ``rows``, ``moments`` or ``ranges``.
         rows: n.
         outputs: k, for ``mixed``.
         anchor_weight: rho; 1/10 for ``mixed`` and 0 otherwise, unless told.
@@ -104,6 +102,8 @@ def build_spec(
     terms: Terms
     if mechanism == "moments":
         terms = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, public_norm2)
+    elif mechanism == "ranges":
+        terms = RangesTerms.least(budget(target), sum(map(len, map(numbers, parties.values()))) or 1, rows_per_subject)
     else:
         mixed = mechanism == "mixed"
         weight, norm = anchor_weight or ("1/10" if mixed else "0"), outputs if mixed else 1
@@ -147,6 +147,22 @@ def with_terms(spec: ReleaseSpec, **fields: object) -> ReleaseSpec:
     return spec.model_copy(update={"terms": spec.terms.model_copy(update=fields)})
 
 
+class Remembered(ReleaseSpec):
+    """A spec whose digest is computed once, for audits that make thousands of blocks of it. Copies would keep the digest."""
+
+    @cached_property
+    def remembered(self) -> str:
+        return super().digest()
+
+    def digest(self) -> str:
+        return self.remembered
+
+
+def remembered(spec: ReleaseSpec) -> ReleaseSpec:
+    """The same spec, for many blocks."""
+    return Remembered.model_construct(**dict(spec))
+
+
 def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Generator) -> dict[str, RawColumn]:
     """Raw cells within the declared bounds and levels."""
     raw: dict[str, RawColumn] = {}
@@ -173,60 +189,6 @@ def private_blocks(spec: ReleaseSpec, noise: NoiseSource, seed: int = 0) -> dict
         made = compute(spec, rows, dict.fromkeys(rows, noise)).blocks
         return {party: block.to_bytes() for party, block in made.items()}
     return {party: privatize(table, spec, party, noise).to_bytes() for party, table in rows.items()}
-
-
-@dataclass(frozen=True)
-class Member:
-    """A key, its certificate (PEM) and whom they speak for; an authority is a member too."""
-
-    name: str
-    key: PrivateKey
-    certificate: str
-
-    @property
-    def fingerprint(self) -> str:
-        return key_fingerprint(self.key.public_key())
-
-
-def certify(
-    name: str,
-    role: str | None,
-    *,
-    by: Member | None = None,
-    key: PrivateKey | None = None,
-    authority: bool = False,
-    start: datetime = NOW - timedelta(days=1),
-    end: datetime = NOW + timedelta(days=90),
-) -> Member:
-    """Mint a certificate.
-
-    Args:
-        name: common name.
-        role: organisational unit; None leaves it out.
-        by: the authority that signs; None makes a self-signed one.
-        key: the holder's key; fresh unless given.
-        authority: whether the certificate may sign others.
-        start: not valid before.
-        end: not valid after.
-    """
-    holder = key or new_private_key()
-    parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
-    if role is not None:
-        parts.append(x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role))
-    subject = x509.Name(parts)
-    issuer = x509.load_pem_x509_certificate(by.certificate.encode()).subject if by else subject
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(holder.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(end)
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        .sign(by.key if by else holder, hashes.SHA256())
-    )
-    return Member(name, holder, certificate.public_bytes(serialization.Encoding.PEM).decode())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, public_pb2, public_pb2_grpc
-from tests.wire.pki import HOST, Authority, Member
+from tests.support.certificates import HOST, Authority, Member
 
 CoordinationStub = coordination_pb2_grpc.CoordinationServiceStub
 

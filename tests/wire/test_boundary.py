@@ -30,8 +30,8 @@ from dprelease.wire.listener import Listener
 from dprelease.wire.status import LOCAL, TABLE
 from dprelease.wire.transport import CALL_SECONDS, connect
 from dprelease.wire.v1 import coordination_pb2, public_pb2, public_pb2_grpc
+from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub, Desk, Shelf
-from tests.wire.pki import HOST, Authority, Member
 
 REQUEST = coordination_pb2.DeclineRequest(reason="not yet")
 Metadata = tuple[tuple[str, str], ...]

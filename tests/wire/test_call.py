@@ -26,8 +26,8 @@ from dprelease.wire.v1 import (
     public_pb2,
     public_pb2_grpc,
 )
+from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import Desk
-from tests.wire.pki import HOST, Authority, Member
 
 SECONDS = 20.0
 DECLINE = "/dprelease.wire.v1.CoordinationService/Decline"

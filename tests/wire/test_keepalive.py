@@ -11,7 +11,7 @@ from dprelease.wire import listener as listener_module
 from dprelease.wire import transport
 from dprelease.wire.listener import Listener
 from dprelease.wire.transport import connect
-from tests.wire.pki import HOST, Authority, Member
+from tests.support.certificates import HOST, Authority, Member
 from tests.wire.test_transport import decline, serving
 
 SCALE = 300

@@ -19,8 +19,8 @@ from dprelease.wire.limits import HEALTH, Buckets, Limiter, Rate, Streams, sourc
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, public_pb2, public_pb2_grpc
+from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub, Desk, Shelf
-from tests.wire.pki import HOST, Authority, Member
 
 SECONDS = 30.0
 

@@ -20,8 +20,8 @@ from dprelease.wire.boundary import VERSION
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc
+from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import Desk
-from tests.wire.pki import HOST, Authority, Member
 from tests.wire.test_transport import SECONDS, decline
 
 add = coordination_pb2_grpc.add_CoordinationServiceServicer_to_server

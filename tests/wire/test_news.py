@@ -21,8 +21,8 @@ from dprelease.wire.news import MOST_HELD, Listening, News
 from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
+from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub
-from tests.wire.pki import HOST, Authority, Member
 
 SECONDS = 30.0
 QUICK = Backoff(first_seconds=0.01, longest_seconds=0.05)

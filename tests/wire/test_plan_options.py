@@ -65,7 +65,10 @@ def test_everything_is_compared_unless_something_is_asked_for(tmp_path: Path) ->
     assert compared(SETTING, (), (), None).to_json() == compare(SETTING, registry.names(), SIGNALS).to_json()
     plot = tmp_path / "plan.png"
     found = compared(SETTING, ("moments",), (0.3,), plot)
-    assert [(cell.mechanism, cell.forecast.signal) for cell in found.cells] == [("moments", 0.3)]
+    assert [(cell.mechanism, cell.forecast.signal) for cell in found.cells] == [
+        ("moments", 0.3),
+        ("moments in ranges", 0.3),
+    ]
     assert plot.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InvalidInput):
         compared(SETTING, (), (2.0,), None)

@@ -17,8 +17,8 @@ from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.transport import Credentials, check_address, connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc
+from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub, Desk
-from tests.wire.pki import HOST, Authority, Member
 
 SECONDS = 10.0
 NAME = coordination_pb2.DESCRIPTOR.services_by_name["CoordinationService"].full_name

@@ -17,7 +17,7 @@ error that is due to sampling is wrong, and intervals can be too short.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class Inference:
         degrees: degrees of freedom of the standard errors; infinite for moments.
         doubt: how far noise moves the features' second moments in the worst direction, as a part of them.
         hidden: features to leave out for the coefficients of the others to be known; empty where all are known.
+        unclipped: (l, d) what the coefficients would be of unclipped rows, were these normal; None where rows are not clipped.
+        tested: whether p-values mean something: not where the bias of clipping may be as large as standard errors.
     """
 
     slopes: Estimates
@@ -60,6 +62,8 @@ class Inference:
     degrees: float
     doubt: float
     hidden: tuple[str, ...]
+    unclipped: Floats | None = None
+    tested: bool = True
 
     @property
     def estimate(self) -> Floats:
@@ -93,7 +97,7 @@ class Inference:
 
     @property
     def p_value(self) -> Floats:
-        """(l, d) two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
+        """(l, d) two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out; NaN unless `tested`."""
         return self._two_sided(self.z)
 
     @property
@@ -164,6 +168,7 @@ class Inference:
                 "p_value": plain(self.p_value),
                 "lower": plain(lower),
                 "upper": plain(upper),
+                "unclipped": None if self.unclipped is None else plain(self.unclipped),
             },
             "intercept": {
                 "estimate": plain(self.intercept),
@@ -176,7 +181,7 @@ class Inference:
 
     def _two_sided(self, z: Floats) -> Floats:
         found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(z))
-        return found
+        return found if self.tested else np.full_like(found, np.nan)
 
     def _quantile(self, level: float) -> float:
         if not 0 < level < 1:
@@ -197,10 +202,13 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
     view = release.regressable
     if isinstance(view, NoisyRows):
         rows = Rows.of(view, x, y, mixed=view.mixed)
-        learned = learned_from_rows(rows, release.spec.rows, origin, intercept=intercept)
-    else:
-        learned = learned_from_moments(view, x, y, origin, intercept=intercept)
-    return in_units(learned, names)
+        return in_units(learned_from_rows(rows, release.spec.rows, origin, intercept=intercept), names)
+    found = in_units(learned_from_moments(view, x, y, origin, intercept=intercept), names)
+    unclipped = view.unclipped
+    if unclipped is None:
+        return found
+    normal = in_units(learned_from_moments(unclipped, x, y, origin, intercept=intercept), names)
+    return replace(found, unclipped=normal.estimate, tested=not view.biased)
 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:

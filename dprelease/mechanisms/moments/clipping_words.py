@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
+from dprelease.mechanisms.moments.clipping_bias import radius2_of, within
 from dprelease.mechanisms.moments.clipping_rule import REACH
-
-GENTLE = 2.0
-"""k from which p-values are printed: below, the bias of clipping is of the size of standard errors."""
+from dprelease.spec_base import SpecBase
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class ClippedBlock:
     Attributes:
         party: whose.
         columns: how many numbers.
-        radius2: r^2, in weights squared per standard deviation; None where only each number by itself is clipped.
+        radius2: r^2, in squared standard deviations of numbers of average weight; None where only each number by itself is clipped.
         k: how many standard deviations of a normal row's squared norm it lies above the mean; infinite without a norm.
         kept: part of the variance that normal rows of independent numbers keep.
     """
@@ -40,30 +41,34 @@ def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -
         parties: party to its columns.
     """
     declared = [column for own in parties.values() for column in own]
-    weight = {column.name: each / REACH for column, each in zip(declared, clipping.weights, strict=True)}
-    norms = {norm.columns: norm.squared for norm in clipping.norms}
+    weights = {column.name: each for column, each in zip(declared, clipping.weights, strict=True)}
+    places = {norm.columns: place for place, norm in enumerate(clipping.norms)}
     found = []
     for party, own in parties.items():
         names = numbers_of(own)
         if not names:
             continue
-        squares = [(weight[name] / min(weight[each] for each in names)) ** 2 for name in names]
-        if names not in norms:
-            found.append(ClippedBlock(party, len(names), None, math.inf, _kept(1, REACH**2)))
+        if names not in places:
+            found.append(ClippedBlock(party, len(names), None, math.inf, within(1, REACH**2)))
             continue
-        radius2 = norms[names] / min(weight[each] for each in names) ** 2
-        k = (radius2 - sum(squares)) / math.sqrt(2 * sum(square**2 for square in squares))
-        scale = len(names) / sum(squares)
-        found.append(ClippedBlock(party, len(names), radius2, k, _kept(len(names), radius2 * scale)))
+        radius2, k = radius2_of(clipping, places[names], weights)
+        found.append(ClippedBlock(party, len(names), radius2, k, within(len(names), radius2)))
     return tuple(found)
 
 
-def _kept(numbers: int, radius2: float) -> float:
-    """E min(chi^2_d, r^2)/d."""
-    from scipy.special import gammainc, gammaincc  # slow to load, and only reviews ask
-
-    half = radius2 / 2
-    return float(gammainc(numbers / 2 + 1, half) + radius2 / numbers * gammaincc(numbers / 2, half))
+def scenario_of(clipping: Clipping, spec: SpecBase) -> dict[str, Any]:
+    """What a spec with clipped rows says of a `Setting`: its fields of this kind."""
+    parties = {part.party: part.columns for part in spec.parties}
+    declared = [column.name for own in parties.values() for column in own]
+    named = {name for own in parties.values() for name in numbers_of(own)}
+    weights = {name: weight for name, weight in zip(declared, clipping.weights, strict=True) if name in named}
+    least = min(weights.values(), default=1)
+    blocks = clipped_blocks(clipping, parties)
+    return {
+        "ranges": Fraction(0),
+        "clip": min((each.k for each in blocks if each.columns > 1), default=math.inf),
+        "number_weights": {name: weight / least for name, weight in weights.items() if weight > least},
+    }
 
 
 def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:

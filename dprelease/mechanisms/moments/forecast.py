@@ -6,11 +6,16 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from dprelease.data.ranges import Range
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, moments_error
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
+from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
+from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
+from dprelease.mechanisms.moments.clipping_rule import REACH, Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.parameters import least_noise, spent
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import split_charge
@@ -18,9 +23,55 @@ from dprelease.privacy.calibration import budget
 
 TRUST = "hospitals have to trust one another's software for it"
 
+RANGES_FIRST = f"{TRUST}; a release of ranges comes first, for a part of the budget"
+
+
+def plans(setting: Setting) -> tuple[Setting, ...]:
+    """Numbers in their public bounds, and in ranges that are released first."""
+    if setting.ranges is not None:
+        return (setting,)
+    if setting.outcomes or not any(map(numbers_of, setting.parties.values())):
+        return (setting,)
+    return setting, replace(setting, ranges=share(setting.rows))
+
 
 def proposed(setting: Setting) -> Proposed:
     """The release that the coordinator would propose; its noise does not depend on who deals."""
+    return _in_bounds(setting) if setting.ranges is None else _in_ranges(setting, setting.ranges)
+
+
+def _in_ranges(setting: Setting, share: Fraction) -> Proposed:
+    """Of clipped rows; lengths in standard deviations as ranges tell them."""
+    parties, layout, whole = len(setting.parties), Layout(setting.columns), budget(setting.target)
+    mu2, shared = whole * (1 - share), (setting.pooled, setting.grid_bits, setting.rows_per_subject)
+    clipping = clipping_of(setting)
+    moved = clipped_sensitivity(layout, clipping, setting.grid_bits)
+    scale, _ = scales.share_scales(moved, mu2, parties, *shared)
+    one = (scales.released_sd(scale, parties) / clipping.constant**2 / setting.rows) ** 2
+    numbers = {party: len(numbers_of(own)) for party, own in setting.parties.items()}
+    prices = split_charge(mu2, setting.parties, setting.parts)
+    return Proposed(
+        variance=dict.fromkeys(setting.parties, one),
+        columns={each.name: one / setting.number_weights.get(each.name, 1.0) ** 2 for each in setting.columns},
+        prices={
+            party: price + whole * share * numbers[party] / sum(numbers.values()) for party, price in prices.items()
+        },
+        shape=f"{layout.entries} sums of clipped rows",
+        unit="of a correlation",
+        trust=RANGES_FIRST if parties > 1 and share else TRUST if parties > 1 else "",
+    )
+
+
+def clipping_of(setting: Setting) -> Clipping:
+    """How rows would be clipped."""
+    names = [name for own in setting.parties.values() for name in numbers_of(own)]
+    mu = math.sqrt(budget(setting.target) * (1 - (setting.ranges or 0))) / setting.rows_per_subject
+    situation = Situation(mu, setting.rows, len(setting.parties), setting.pooled, setting.grid_bits)
+    whole = [Range.whole(name) for name in names]
+    return choose_clipping(setting.parties, whole, situation, setting.number_weights, setting.clip)
+
+
+def _in_bounds(setting: Setting) -> Proposed:
     layout, parties = Layout(setting.columns, setting.outcomes), len(setting.parties)
     terms = least_noise(
         layout,
@@ -53,7 +104,9 @@ def proposed(setting: Setting) -> Proposed:
 
 def forecast(setting: Setting, signal: float) -> Forecast:
     """What to expect of a fit; arguments as of `dprelease.planning.forecast.forecast`."""
-    setting = replace(setting, signs=True)
+    # In ranges lengths are standard deviations: what a number's cells do within its bounds plays no part.
+    setting = replace(setting, signs=True, spread=setting.spread if setting.ranges is None else 1.0)
+    reach = setting.guess(setting.outcome).reach * (1 if setting.ranges is None else REACH**2)
     assumed, release = setting.assumed(signal), proposed(setting)
     noise, own = (
         setting.spread_out([release.columns[name] for name in setting.features]),
@@ -70,13 +123,15 @@ def forecast(setting: Setting, signal: float) -> Forecast:
     return expected(
         assumed,
         error,
-        constant=bounded(own, setting.guess(setting.outcome).reach),
+        constant=bounded(own, reach),
         slopes=float(assumed.squares @ noise),
     )
 
 
 def _diagonal_weight(setting: Setting) -> Fraction:
     layout = Layout(setting.columns, setting.outcomes)
+    if setting.ranges is not None:
+        return Fraction(clipping_of(setting).square_weight)
     if setting.outcomes:
         return association.Moves.of(layout).diagonal_weight
     return sensitivity(layout.variables).diagonal_weight

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from dprelease.mechanisms.base import (
     Words,
 )
 from dprelease.mechanisms.moments import check, words
-from dprelease.mechanisms.moments.first_round import in_ranges, with_terms
+from dprelease.mechanisms.moments.clipping_words import scenario_of
+from dprelease.mechanisms.moments.first_round import SHARE, in_ranges, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, noisy_share
@@ -33,6 +35,7 @@ from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
+from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
@@ -161,15 +164,27 @@ class Moments(Mechanism[JointMoments]):
             "outcomes": self.outcomes(options, columns),
             "public_norm2": options.public_norm2,
             "parts": parts_of(columns, options.charge),
+            "ranges": None if options.ranges is None else SHARE if options.ranges_first else Fraction(0),
+            "clip": options.k,
+            "number_weights": options.outcome_weight,
         }
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
         terms = self.own(spec)
+        clipped = {} if terms.clipping is None else scenario_of(terms.clipping, spec)
+        first = {} if terms.first is None else {"ranges": 1 - Fraction(terms.mu2) / budget(spec.target)}
         return {
             "curious": terms.curious or None,
             "outcomes": terms.outcomes,
             "public_norm2": terms.public_norm2,
+            **clipped,
+            **first,
         }
+
+    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+        from dprelease.mechanisms.moments import forecast
+
+        return forecast.plans(setting)
 
     def proposed(self, setting: Setting) -> Proposed:
         from dprelease.mechanisms.moments import forecast  # slow to load, and only planners ask

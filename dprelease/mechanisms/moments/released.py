@@ -16,6 +16,7 @@ from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, is_
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
+from dprelease.mechanisms.moments.clipping_bias import retained
 from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
 from dprelease.mpc.ring import product
 
@@ -57,10 +58,17 @@ class Moments(ABC):
     Attributes:
         layout: variables and entries.
         rows: n, patients.
+        biased: whether clipping can move estimates by as much as their standard errors.
     """
 
     layout: Layout
     rows: int
+    biased: bool = False
+
+    @property
+    def unclipped(self) -> NoisyMoments | None:
+        """What these moments would be of the same rows before clipping, were they normal; None where rows are not clipped."""
+        return None
 
     @property
     def kind(self) -> Literal["moments"]:
@@ -125,12 +133,16 @@ class NoisyMoments(Moments):
             level's own entry repeats the noise of its entry with the constant, every other noisy entry above the diagonal is
             independent.
         rows: n, patients.
+        retained: (p+1, p+1) part of each entry that clipping leaves of normal rows; None where rows are not clipped.
+        biased: whether that can move estimates by as much as their standard errors.
     """
 
     layout: Layout
     gram: Floats
     noise_sd: Floats
     rows: int
+    retained: Floats | None = None
+    biased: bool = False
 
     @classmethod
     def read(
@@ -157,12 +169,20 @@ class NoisyMoments(Moments):
             clipping: of the spec.
         """
         unit, noise = math.ldexp(1.0, -2 * grid_bits), noise_sd(layout, scales, parties)
-        seen, entry = layout, np.full(layout.entries, unit)
+        seen, entry, kept, biased = layout, np.full(layout.entries, unit), None, False
         if clipping is not None:
+            kept, biased = retained(clipping, layout)
             one = clipping.units(layout)
             seen, entry = Layout(clipping.seen(layout.columns)), 1 / (one[layout.rows] * one[layout.cols])
         gram = layout.matrix(values * entry, float(rows), public * unit)
-        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows)
+        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows, kept, biased)
+
+    @property
+    def unclipped(self) -> NoisyMoments | None:
+        """What these moments would be of the same rows before clipping, were they normal; None where rows are not clipped."""
+        if self.retained is None:
+            return None
+        return NoisyMoments(self.layout, self.gram / self.retained, self.noise_sd / self.retained, self.rows)
 
     def between(self, rows: Indices, columns: Indices) -> Floats:
         """(r, c) sums of products."""

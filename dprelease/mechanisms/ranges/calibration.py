@@ -12,7 +12,7 @@ it costs at most q^2 H^2 [(z-z')^2 / (sigma_sum^2 - 4) + H^2 (z^2-z'^2)^2 / (sig
 Rounds compose adaptively to mu_1^2 + mu_2^2 = mu_c^2, and columns, of one hospital or of several, to the sum of theirs.
 The subtracted 4 is the price of the grid (docs/guarantees.md 3); all of it is rational arithmetic.
 
-Derived in docs/guarantees.md 17.
+Derived in docs/guarantees.md 18.
 """
 
 from __future__ import annotations

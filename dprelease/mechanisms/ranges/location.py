@@ -36,7 +36,8 @@ TAIL, LEAST_SHARE, MOST_SHARE, SURE_SHARE = 0.9, 0.04, 0.2, 3.0
 LEAST_LOG, LEAST_CENTRE = 0.25, 0.2
 CAUTION = 0.3
 
-_NODES, _REACH, _ROUNDS = 65, 6.0, 6
+_NODES, _REACH = 41, 6.0
+_COARSE, _FINE = 8, 12
 _LEAST_VARIANCE = 1e-14
 
 Density = Callable[[Floats, Floats], Floats]
@@ -73,7 +74,7 @@ def from_counts(found: Distribution) -> Location:
         density: Floats = -0.5 * (np.sum(misfit * misfit, axis=-1) + prior)
         return density
 
-    first = posterior(log_density, Location(centre, log_scale, centre_sd, log_scale_sd), clipped)
+    first = posterior(log_density, Location(centre, log_scale, centre_sd, log_scale_sd), clipped, _COARSE)
     tail = _tail(found, first.centre)
     return (
         first
@@ -135,16 +136,17 @@ def _normal(at: Floats) -> Floats:
     return np.exp(-0.5 * at**2) / math.sqrt(2 * math.pi)
 
 
-def posterior(log_density: Density, around: Location, numbers: Numbers) -> Location:
+def posterior(log_density: Density, around: Location, numbers: Numbers, rounds: int = _FINE) -> Location:
     """Means and standard deviations on a grid that closes in on where the density is; centres stay within [-1, 1].
 
     Args:
         log_density: of m and log s, up to a constant.
         around: where to begin.
         numbers: of m and log s, what is asked for.
+        rounds: grids, each at most 3.3 times finer than the one before.
     """
     m = log_s = weight = np.zeros((1, 1))
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         reach, log_reach = _REACH * around.centre_sd, _REACH * around.log_scale_sd
         ends = max(around.centre - reach, -1.0), min(around.centre + reach, 1.0)
         axes = (

@@ -6,7 +6,7 @@ prefix sums follow by A C^-1 = C. Their noise then grows like log K, where noise
 (Fichtenberger, Henzinger and Upadhyay 2023, Constant matters). The last row is left out, since n is public.
 
 In use is C' = round(2^12 C), and everything follows from C' itself: its rounding is in the sensitivity and in the reading
-alike. Derived in docs/guarantees.md 17.
+alike. Derived in docs/guarantees.md 18.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import numpy as np
 from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows, Codes
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers
 from dprelease.mechanisms.ranges.prefix_sums import Integers, factor
-from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, window
+from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
@@ -31,16 +31,19 @@ def noisy_ranges(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise
         return np.zeros((0, WIDTH), np.int64)
     exact = np.array([factor(CELLS) @ histogram(each, bounded.grid_bits) for each in codes.T])
     counts = exact + noise.discrete_gaussian(scales.counts, exact.shape)
-    first = [after_counts(each, n, scales) for each in counts]
-    coded = zip(columns, first, codes.T, strict=True)
+    found = [after_counts(each, n, scales) for each in counts]
+    used = [first(each) for each in found]
     sums = np.array(
-        [second_round(window(column, at).code(own, bounded.grid_bits, LARGEST_CODE)) for column, at, own in coded]
+        [
+            second_round(window(column, at).code(own, bounded.grid_bits, LARGEST_CODE))
+            for column, at, own in zip(columns, used, codes.T, strict=True)
+        ]
     )
-    totals = sums[:, :1] + noise.discrete_gaussian(scales.total, (len(columns), 1))
-    squares = sums[:, 1:] + noise.discrete_gaussian(scales.squares, (len(columns), 1))
+    totals = sums[:, 0] + noise.discrete_gaussian(scales.total, (1, len(columns)))[0]
+    squares = sums[:, 1] + noise.discrete_gaussian(scales.squares, (1, len(columns)))[0]
     rows = []
-    for own, at, total, square in zip(counts, first, totals[:, 0].tolist(), squares[:, 0].tolist(), strict=True):
-        last = final(after_sums(own, at, total, square, n, scales))
+    for own, located, at, total, square in zip(counts, found, used, totals.tolist(), squares.tolist(), strict=True):
+        last = final(after_sums(located, at, total, square, n, scales))
         rows.append(Row(own, at, total, square, last).to_integers())
     return np.array(rows)
 

@@ -53,15 +53,20 @@ class Placed:
         return abs(self.centre) <= STEPS and 1 <= self.scale <= _WIDEST
 
 
-def after_counts(counts: Integers, rows: int, scales: Scales) -> Placed:
-    """M1 and S1.
+def after_counts(counts: Integers, rows: int, scales: Scales) -> Location:
+    """What the first round says; `first` makes M1 and S1 of it.
 
     Args:
         counts: (K-1,) C' h and noise.
         rows: n.
         scales: of the noise.
     """
-    return Placed.of(from_counts(Distribution.of(counts, rows, scales.counts)), 0.0)
+    return from_counts(Distribution.of(counts, rows, scales.counts))
+
+
+def first(found: Location) -> Placed:
+    """M1 and S1."""
+    return Placed.of(found, 0.0)
 
 
 def window(column: NumericColumn, first: Placed) -> Range:
@@ -69,10 +74,18 @@ def window(column: NumericColumn, first: Placed) -> Range:
     return Range(name=column.name, centre=first.centre, half_width=WINDOW * first.scale)
 
 
-def after_sums(counts: Integers, first: Placed, total: int, squares: int, rows: int, scales: Scales) -> Location:
-    """What both rounds say, given the M1 and S1 that were in use; `Placed.of` with `CAUTION` makes M and S of it."""
-    found = from_counts(Distribution.of(counts, rows, scales.counts))
-    return from_sums(found, first.centre / STEPS, first.scale / STEPS, total, squares, rows, scales)
+def after_sums(found: Location, used: Placed, total: int, squares: int, rows: int, scales: Scales) -> Location:
+    """What both rounds say; `final` makes M and S of it.
+
+    Args:
+        found: what the first round says.
+        used: M1 and S1 as published, which the second round's range came from.
+        total: sum T and noise.
+        squares: sum T^2 and noise.
+        rows: n.
+        scales: of the noise.
+    """
+    return from_sums(found, used.centre / STEPS, used.scale / STEPS, total, squares, rows, scales)
 
 
 def final(found: Location) -> Placed:
@@ -129,9 +142,10 @@ class Row:
             )
         if not (self.first.sound and self.last.sound):
             raise IntegrityError(f"{name}: a centre or scale lies outside what its public bounds allow")
-        if not after_counts(self.counts, rows, scales).follows(self.first):
+        counted = after_counts(self.counts, rows, scales)
+        if not first(counted).follows(self.first):
             raise IntegrityError(f"{name}: the centre and scale of the first round do not follow from its noisy counts")
-        found = after_sums(self.counts, self.first, self.total, self.squares, rows, scales)
+        found = after_sums(counted, self.first, self.total, self.squares, rows, scales)
         if not final(found).follows(self.last):
             raise IntegrityError(f"{name}: the centre and scale do not follow from the noisy numbers")
         return found

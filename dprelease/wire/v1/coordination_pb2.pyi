@@ -28,10 +28,12 @@ class ListReleasesResponse(_message.Message):
     def __init__(self, releases: _Optional[_Iterable[_Union[_release_pb2.ReleaseRecord, _Mapping]]] = ...) -> None: ...
 
 class ApproveRequest(_message.Message):
-    __slots__ = ("signed_approval",)
+    __slots__ = ("signed_approval", "spec")
     SIGNED_APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
     signed_approval: bytes
-    def __init__(self, signed_approval: _Optional[bytes] = ...) -> None: ...
+    spec: bytes
+    def __init__(self, signed_approval: _Optional[bytes] = ..., spec: _Optional[bytes] = ...) -> None: ...
 
 class ApproveResponse(_message.Message):
     __slots__ = ()

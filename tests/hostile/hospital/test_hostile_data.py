@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 
@@ -64,13 +65,22 @@ REFUSED = {
     "bytes that are no UTF-8": not_utf8,
     "no file at all": lambda north: north.source.unlink(),
 }
+
+
+def no_longer_declared(north: Hospital) -> None:
+    north.edit(r"^\[columns\.age\]$", "[columns.age_in_years]\nfrom = 'age'")
+
+
 CHANGED = {
     "a cell that changed after approval": cell(AGE, "99.5"),
     "a patient who left after approval": text(lambda lines: lines[:-1]),
     "a patient who was exchanged after approval": text(
         lambda lines: [line.replace("subject-0003", "subject-9999") for line in lines]
     ),
+    "a column that is no longer declared": no_longer_declared,
 }
+NOTICED = [*list(CHANGED.values())[1:], not_utf8, REFUSED["no file at all"]]
+"""What changes a table also before it is signed; another cell alone is no change yet."""
 
 LOST = "no noise, the budget comes back; once the table is mended releases go on"
 FILL = [
@@ -94,7 +104,8 @@ BROKEN = [
 def test_a_table_that_broke_after_approval_is_told_in_one_sentence(
     world: World, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
-    north, whole = world.north, world.north.source.read_bytes()
+    caplog.set_level(logging.DEBUG)
+    north, whole, declared = world.north, world.north.source.read_bytes(), world.north.config.read_bytes()
     release = world.propose()
     north.cycle()
     world.south_approves(release)
@@ -110,13 +121,29 @@ def test_a_table_that_broke_after_approval_is_told_in_one_sentence(
     assert {method for method, _ in changed} <= {"Decline", "ReportCatalogue"}
     assert fault.sentence == "The party cannot take part."
     check_untouched(north, release, ["reserve", "refund"])
+    assert (north.status(release), world.coordinator.state(release)) == ("declined", "FAILED")
     assert "subject-" not in caplog.text
     if fault.what.removeprefix("the table: ") in REFUSED:
         assert changed == [("Decline", expected)]
         assert north.run("check", "--offline").exit_code == fault.exit_code
     north.source.write_bytes(whole)
+    north.config.write_bytes(declared)
     north.cycle()  # reports the table that it has again
     honest_release(world)
+
+
+@pytest.mark.parametrize("change", NOTICED)
+def test_a_table_that_broke_before_it_was_signed_is_not_approved(careful: World, change: Change) -> None:
+    release, north = careful.propose(), careful.north
+    north.cycle()
+    north.desk().accept(north.record(release))
+    change(north)
+    north.cycle()
+    assert careful.coordinator.heard("Approve") == []
+    assert north.ledger_kinds(release) == []
+    assert north.status(release) == "declined"
+    (told,) = careful.coordinator.heard("Decline")
+    assert coordination_pb2.DeclineRequest.FromString(told).reason == "The party cannot take part."
 
 
 def heard(world: World) -> list[tuple[str, bytes]]:
@@ -157,9 +184,7 @@ ORDER = Fault(
 
 @each([ORDER])
 def test_rows_may_come_in_any_order(world: World, fault: Fault) -> None:
-    release, north = world.propose(), world.north
-    north.cycle()
-    world.south_approves(release)
+    release, north = world.approved(), world.north
     before = north.source.read_text()
     fault.act(north)
     assert north.source.read_text() != before

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import pytest
 from click.testing import CliRunner, Result
 
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, Unauthenticated, VersionMismatch
 from dprelease.identity.invite import Invite
 from dprelease.identity.signing import new_private_key
-from dprelease.spec_base import instant
-from dprelease.wire.listener import listen
-from dprelease.wire.v1 import enrolment_pb2_grpc
 from party_node.cli.main import main
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_untouched, honest_release
 from tests.party_node.test_enrolment import PARTY_TOML, Office
 from tests.party_node.world import World
-from tests.wire.pki import HOST, Authority
+from tests.support.certificates import Authority
 
 Act = Callable[[Office, Invite], Invite]
-
-
-@pytest.fixture
-def office(authority: Authority) -> Office:
-    return Office(authority)
-
-
-@pytest.fixture
-def invite(office: Office, authority: Authority) -> Iterator[Invite]:
-    add = enrolment_pb2_grpc.add_EnrolmentServiceServicer_to_server
-    credentials = authority.member("office", "coordinator").credentials(authority.root)
-    listener = listen(f"{HOST}:0", credentials, [lambda server: add(office, server)], mutual=False)
-    yield Invite(
-        consortium="trial",
-        party="north",
-        address=f"{HOST}:{listener.port}",
-        root=authority.root,
-        secret="s3cret",
-        cap_mu2="1/10",
-        expires=instant(datetime.now(UTC) + timedelta(hours=1)),
-    )
-    listener.stop()
 
 
 def other(**fields: object) -> Act:
@@ -56,20 +30,20 @@ def refuses(office: Office, invite: Invite) -> Invite:
     return invite
 
 
-def certifies(certificate: Callable[[Office], str]) -> Act:
+def certifies(certificate: Callable[[Office, Any], str]) -> Act:
     def act(office: Office, invite: Invite) -> Invite:
-        office.certify = lambda key: certificate(office)
+        office.certify = lambda key: certificate(office, key)
         return invite
 
     return act
 
 
-def of_another_key(office: Office) -> str:
+def of_another_key(office: Office, _: Any) -> str:
     return office.authority.issue("north", "party", new_private_key().public_key())
 
 
-def of_another_root(office: Office) -> str:
-    return _OTHER.issue("north", "party", new_private_key().public_key())
+def of_another_root(_: Office, key: Any) -> str:
+    return _OTHER.issue("north", "party", key)
 
 
 _OTHER = Authority("trial")
@@ -88,8 +62,13 @@ JOINING = [
         ),
         ("an invite that the coordinator does not know", Kind.LOCAL, Unauthenticated, refuses),
         ("a certificate for another key in answer", Kind.LOCAL, InvalidInput, certifies(of_another_key)),
-        ("a certificate of another root in answer", Kind.LOCAL, IntegrityError, certifies(of_another_root)),
-        ("garbage for a certificate in answer", Kind.LOCAL, IntegrityError, certifies(lambda office: "?")),
+        (
+            "a certificate of another root in answer",
+            Kind.LOCAL,
+            IntegrityError,
+            certifies(of_another_root),
+        ),
+        ("garbage for a certificate in answer", Kind.LOCAL, IntegrityError, certifies(lambda *_: "?")),
     )
 ]
 

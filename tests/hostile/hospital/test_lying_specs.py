@@ -141,7 +141,9 @@ LIES = [
 
 
 @each(LIES)
-def test_a_lie_is_declined_with_the_constant_sentence(world: World, fault: Fault) -> None:
+def test_a_lie_is_declined_with_the_constant_sentence(
+    world: World, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
     release = world.propose("a lie", 8, **fault.act(world.spec()))
     world.north.cycle(2)
     assert world.north.status(release) == "declined"
@@ -155,6 +157,7 @@ def test_a_lie_is_declined_with_the_constant_sentence(world: World, fault: Fault
     with fault.refused() as caught:
         world.north.desk().assess(world.north.record(release).spec)
     assert caught.value.message not in heard.decode(errors="replace")
+    assert caught.value.message in caplog.text  # what exactly is wrong stays on the hospital's own screen
     honest_release(world)
 
 

@@ -15,11 +15,11 @@ from dprelease.errors import (
     VersionMismatch,
 )
 from dprelease.release.block import BlockHeader
-from dprelease.wire.boundary import VERSION, VERSION_KEY, translated
+from dprelease.wire.boundary import translated
 from dprelease.wire.chunks import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import intake_pb2, public_pb2, release_pb2
 from learner.hub.server import Hub
-from tests.hostile.faults import Fault, Kind, each
+from tests.hostile.faults import VERSIONS, Fault, Kind, each
 from tests.learner.test_hub import Dial, Party, Public
 from tests.learner.world import PATIENCE_SECONDS, Sealed, World, chunk, pieces, requests
 
@@ -155,13 +155,6 @@ def test_other_bytes_for_a_sealed_release(north: Party, check: Callable[[], None
     check()
 
 
-VERSIONS = {
-    "missing": (),
-    "older": ((VERSION_KEY, "0"),),
-    "newer": ((VERSION_KEY, "99"),),
-    "doubled": (*VERSION, *VERSION),
-    "no number": ((VERSION_KEY, "one"),),
-}
 PROTOCOL = [
     Fault(
         f"the hub's caller: its protocol version is {what}",

@@ -21,7 +21,8 @@ from learner.hub.storage import Storage
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST
 from tests.learner.test_hub import Party, Start
-from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, mint, publish_to
+from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, publish_to
+from tests.support.certificates import mint
 from tests.support.specs import with_terms
 
 NOT_KEPT = "nothing is kept or fitted; what the hub serves honestly is fetched"

@@ -15,7 +15,8 @@ from tests.hostile.faults import Fault, Kind, each
 from tests.learner.parcels import Hospitals, messages
 from tests.learner.test_hub import Dial, Party, Public
 from tests.learner.test_relay_service import Caller, Callers, bring, garbage
-from tests.learner.world import FakeCoordinator, Sealed, World, eventually, mint, pieces
+from tests.learner.world import FakeCoordinator, Sealed, World, eventually, pieces
+from tests.support.certificates import mint
 
 ORDERLY = "nobody gets it; the honest session goes through"
 SILENT = "nothing is handed out; the honest session goes through"

@@ -20,7 +20,7 @@ from dprelease.errors import (
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.signing import key_fingerprint, new_private_key, private_key_pem
 from dprelease.release.approval import approve
-from dprelease.wire.boundary import VERSION, VERSION_KEY, translated
+from dprelease.wire.boundary import translated
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
@@ -29,7 +29,7 @@ from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from tests.coordinator.office import catalogue
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed
-from tests.hostile.faults import Fault, Kind, each
+from tests.hostile.faults import VERSIONS, Fault, Kind, each
 
 SERVED = "nothing is kept; the honest parties approve as before"
 
@@ -128,6 +128,21 @@ def over_other_data(world: World, north: Stub, digest: bytes) -> object:
     return ask(north.Approve, pb.ApproveRequest(signed_approval=other))
 
 
+def shows(party: str = "north", **changed: object) -> Callable[[World, Stub, bytes], object]:
+    """An approval with the spec of a release that the office is said to have forgotten."""
+
+    def act(world: World, north: Stub, digest: bytes) -> object:
+        spec = world.spec(digest).model_copy(update={"title": "never proposed", **changed})
+        signed = world.approval(spec, party).to_bytes()
+        return ask(north.Approve, pb.ApproveRequest(signed_approval=signed, spec=spec.to_bytes()))
+
+    return act
+
+
+def shows_garbage(world: World, north: Stub, digest: bytes) -> object:
+    return ask(north.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "north"), spec=b"{}"))
+
+
 PARTIES = [
     speaks("reports another's catalogue", AccessDenied, reports(catalogue("south", rows=5).to_bytes())),
     speaks("reports a catalogue that is none", InvalidInput, reports(b"\xff\xfe")),
@@ -137,6 +152,10 @@ PARTIES = [
     speaks("approves a release that nobody proposed", NotFound, approves(for_another_spec)),
     speaks("approves with garbage", InvalidInput, approves(lambda world, digest: b"{}")),
     speaks("approves again over other data", Conflict, over_other_data),
+    speaks("says that the office forgot a release which it made up", NotFound, shows()),
+    speaks("shows another's approval of a release that the office forgot", AccessDenied, shows("south")),
+    speaks("shows a forgotten release of another consortium", IntegrityError, shows(consortium="Another")),
+    speaks("shows a forgotten release that is none", InvalidInput, shows_garbage),
     speaks(
         "declines with a digest that is none",
         InvalidInput,
@@ -157,13 +176,6 @@ def test_a_party_speaks_for_itself_and_truly(world: World, two: tuple[Stub, Stub
     check_honest(world, two)
 
 
-VERSIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "missing": (),
-    "older": ((VERSION_KEY, "0"),),
-    "newer": ((VERSION_KEY, "99"),),
-    "doubled": (*VERSION, *VERSION),
-    "no number": ((VERSION_KEY, "one"),),
-}
 PROTOCOL = [
     Fault(
         f"the coordinator's caller: its protocol version is {what}", "coordinator", Kind.ANSWERED, VersionMismatch,

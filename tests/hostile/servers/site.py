@@ -17,12 +17,13 @@ from typing import Self
 
 from coordinator.authority.authority import Authority
 from coordinator.store.store import Store
-from demo.consortium import Consortium
 from dprelease.identity.signing import load_private_key, new_private_key, private_key_pem
 from dprelease.wire.v1 import public_pb2
 from learner.hub.storage import Storage
 from tests.coordinator.office import founded
-from tests.learner.world import CONSORTIUM, Member, Sealed, World, mint, publish_to
+from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.support.certificates import Member, mint
+from tests.support.forked import ForkedConsortium
 from tests.support.http2 import PATIENCE_SECONDS, Connection, Stream, connection, tls
 from tests.support.specs import TWO_PARTIES
 
@@ -95,6 +96,7 @@ class Site:
         folder: where everything is kept.
         limits: TOML lines for hub.toml.
         launcher: arguments of Python that run both roles in another way.
+        rows: of what is published.
 
     Attributes:
         processes: of both roles.
@@ -102,9 +104,9 @@ class Site:
         sealed: what is published.
     """
 
-    def __init__(self, folder: Path, limits: str = "", launcher: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, limits: str = "", launcher: Sequence[str] = (), rows: int = ROWS) -> None:
         self._launcher = launcher
-        self.processes = Consortium(folder)
+        self.processes = ForkedConsortium(folder)
         ports = self.processes.ports
         founded(
             self.processes.office,
@@ -118,7 +120,7 @@ class Site:
         with (self.processes.hub / "hub.toml").open("a") as settings:
             settings.write(f"\n[limits]\n{limits}\n")
         self.world = _Founded(self.processes.office)
-        self.sealed = self._publish()
+        self.sealed = self._publish(rows)
         self._numbers = count(2)
 
     def __enter__(self) -> Self:
@@ -132,8 +134,8 @@ class Site:
     ) -> None:
         self.processes.__exit__(kind, error, trace)
 
-    def _publish(self) -> Sealed:
-        sealed = self.world.sealed(mechanism="rows", rows=ROWS)
+    def _publish(self, rows: int) -> Sealed:
+        sealed = self.world.sealed(mechanism="rows", rows=rows)
         storage = Storage(self.processes.hub / "storage", 1 << 30)
         publish_to(storage, self.world, sealed)
         storage.close()

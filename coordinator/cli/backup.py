@@ -1,0 +1,96 @@
+"""`coordinator backup`: copies of the database, and what a restored one has to be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from coordinator.cli.options import opened, with_settings
+from coordinator.clock import utc_now
+from coordinator.service.recovery import recall, take_into_use
+from coordinator.settings import CoordinatorSettings
+from coordinator.store.copies import back_up
+from dprelease.errors import InvalidInput
+from dprelease.spec_base import instant
+
+WHAT_NOW = """what nobody can tell this office again, look for it yourself:
+  parties or a hub that were revoked after that:  coordinator party revoke, coordinator hub revoke
+  parties or a hub that joined or got a new key after that: coordinator invite (ask the party for its cap), coordinator hub reissue
+and what was published after that: coordinator backup recall FOLDER"""
+
+
+@click.group()
+def backup() -> None:
+    """Copy the database, and what to do after a restore.
+
+    \b
+    Example:
+      coordinator backup make /backup/coordinator-2026-03-01.sqlite
+    """
+
+
+@backup.command()
+@click.argument("target", type=click.Path(path_type=Path))
+@with_settings
+def make(settings: CoordinatorSettings, target: Path) -> None:
+    """Copy the SQLite database into the new file TARGET; the server may run meanwhile.
+
+    \b
+    Example:
+      coordinator backup make /backup/coordinator-2026-03-01.sqlite
+    """
+    back_up(settings.database, target, utc_now())
+    click.echo(f"{target} is a copy; keep it with root.key, coordinator.key and coordinator.toml")
+
+
+@backup.command()
+@click.option("--latest", is_flag=True, help="Nothing happened since the copy was made: end nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_settings
+def restored(settings: CoordinatorSettings, latest: bool, yes: bool) -> None:
+    """Take a restored database into use, before the server starts: open invites and releases under way end.
+
+    \b
+    Example:
+      coordinator backup restored
+    """
+    with opened(settings, copy=True) as store:
+        if latest:
+            with store.writing() as tx:
+                tx.copies.clear()
+            click.echo("the database is in use again, as it was")
+            return
+        with store.reading() as tx:
+            going = len([release for release in tx.releases.open() if release.record.publishing is None])
+            invites = len(tx.members.invitations(utc_now()))
+        if not yes:
+            click.confirm(f"End {going} releases under way and {invites} open invites?", abort=True)
+        found = take_into_use(store, utc_now())
+    for digest in found.ended:
+        click.echo(f"release {digest[:12]} is over: it may have ended, or gone on, since the copy was made")
+    for name in found.invited:
+        click.echo(f"the invite of {name} is void")
+    click.echo(f"this database knows nothing of what happened after {instant(found.since)}")
+    click.echo(WHAT_NOW)
+
+
+@backup.command("recall")
+@click.argument("published", type=click.Path(path_type=Path))
+@with_settings
+def recall_published(settings: CoordinatorSettings, published: Path) -> None:
+    """Take back what was published from signed manifests in the folder PUBLISHED: a copy of the hub's, or a mirror's.
+
+    \b
+    Example:
+      coordinator backup recall hub/storage/published
+    """
+    try:
+        root = settings.root.read_text(encoding="ascii")
+    except OSError as error:
+        raise InvalidInput(f"cannot read {settings.root}: {error.strerror}") from error
+    if not published.is_dir():
+        raise InvalidInput(f"{published} is no folder; copy storage/published from the hub or a mirror")
+    with opened(settings) as store:
+        for name, words in recall(store, root, published, utc_now()):
+            click.echo(f"release {name[:12]}: {words}")

@@ -1,0 +1,179 @@
+"""After a restore of an older database: what was under way ends, and what others can prove is taken back.
+
+Two proofs need no trust in whoever brings them: the hub's signed manifest of a published release, with every party's approval in
+it, and a party's own signed approval beside the spec that it names (docs/coordinator.md, "Backup and restore").
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.lifecycle.status import Record, State
+from coordinator.store.store import Store, Transaction
+from dprelease.canonical import sha256
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.accounting import check_spec
+from dprelease.release.approval import SignedApproval, check_approval
+from dprelease.release.folder import MANIFEST, ReleaseFolder
+from dprelease.release.manifest import Manifest
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.verification import check_manifest
+from dprelease.spec_base import instant, moment
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restored database was brought to.
+
+    Attributes:
+        since: nothing that happened after it is known.
+        invited: parties whose open invites ended.
+        ended: digests of releases that were under way and ended.
+    """
+
+    since: datetime
+    invited: tuple[str, ...]
+    ended: tuple[str, ...]
+
+
+def take_into_use(store: Store, now: datetime) -> Restored:
+    """End what a restored database believes is open: an invite may have been used, a release cancelled or dealt for.
+
+    A release that the hub may have published waits for its report.
+
+    Args:
+        store: opened as a copy.
+        now: the present.
+    """
+    with store.writing() as tx:
+        since = tx.copies.restore(now)
+        event = Cancelled(f"the office restored its database, which ends at {instant(since)}")
+        due = [release.digest for release in tx.releases.open() if release.record.publishing is None]
+        ended = tuple(release.digest for release in (tx.releases.advance(each, event, now) for each in due))
+        invited = tx.members.end_invitations(now)
+        tx.history.note(f"restored; what happened from {instant(since)} to now was forgotten", now)
+    return Restored(since, invited, ended)
+
+
+def recall(store: Store, root_pem: str, published: Path, now: datetime) -> Iterator[tuple[str, str]]:
+    """Take published releases back from their signed manifests.
+
+    Args:
+        store: the consortium's.
+        root_pem: its root.
+        published: a folder of release folders: the hub's, a mirror's or a learner's.
+        now: the present.
+
+    Yields:
+        Of each release the name of its folder, and what came of it in words; nothing for one that is known as published.
+    """
+    for path in sorted(path.parent for path in published.glob(f"*/{MANIFEST}")):
+        try:
+            done = _recall(store, root_pem, ReleaseFolder(path), now)
+        except DpReleaseError as error:
+            yield path.name, f"not taken back: {error.message}"
+        else:
+            if done:
+                yield path.name, "taken back as published"
+
+
+def _recall(store: Store, root_pem: str, folder: ReleaseFolder, now: datetime) -> bool:
+    data, signature = folder.signed_manifest()
+    manifest = check_manifest(data, signature, root_pem)
+    _check_consortium(manifest.spec, store)
+    with store.writing() as tx:
+        known = _known(tx, manifest.spec.digest())
+        if known is not None and known.manifest is not None:
+            if known.manifest != sha256(data):
+                raise Conflict(f"it was published under another manifest, {known.manifest[:12]}, which counts")
+            return False
+        record = _published(manifest, sha256(data))
+        approvals = {signed.approval.party: signed.to_bytes() for signed in manifest.approvals}
+        tx.releases.take_back(manifest.spec, record, approvals, now)
+    return True
+
+
+def hear_forgotten(signed: SignedApproval, data: bytes, store: Store, root_pem: str, now: datetime) -> bool:
+    """Note a party's approval of a release that this office does not know, or of which it has forgotten the approval.
+
+    What it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party has shown
+    its approval the office is a witness of the charges again (`coordinator.service.witness`).
+
+    Args:
+        signed: the approval.
+        data: canonical bytes of the spec.
+        store: the consortium's.
+        root_pem: its root.
+        now: the present.
+
+    Returns:
+        Whether that is what it was; False for a release that is open here, whose approvals come as always.
+
+    Raises:
+        InvalidInput, SpecRefused, IntegrityError: the spec or the approval does not check out.
+        NotFound: no such release, and this database was not restored, or not over that time.
+        Conflict: a party of it is not enrolled here.
+    """
+    spec, approval = ReleaseSpec.from_bytes(data), signed.approval
+    _check_consortium(spec, store)
+    check_spec(spec)
+    check_approval(signed, spec, root_pem)
+    digest, party = spec.digest(), approval.party
+    with store.writing() as tx:
+        known = _known(tx, digest)
+        if known is None and not tx.copies.forgot(moment(spec.created)):
+            log.warning(
+                "%s shows its approval of release %s, which is not known here; if this database was restored from an older "
+                "copy: coordinator backup restored",
+                party,
+                digest[:12],
+            )
+            raise NotFound(f"no release {digest[:12]} is known here")
+        if known is None:
+            tx.releases.take_back(spec, _failed(spec, party, now), {party: signed.to_bytes()}, now)
+        elif not known.final or not tx.copies.forgot(moment(approval.approved)):
+            return False
+        elif party not in known.approved:
+            tx.releases.keep_approval(digest, party, signed.to_bytes(), now)
+    return True
+
+
+def _known(tx: Transaction, digest: str) -> Record | None:
+    try:
+        return tx.releases.get(digest).record
+    except NotFound:
+        return None
+
+
+def _check_consortium(spec: ReleaseSpec, store: Store) -> None:
+    if spec.consortium != store.consortium.name:
+        raise IntegrityError(f"this is a release of {spec.consortium}, not of {store.consortium.name}")
+
+
+def _published(manifest: Manifest, digest: str) -> Record:
+    parties = frozenset(_parties(manifest.spec))
+    at = moment(manifest.published)
+    return _over(manifest.spec, State.PUBLISHED, at, approved=parties, received=parties, publishing=at, manifest=digest)
+
+
+def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Record:
+    reason = "the office had forgotten it in a restore; propose it again"
+    return _over(spec, State.FAILED, now, approved=frozenset({party}), reason=reason)
+
+
+def _over(spec: ReleaseSpec, state: State, since: datetime, **known: object) -> Record:
+    joint = mechanism_of(spec).schedule(spec) is not None
+    nothing = since - since
+    return Record(_parties(spec), state, since, None, nothing, joint=joint, **known)  # type: ignore[arg-type]
+
+
+def _parties(spec: ReleaseSpec) -> tuple[str, ...]:
+    return tuple(part.party for part in spec.parties)

@@ -1,0 +1,67 @@
+"""Columns of dates: never released themselves, for a date is no number; the days between two of them are."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import field_validator
+
+from dprelease.data.columns import Name
+from dprelease.files.settings import Settings
+
+ISO_8601 = "%Y-%m-%d"
+
+_DIRECTIVES = {
+    "%Y": "(?P<year>[0-9]{4})",
+    "%m": "(?P<month>[0-9]{2})",
+    "%d": "(?P<day>[0-9]{2})",
+    "%-m": "(?P<month>[0-9]{1,2})",
+    "%-d": "(?P<day>[0-9]{1,2})",
+    "%H": "[0-9]{2}",
+    "%M": "[0-9]{2}",
+    "%S": "[0-9]{2}",
+    "%%": "%",
+}
+"""What each directive of a format matches; the time of day is read over."""
+
+
+class DateColumn(Settings):
+    """A column of dates of the source, from which others are derived.
+
+    Attributes:
+        format: how a date is written as text, in directives of C's strftime; others than those above have no one meaning.
+    """
+
+    kind: Literal["date"]
+    name: Name
+    format: str = ISO_8601
+
+    @field_validator("format")
+    @classmethod
+    def _format_gives_one_date(cls, text: str) -> str:
+        parts = [part.replace("-", "") for part in re.findall(r"%-?.?", text)]
+        unknown = [part for part in re.findall(r"%-?.?", text) if part not in _DIRECTIVES]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is none of {', '.join(_DIRECTIVES)}")
+        if [parts.count(part) for part in ("%Y", "%m", "%d")] != [1, 1, 1]:
+            raise ValueError("a date has one year (%Y), one month (%m or %-m) and one day (%d or %-d)")
+        return text
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression of a date as text, with groups ``year``, ``month`` and ``day``."""
+        parts = re.split(r"(%-?.)", self.format)
+        return f"^{''.join(_DIRECTIVES.get(part, re.escape(part)) for part in parts)}$"
+
+
+def day_numbers(
+    year: npt.NDArray[np.int64], month: npt.NDArray[np.int64], day: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """(n,) days since 1970-01-01 in the Gregorian calendar; NaN where there is no such date."""
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (day - 1)
+    exists = (month >= 1) & (month <= 12) & (day >= 1) & (days.astype("datetime64[M]") == months)
+    return np.where(exists, days.astype(np.int64), np.nan)

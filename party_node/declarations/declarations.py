@@ -1,0 +1,203 @@
+"""Declarations of party.toml: which column of the source a declared one is read from, or what it is derived from."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from dprelease.canonical import canonical_bytes, explain
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, is_binary
+from party_node.declarations.dates import DateColumn
+from party_node.declarations.formulas import Formula, Indicator, Source, read_formula
+from party_node.declarations.logarithm import Floats
+
+_COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
+_OURS = ("from", "mostly_replaced", "source_only", "derived")
+
+YES = "yes"
+"""The level of an indicator, unless its declaration names another one."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A column as party.toml declares it.
+
+    Attributes:
+        column: what is public of it; of dates nothing is.
+        read_from: the source's own name; None if it is derived.
+        formula: how it is derived; None if it is read.
+        sources: what it is derived from, in the order of the formula's arguments.
+        mostly_replaced: whether the owner knows that more than half of its cells are replaced.
+        source_only: whether it is there for others to be derived from, and never in the catalogue.
+    """
+
+    column: Source
+    read_from: str | None
+    formula: Formula | None = None
+    sources: tuple[Declaration, ...] = ()
+    mostly_replaced: bool = False
+    source_only: bool = False
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """The source's names for what it is read or derived from."""
+        return tuple(each.read_from for each in (self, *self.sources) if each.read_from is not None)
+
+    @property
+    def origin(self) -> str:
+        """Where cells come from: the source's name, or canonical bytes of all names and declarations that it is derived from."""
+        if self.read_from is not None:
+            return self.read_from
+        return canonical_bytes(
+            [[each.read_from, each.column.model_dump(mode="json")] for each in self.sources]
+        ).decode()
+
+
+def names_in(origin: str, column: Column) -> tuple[str, ...]:
+    """The source's names in a `Declaration.origin` of this column."""
+    return tuple(name for name, _ in json.loads(origin)) if column.derivation else (origin,)
+
+
+def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declaration]:
+    """Name to declaration, in the order of the file.
+
+    Args:
+        columns: name to the keys below ``[columns.NAME]``.
+
+    Raises:
+        ValueError: a declaration is wrong; column and key are named.
+    """
+    read = {name: _read(name, keys) for name, keys in columns.items() if "derived" not in keys}
+    found = {name: read.get(name) or _derived(name, keys, read, columns) for name, keys in columns.items()}
+    if all(each.source_only for each in found.values()):
+        raise ValueError("declare at least one column that may be released, e.g. [columns.age]")
+    return found
+
+
+def with_sources(declared: Mapping[str, Declaration], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns by name and, behind them, what those among them that are derived are derived from."""
+    sources = (of.column.name for name in names if name in declared for of in declared[name].sources)
+    return tuple(dict.fromkeys((*names, *sources)))
+
+
+def _read(name: str, keys: Mapping[str, Any]) -> Declaration:
+    source_only = _flag(name, keys, "source_only")
+    column: Source
+    if keys.get("kind") == "date":
+        try:
+            column = DateColumn.model_validate({"name": name, **_own(name, keys)})
+        except ValidationError as error:
+            raise ValueError(f"column {name}: {explain(error)}") from error
+        source_only = True
+    else:
+        column = _COLUMN.validate_python({"name": name, **_own(name, keys)})
+    mostly_replaced = _flag(name, keys, "mostly_replaced")
+    return Declaration(column, str(keys.get("from", name)), mostly_replaced=mostly_replaced, source_only=source_only)
+
+
+def _flag(name: str, keys: Mapping[str, Any], key: str) -> bool:
+    if not isinstance(keys.get(key, False), bool):
+        raise ValueError(f"column {name}: {key} is true or false")  # noqa: TRY004 - what pydantic reports
+    return bool(keys.get(key, False))
+
+
+def _own(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a column itself."""
+    if "public" in keys:
+        raise ValueError(
+            f"column {name}: a column becomes public by an act of its own: party-node public declare {name}"
+        )
+    if "derivation" in keys:
+        raise ValueError(f"column {name}: derivation: follows from derived, which is what party.toml says")
+    fields = {key: value for key, value in keys.items() if key not in _OURS}
+    if isinstance(fields.get("levels"), list):
+        fields["levels"] = tuple(fields["levels"])
+    return fields
+
+
+def _derived(
+    name: str, keys: Mapping[str, Any], read: Mapping[str, Declaration], columns: Mapping[str, object]
+) -> Declaration:
+    try:
+        formula = read_formula(keys["derived"])
+        sources = tuple(_source(source, read, columns) for source in formula.sources)
+        formula.check([source.column for source in sources])
+    except ValueError as error:
+        raise ValueError(f"column {name}: derived: {error}") from error
+    for key in ("from", "source_only"):
+        if key in keys:
+            raise ValueError(f"column {name}: {key}: a derived column is neither read from the source nor a source")
+    kind = "categorical" if isinstance(formula, Indicator) else "numeric"
+    if keys.get("kind", kind) != kind:
+        raise ValueError(f"column {name}: kind: {formula.text} is {kind}; leave kind out")
+    fields = {"name": name, **_own(name, keys), "kind": kind, "derivation": formula.text}
+    make = _indicator if isinstance(formula, Indicator) else _number
+    return Declaration(
+        make(fields, formula, [source.column for source in sources]),
+        None,
+        formula,
+        sources,
+        mostly_replaced=_flag(name, keys, "mostly_replaced"),
+    )
+
+
+def _source(name: str, read: Mapping[str, Declaration], columns: Mapping[str, object]) -> Declaration:
+    if name in read:
+        return read[name]
+    if name in columns:
+        raise ValueError(f"{name} is derived itself; name columns that are read from the source")
+    raise ValueError(f"{name} is not declared; add [columns.{name}], with source_only = true to keep it to yourself")
+
+
+def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
+    """A number within the bounds that follow from its sources, or within narrower ones."""
+    name = fields["name"]
+    follow = dict(zip(("lower", "upper"), formula.bounds(sources), strict=True))
+    for key, value in follow.items():
+        if key not in fields and not math.isfinite(value):
+            raise ValueError(f"column {name}: {key}: none follows for {formula.text}; declare it")
+    column = _COLUMN.validate_python(follow | fields)
+    assert isinstance(column, NumericColumn)  # noqa: S101 - by its kind
+    for key, value in follow.items():
+        beyond = column.lower < value if key == "lower" else column.upper > value
+        if beyond:
+            raise ValueError(
+                f"column {name}: {key}: {formula.text} is never {'below' if key == 'lower' else 'above'} {value!r}, which "
+                "follows from its sources' bounds; leave it out, or declare a narrower one"
+            )
+    fill = _of_fills(formula, sources)
+    if "fill" in fields or not math.isfinite(fill):
+        return column
+    return column.model_copy(update={"fill": min(max(fill, column.lower), column.upper)})
+
+
+def _indicator(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
+    """A category of one level, for what is so; ``other`` is what is not."""
+    column = _COLUMN.validate_python({"levels": (YES,)} | fields)
+    if not is_binary(column):
+        raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
+    assert isinstance(column, CategoricalColumn)  # noqa: S101 - by its kind
+    return (
+        column
+        if "fill" in fields or _of_fills(formula, sources) != 1
+        else column.model_copy(update={"fill": column.levels[0]})
+    )
+
+
+def _of_fills(formula: Formula, sources: list[Source]) -> float:
+    """What a formula makes of its sources' fill values; NaN where it makes nothing of them."""
+    (found,) = formula.values(*(_fill(source, formula) for source in sources)).tolist()
+    return float(found)
+
+
+def _fill(source: Source, formula: Formula) -> Floats:
+    if isinstance(source, DateColumn):
+        return np.array([math.nan])
+    fill = source.fill if isinstance(source, NumericColumn) else float(source.fill == formula.level(source))
+    return np.array([fill])

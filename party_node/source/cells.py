@@ -1,0 +1,150 @@
+"""Cells of one column of a batch: what each holds, and which are missing, unreadable or outside what is declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dprelease.data.bounding import RawColumn
+from dprelease.data.columns import CategoricalColumn, NumericColumn
+from dprelease.errors import DataRefused
+from party_node.declarations.dates import DateColumn, day_numbers
+from party_node.declarations.formulas import Source
+
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of a column.
+
+    Attributes:
+        values: (n,) as `bound` takes them; of dates, days since 1970-01-01.
+        missing: (n,) empty cells.
+        unreadable: (n,) cells that are no number or date, or not finite.
+        outside: (n,) numbers beyond the bounds, or values that are no declared level.
+    """
+
+    values: RawColumn
+    missing: Mask
+    unreadable: Mask
+    outside: Mask
+
+
+def read_cells(cells: pa.Array, name: str, column: Source, missing: tuple[str, ...]) -> Cells:
+    """Read a column's cells.
+
+    Args:
+        cells: as Arrow has them.
+        name: the source's name of the column.
+        column: its declaration.
+        missing: texts that mean a missing cell.
+
+    Raises:
+        DataRefused: they are of a type that the declaration cannot be of.
+    """
+    cells = _decoded(cells)
+    if isinstance(column, CategoricalColumn):
+        found = texts(cells, name, missing)
+        known = {*column.levels, None}
+        none = np.array([text is None for text in found], bool)
+        return Cells(found, none, np.zeros_like(none), np.array([text not in known for text in found], bool))
+    numbers, absent = (
+        _days(cells, name, column, missing) if isinstance(column, DateColumn) else _numbers(cells, name, missing)
+    )
+    return of_numbers(numbers, absent, column)
+
+
+def of_numbers(numbers: Floats, absent: Mask, column: Source) -> Cells:
+    """Cells that are numbers or no numbers.
+
+    Args:
+        numbers: (n,), not finite where there is none.
+        absent: (n,) where there is none because the cell is missing.
+        column: whose bounds count.
+    """
+    finite = np.isfinite(numbers)
+    outside = np.zeros_like(finite)
+    if isinstance(column, NumericColumn):
+        outside = finite & ((numbers < column.lower) | (numbers > column.upper))
+    return Cells(numbers, absent, ~finite & ~absent, outside)
+
+
+def texts(cells: pa.Array, name: str, missing: tuple[str, ...]) -> list[str | None]:
+    """Texts without white space at their ends, None where there is none."""
+    cells = _decoded(cells)
+    if pa.types.is_integer(cells.type) or pa.types.is_boolean(cells.type):
+        cells = cells.cast(pa.string())
+    if not _is_text(cells.type):
+        raise DataRefused(f"column {name} holds {cells.type}; identifiers and categories must be text or whole numbers")
+    found = [None if text is None else text.strip() for text in cells.to_pylist()]
+    return [None if text in missing else text for text in found]
+
+
+def _numbers(cells: pa.Array, name: str, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """Numbers, NaN where there is none, and where cells are missing."""
+    if _is_text(cells.type):
+        cells, absent = _present(cells, missing)
+        cells = pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, None)
+    elif pa.types.is_boolean(cells.type) or _is_number(cells.type):
+        absent = _absent(cells)
+    else:
+        raise DataRefused(f"column {name} holds {cells.type}, which is not a number; convert it first")
+    return _floats(cells), absent
+
+
+def _days(cells: pa.Array, name: str, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """Days since 1970-01-01, NaN where there is no date, and where cells are missing."""
+    if _is_text(cells.type):
+        cells, absent = _present(cells, missing)
+        parts = pc.extract_regex(cells, column.pattern)
+        known = parts.is_valid().to_numpy(zero_copy_only=False)
+        year, month, day = (_whole(pc.struct_field(parts, [part]), known) for part in ("year", "month", "day"))
+        return np.where(known, day_numbers(year, month, day), np.nan), absent
+    if pa.types.is_date(cells.type) or (pa.types.is_timestamp(cells.type) and cells.type.tz is None):
+        days = pc.floor_temporal(cells, unit="day").cast(pa.timestamp("s")).cast(pa.int64())
+        return _floats(days) / 86_400, _absent(cells)
+    raise DataRefused(f"column {name} holds {cells.type}, which is not a date; convert it first")
+
+
+def _present(cells: pa.Array, missing: tuple[str, ...]) -> tuple[pa.Array, Mask]:
+    """Texts without white space at their ends, null where they mean a missing cell; and where that is."""
+    cells = pc.utf8_trim_whitespace(cells)
+    cells = pc.if_else(pc.is_in(cells, value_set=pa.array(missing, cells.type)), None, cells)
+    return cells, _absent(cells)
+
+
+def _absent(cells: pa.Array) -> Mask:
+    return np.asarray(cells.is_null().to_numpy(zero_copy_only=False), bool)
+
+
+def _floats(cells: pa.Array) -> Floats:
+    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _whole(cells: pa.Array, known: Mask) -> npt.NDArray[np.int64]:
+    """Digits as whole numbers, 1 where there are none."""
+    digits = pc.if_else(pa.array(known), cells, "1")
+    return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _decoded(cells: pa.Array) -> pa.Array:
+    """The cells themselves where a dictionary stands for them; a column that holds nothing at all counts as text."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    return cells.cast(pa.string()) if pa.types.is_null(cells.type) else cells
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

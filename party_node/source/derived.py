@@ -1,0 +1,48 @@
+"""Cells of derived columns: a formula of the cells of the same row, each clipped to its own column's public bounds first.
+
+So a derived cell is what anybody would compute from its sources' cells as they are released, but for missing ones: it is missing
+where one of its sources is, and takes its own column's fill value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dprelease.data.columns import OTHER, CategoricalColumn, Column, NumericColumn
+from party_node.declarations.formulas import Formula, Source
+from party_node.source.cells import Cells, Floats, of_numbers
+
+
+def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Column) -> Cells:
+    """The cells of a derived column.
+
+    Args:
+        formula: that it is derived by.
+        sources: declaration and cells of each source, in the order of the formula's arguments.
+        column: its own declaration.
+
+    Returns:
+        Its cells: missing where a source is missing, unreadable where a source is or the formula is not defined.
+    """
+    absent = np.any([cells.missing for _, cells in sources], axis=0)
+    with np.errstate(over="ignore"):  # what is too large to compute with is unreadable, as it is in the source
+        found = formula.values(*(_clipped(source, cells, formula) for source, cells in sources))
+    if isinstance(column, NumericColumn):
+        return of_numbers(found, absent, column)
+    unreadable = np.isnan(found) & ~absent
+    words = np.where(found == 1, column.levels[0], OTHER).astype(object)
+    words[absent | unreadable] = None
+    return Cells(words.tolist(), absent, unreadable, found == 0)
+
+
+def _clipped(source: Source, cells: Cells, formula: Formula) -> Floats:
+    """(n,) numbers, NaN where a cell is missing or unreadable; a category is 1 for the formula's level."""
+    if isinstance(source, CategoricalColumn):
+        level = formula.level(source)
+        same = cells.outside if level == OTHER else np.array([cell == level for cell in cells.values], bool)
+        return np.where(cells.missing, np.nan, same)
+    values = np.asarray(cells.values, np.float64)
+    known = np.where(np.isfinite(values), values, np.nan)
+    return np.clip(known, source.lower, source.upper) if isinstance(source, NumericColumn) else known

@@ -1,0 +1,66 @@
+"""Requests for ranges: proposed, rehearsed, planned for, and refused where nobody has a number."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from coordinator.cli.main import main
+from dprelease.mechanisms.ranges.released import NO_FIT
+from dprelease.release.accounting import guarantee
+from tests.coordinator.office import Office
+from tests.coordinator.test_dry_run import STUDY, office, run, study
+
+__all__ = ["office", "study"]
+
+
+def test_a_request_becomes_a_release_that_charges_by_private_numbers(office: Office, study: Path) -> None:
+    study.write_text(f'mechanism = "ranges"\n{STUDY}')
+    shown = run(str(study), "--dry-run")
+    assert shown.exit_code == 0, shown.output
+    assert f"no fit: {NO_FIT}" in shown.stdout
+    found = json.loads(run(str(study), "--dry-run", "--json").stdout)
+    assert found["verified"]
+    created = run(str(study), "--json")
+    assert created.exit_code == 0, created.output
+    spec = office.release(json.loads(created.stdout)["digest"]).read_spec()
+    assert spec.mechanism == "ranges"
+    assert {part.party: str(part.mu2) for part in guarantee(spec).parties} == found["charged_mu2"]
+    charged = {party: Fraction(mu2) for party, mu2 in found["charged_mu2"].items()}
+    assert charged["north"] == charged["south"] > 0  # age here, glucose there; sex takes no part
+
+
+def test_a_kept_dry_run_is_to_be_described(office: Office, study: Path, tmp_path: Path) -> None:
+    study.write_text(f'mechanism = "ranges"\n{STUDY}')
+    shown = run(str(study), "--dry-run", "--keep", str(tmp_path / "kept"))
+    assert shown.exit_code == 0, shown.output
+    assert " describe " in shown.stdout.splitlines()[-1]
+
+
+def test_without_a_number_or_for_each_party_alone_it_is_refused(office: Office, study: Path) -> None:
+    none = STUDY.replace('north = "*"\nsouth = ["glucose"]', 'north = ["sex"]')
+    study.write_text(f'mechanism = "ranges"\n{none}')
+    refused = run(str(study))
+    assert refused.exit_code
+    assert "ranges are of private numeric columns, and nobody has any" in refused.output
+    study.write_text(f'mechanism = "ranges"\nscope = "per-party"\n{STUDY}')
+    refused = run(str(study))
+    assert refused.exit_code
+    assert 'write scope = "joint"' in refused.output
+    study.write_text(f'mechanism = "ranges"\nk = 3\n{STUDY}')
+    assert "k belongs to mechanism" in run(str(study)).output
+
+
+def test_plans_leave_it_out(office: Office, study: Path) -> None:
+    study.write_text(f'mechanism = "ranges"\n{STUDY}')
+    shown = CliRunner().invoke(main, ["plan", str(study), "--json"])
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert set(found["releases"]) | {each["mechanism"] for each in found["forecasts"]} >= {"mixed", "rows", "moments"}
+    assert "ranges" not in found["releases"]
+    refused = CliRunner().invoke(main, ["plan", str(study), "--mechanism", "ranges"])
+    assert refused.exit_code
+    assert "'ranges' is not one of 'mixed', 'rows', 'moments'" in refused.output

@@ -1,0 +1,131 @@
+"""The estimator: its parts against definitions, and the whole against columns that are known."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dprelease.data.ranges import STEPS, Range
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, Scales
+from dprelease.mechanisms.ranges.distribution import EDGES, Distribution, isotonic
+from dprelease.mechanisms.ranges.location import PRIOR, Location, clipped, posterior
+from dprelease.mechanisms.ranges.prefix_sums import Floats, factor
+from dprelease.mechanisms.ranges.privatize import histogram, second_round
+from dprelease.mechanisms.ranges.rounds import Placed, after_counts, after_sums, final, first
+from tests.support.noise import SeededNoise, ZeroNoise
+
+
+def pooled(values: list[float]) -> list[float]:
+    """Isotonic regression by pooling neighbours that are out of order."""
+    blocks: list[tuple[float, int]] = []
+    for value in values:
+        blocks.append((value, 1))
+        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
+            (a, m), (b, k) = blocks[-2:]
+            blocks[-2:] = [((a * m + b * k) / (m + k), m + k)]
+    return [mean for mean, size in blocks for _ in range(size)]
+
+
+def test_isotonic_regression_pools_neighbours() -> None:
+    random = np.random.default_rng(3)
+    for size in (1, 2, 7, 31):
+        for _ in range(20):
+            values = random.normal(size=size) + np.linspace(0, random.choice([0, 1, 5]), size)
+            np.testing.assert_allclose(isotonic(values), pooled(values.tolist()), atol=1e-12)
+
+
+@pytest.mark.parametrize(("m", "s"), [(0.0, 0.3), (0.9, 0.5), (-1.0, 2.0), (0.3, 0.02)])
+def test_moments_of_a_clipped_normal_law(m: float, s: float) -> None:
+    law = stats.norm(m, s)
+
+    def moment(power: int) -> float:
+        inside, _ = integrate.quad(lambda x: x**power * law.pdf(x), max(-1, m - 12 * s), min(1, m + 12 * s), limit=200)
+        return float(inside + (-1) ** power * law.cdf(-1) + law.sf(1))
+
+    mean, log_sd = clipped(np.array([[m]]), np.array([[math.log(s)]]))
+    assert mean[0, 0] == pytest.approx(moment(1), abs=1e-8)
+    assert math.exp(2 * log_sd[0, 0]) == pytest.approx(moment(2) - moment(1) ** 2, abs=1e-8)
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-2, 1e-4])
+def test_the_grid_closes_in_on_a_density(width: float) -> None:
+    def log_density(m: Floats, log_s: Floats) -> Floats:
+        found: Floats = -0.5 * (((m - 0.123) / (0.1 * width)) ** 2 + ((log_s + 1.7) / (0.2 * width)) ** 2)
+        return found
+
+    (centre, log_scale), (sd, log_sd) = PRIOR
+    found = posterior(log_density, Location(centre, log_scale, sd, log_sd), lambda m, log_s: (m, log_s))
+    assert found.centre == pytest.approx(0.123, abs=1e-3 * width)
+    assert found.log_scale == pytest.approx(-1.7, abs=1e-3 * width)
+    assert found.centre_sd == pytest.approx(0.1 * width, rel=1e-3)
+    assert found.log_scale_sd == pytest.approx(0.2 * width, rel=1e-3)
+
+
+def located(cells: Floats, scales: Scales, noise: ZeroNoise | SeededNoise) -> tuple[Placed, Location]:
+    """Both rounds of a column in [-1, 1]."""
+    codes, n = np.rint(np.clip(cells, -1, 1) * STEPS).astype(np.int32), len(cells)
+    counts = factor(CELLS) @ histogram(codes, 24) + noise.discrete_gaussian(scales.counts, (1, CELLS - 1))[0]
+    counted = after_counts(counts, n, scales)
+    used = first(counted)
+    window = Range(name="x", centre=used.centre, half_width=4 * used.scale)
+    total, squares = second_round(window.code(codes, 24, LARGEST_CODE))
+    total += int(noise.discrete_gaussian(scales.total, (1, 1))[0, 0])
+    squares += int(noise.discrete_gaussian(scales.squares, (1, 1))[0, 0])
+    found = after_sums(counted, used, total, squares, n, scales)
+    return final(found), found
+
+
+SHAPES = {
+    "normal": lambda random, n: random.normal(0.2, 0.2, n),
+    "even": lambda random, n: random.uniform(-1, 1, n),
+    "two values": lambda random, n: random.choice([-1.0, 0.5], n),
+    "costs": lambda random, n: -1 + 0.05 * random.lognormal(0, 0.8, n),
+    "narrow": lambda random, n: random.normal(-0.7, 0.01, n),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_with_little_noise_centre_and_scale_are_those_of_the_column(shape: str) -> None:
+    cells = np.clip(SHAPES[shape](np.random.default_rng(4), 100_000), -1, 1)
+    placed, found = located(cells, Scales.least(Fraction(1, 10), 1), ZeroNoise())
+    sd = float(cells.std())
+    assert placed.centre / STEPS == pytest.approx(cells.mean(), abs=0.03 * sd)
+    assert placed.scale / STEPS == pytest.approx(sd, rel=0.1)
+    assert found.centre_sd < 0.03 * sd
+
+
+def test_stated_errors_are_those_of_a_normal_column() -> None:
+    """60 draws of noise: squared errors in stated standard deviations add up to about 60, within 5 s.e. sqrt(120)."""
+    random, noise = np.random.default_rng(5), SeededNoise(6)
+    cells = np.clip(random.normal(0.1, 0.25, 3000), -1, 1)
+    mean, log_sd = float(cells.mean()), math.log(cells.std())
+    found = [located(cells, Scales.least(Fraction(1, 1500), 1), noise)[1] for _ in range(60)]
+    for errors in (
+        [(each.centre - mean) / each.centre_sd for each in found],
+        [(each.log_scale - log_sd) / each.log_scale_sd for each in found],
+    ):
+        assert abs(np.sum(np.square(errors)) - 60) < 5 * math.sqrt(120)
+
+
+def test_with_nothing_but_noise_the_prior_is_left() -> None:
+    counts = np.zeros(CELLS - 1, np.int64)
+    found = after_counts(counts, 100, Scales.least(Fraction(1, 10**8), 1))
+    assert abs(found.centre) < 0.05
+    assert 0.1 < math.exp(found.log_scale) < 0.6
+
+
+def test_quantiles_of_a_known_column() -> None:
+    cells = np.random.default_rng(7).normal(0.0, 0.3, 200_000).clip(-1, 1)
+    codes = np.rint(cells * STEPS).astype(np.int32)
+    scales = Scales.least(Fraction(1, 100), 1)
+    found = Distribution.of(factor(CELLS) @ histogram(codes, 24), len(cells), scales.counts)
+    width = EDGES[1] - EDGES[0]
+    for share in (0.05, 0.25, 0.5, 0.75, 0.95):
+        assert found.quantile(share) == pytest.approx(np.quantile(cells, share), abs=width / 4)
+        assert width / 4 < found.quantile_error(share) < width
+    assert (found.quantile(0.0), found.quantile(1.0)) == (-1.0, 1.0)
+    assert np.all(np.diff(found.monotone) >= 0)

@@ -1,0 +1,240 @@
+"""The mechanism: what a hospital publishes, what a reader makes of it, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column
+from dprelease.data.ranges import STEPS
+from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
+from dprelease.estimators import fit
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, WINDOW
+from dprelease.mechanisms.ranges.prefix_sums import factor
+from dprelease.mechanisms.ranges.privatize import histogram
+from dprelease.mechanisms.ranges.released import RANGE_SCALES
+from dprelease.mechanisms.ranges.rounds import Placed, Row
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.planning.comparison import compare
+from dprelease.privatization import privatize
+from dprelease.release.accounting import check_spec
+from dprelease.release.block import Block
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
+from tests.dprelease.test_comparison import setting
+from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise
+from tests.support.specs import build_spec, categorical, numeric, random_rows
+
+PARTIES: Mapping[str, tuple[Column, ...]] = {
+    "north": (numeric("age", 0.0, 120.0, unit="years"), categorical("sex", "female"), numeric("ward", public=True)),
+    "south": (numeric("glucose", 2.0, 30.0), numeric("weight", 30.0, 200.0)),
+    "east": (categorical("smokes", "yes"),),
+}
+SPEC = build_spec(PARTIES, mechanism="ranges", rows=500, grid_bits=16, epsilon=2.0)
+
+
+def blocks_of(spec: ReleaseSpec, noise: Any) -> dict[str, tuple[Block, ...]]:
+    return {part.party: privatize(random_rows(spec, part.party), spec, part.party, noise) for part in spec.parties}
+
+
+@pytest.fixture(scope="module")
+def blocks() -> dict[str, tuple[Block, ...]]:
+    return blocks_of(SPEC, SeededNoise(1))
+
+
+def released(blocks: Mapping[str, tuple[Block, ...]]) -> Release:
+    return Release(SPEC, blocks, ())
+
+
+def altered(blocks: Mapping[str, tuple[Block, ...]], place: int, value: int) -> Release:
+    """South's second column with another integer."""
+    (block,) = blocks["south"]
+    values = block.values.copy()
+    values[1, place] = value
+    return released({**blocks, "south": (Block(block.header, values, block.public),)})
+
+
+def test_each_hospital_publishes_its_own_columns(blocks: dict[str, tuple[Block, ...]]) -> None:
+    shapes = {party: only.values.shape for party, (only,) in blocks.items()}
+    assert shapes == {"north": (1, WIDTH), "south": (2, WIDTH), "east": (0, WIDTH)}
+    found = released(blocks).ranges()
+    assert found.kind == "ranges"
+    assert found.names == ("age", "glucose", "weight")
+    for each, row in zip(found.columns, np.vstack([only.values for (only,) in blocks.values()]), strict=True):
+        last = Row.of(row).last
+        assert (each.range.centre, each.range.half_width) == (last.centre, RANGE_SCALES * last.scale)
+        assert each.mean == pytest.approx(each.column.midpoint + each.column.half_width * last.centre / STEPS)
+    assert found.ranges == tuple(each.range for each in found.columns)
+
+
+def test_what_is_said_is_near_the_truth(blocks: dict[str, tuple[Block, ...]]) -> None:
+    found = released(blocks_of(SPEC, ZeroNoise())).ranges()
+    cells = random_rows(SPEC, "south").codes[:, 0] / 2.0**16
+    glucose = found.of("glucose")
+    truth = 16 + 14 * cells
+    assert glucose.mean == pytest.approx(truth.mean(), abs=0.15 * truth.std())
+    assert glucose.deviation == pytest.approx(truth.std(), rel=0.15)
+    np.testing.assert_allclose(glucose.quantiles, np.quantile(truth, (0.05, 0.25, 0.5, 0.75, 0.95)), atol=0.9)
+    assert np.all(np.diff(glucose.quantiles) >= 0)
+    with pytest.raises(InvalidInput, match="no range of sex; it has those of age, glucose, weight"):
+        found.of("sex")
+
+
+def test_charges_are_those_of_private_numbers() -> None:
+    given = check_spec(SPEC)
+    mu2 = {part.party: part.mu2 for part in given.parties}
+    assert mu2["east"] == 0
+    assert mu2["south"] == 2 * mu2["north"]
+    assert sum(mu2.values()) == given.joint_mu2
+    assert "east: no range" in " ".join(given.words())
+
+
+def test_noise_is_drawn_for_the_first_round_and_then_for_the_second() -> None:
+    noise = RecordingNoise()
+    (block,) = privatize(random_rows(SPEC, "south"), SPEC, "south", noise)
+    terms: Any = SPEC.terms
+    assert [(draw.scale, draw.values.shape) for draw in noise.draws] == [
+        (terms.counts_scale, (2, CELLS - 1)),
+        (terms.sum_scale, (1, 2)),
+        (terms.square_scale, (1, 2)),
+    ]
+    codes = random_rows(SPEC, "south").codes
+    counts, totals, squares = (draw.values for draw in noise.draws)
+    for place in range(2):
+        row = Row.of(block.values[place])
+        np.testing.assert_array_equal(
+            row.counts - counts[place], factor(CELLS) @ histogram(codes[:, place], SPEC.grid_bits)
+        )
+        # The codes of the second round, from the definition and the published M1 and S1.
+        moved = [(code << 8) - row.first.centre for code in codes[:, place].tolist()]
+        exact = [Fraction(each * LARGEST_CODE, WINDOW * row.first.scale) for each in moved]
+        coded = [max(-LARGEST_CODE, min(LARGEST_CODE, _nearest(each))) for each in exact]
+        assert row.total - totals[0, place] == sum(coded)
+        assert row.squares - squares[0, place] == sum(each**2 for each in coded)
+
+
+def _nearest(value: Fraction) -> int:
+    return int(abs(value) + Fraction(1, 2)) * (1 if value >= 0 else -1)
+
+
+def test_nothing_is_drawn_where_there_is_no_private_number() -> None:
+    noise = RecordingNoise()
+    (block,) = privatize(random_rows(SPEC, "east"), SPEC, "east", noise)
+    assert block.values.shape == (0, WIDTH)
+    assert noise.draws == []
+
+
+@pytest.mark.parametrize("bits", [1, 2, 5, 16, 24])
+def test_cells_are_equal_parts_of_the_public_bounds(bits: int) -> None:
+    unit = 1 << bits
+    random = np.random.default_rng(bits)
+    codes = np.unique(np.concatenate([[-unit, 0, unit, unit - 1], random.integers(-unit, unit, 50)])).astype(np.int32)
+    for code in codes.tolist():
+        expected = min(CELLS - 1, int(Fraction(code + unit, 2 * unit) * CELLS))
+        assert histogram(np.array([code], np.int32), bits)[expected] == 1
+    assert histogram(codes, bits).sum() == len(codes)
+
+
+def test_a_scale_that_does_not_follow_is_refused(blocks: dict[str, tuple[Block, ...]]) -> None:
+    row = Row.of(blocks["south"][0].values[1])
+    for place, what in ((CELLS - 1, row.first.centre), (CELLS, row.first.scale)):
+        with pytest.raises(IntegrityError, match="weight: the centre and scale of the first round do not follow"):
+            _ = altered(blocks, place, what + 1000).view
+    for place, what in ((WIDTH - 2, row.last.centre), (WIDTH - 1, row.last.scale)):
+        with pytest.raises(IntegrityError, match="weight: the centre and scale do not follow from the noisy numbers"):
+            _ = altered(blocks, place, what + 1000).view
+
+
+def test_the_last_digits_of_another_machine_are_not_refused(blocks: dict[str, tuple[Block, ...]]) -> None:
+    row = Row.of(blocks["south"][0].values[1])
+    assert altered(blocks, WIDTH - 2, row.last.centre + 2).ranges().of("weight").range.centre == row.last.centre + 2
+    assert altered(blocks, WIDTH - 1, row.last.scale - 1).ranges().of("weight")
+
+
+def test_numbers_that_nobody_could_publish_are_refused(blocks: dict[str, tuple[Block, ...]]) -> None:
+    for place in (0, CELLS - 2, CELLS + 1, CELLS + 2):
+        for value in (1 << 62, -(1 << 62), np.iinfo(np.int64).min):
+            with pytest.raises(IntegrityError, match="larger than any that 500 patients could give"):
+                _ = altered(blocks, place, value).view
+    for place in (CELLS - 1, CELLS, WIDTH - 2, WIDTH - 1):
+        for value in (1 << 62, np.iinfo(np.int64).min, 5 * STEPS):
+            with pytest.raises(IntegrityError, match="outside what its public bounds allow"):
+                _ = altered(blocks, place, value).view
+    for place in (CELLS, WIDTH - 1):
+        with pytest.raises(IntegrityError, match="outside what its public bounds allow"):
+            _ = altered(blocks, place, 0).view
+
+
+def test_a_hospital_that_takes_its_scale_from_the_raw_column_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a bug in a hospital would do: M and S of the column itself, without noise."""
+    cells = random_rows(SPEC, "south").codes / 2.0**16
+    raw = iter([Placed(round(STEPS * own.mean()), round(STEPS * own.std())) for own in cells.T])
+    monkeypatch.setattr("dprelease.mechanisms.ranges.privatize.final", lambda found: next(raw))
+    blocks = {"south": privatize(random_rows(SPEC, "south"), SPEC, "south", SeededNoise(3))}
+    monkeypatch.undo()
+    with pytest.raises(IntegrityError, match="do not follow from the noisy numbers"):
+        _ = released(blocks_of(SPEC, SeededNoise(3)) | blocks).view
+
+
+def test_there_is_nothing_to_fit_to_plan_or_to_compare(blocks: dict[str, tuple[Block, ...]]) -> None:
+    release = released(blocks)
+    for asked in (
+        lambda: fit(release, ["age"]),
+        lambda: release.products,
+        lambda: release.moments(),
+        lambda: release.scaled(),
+        lambda: mechanism_of(SPEC).proposed(setting(1000)),
+        lambda: mechanism_of(SPEC).forecast(setting(1000), 0.5),
+    ):
+        with pytest.raises(InvalidInput, match="says nothing on how columns go together"):
+            asked()
+    assert "ranges" not in {each.mechanism for each in compare(setting(1000)).settings}
+    with pytest.raises(InvalidInput, match="no fit to plan for ranges; there is for mixed, rows"):
+        compare(setting(1000), ("ranges",))
+    rows = build_spec(rows=8, outputs=4)
+    with pytest.raises(InvalidInput, match="has no ranges"):
+        Release(
+            rows,
+            {
+                part.party: privatize(random_rows(rows, part.party), rows, part.party, SeededNoise(1))
+                for part in rows.parties
+            },
+            (),
+        ).ranges()
+
+
+def test_without_a_private_number_there_is_no_such_release() -> None:
+    columns: dict[str, tuple[Column, ...]] = {
+        "north": (categorical("sex", "female"),),
+        "south": (numeric("ward", public=True),),
+    }
+    with pytest.raises((InvalidInput, ValueError), match="nobody has any"):
+        build_spec(columns, mechanism="ranges")
+
+
+def test_terms_that_are_not_the_least_noise_are_refused() -> None:
+    terms: Any = SPEC.terms
+    for name in ("counts_scale", "sum_scale", "square_scale"):
+        lie = terms.model_copy(update={name: getattr(terms, name) * 0.9})
+        with pytest.raises(SpecRefused, match="not those of 3 private numeric columns"):
+            check_spec(SPEC.model_copy(update={"terms": lie}))
+    with pytest.raises(SpecRefused, match="too coarse"):
+        check_spec(build_spec(PARTIES, mechanism="ranges", epsilon=20_000.0))
+    with pytest.raises(SpecRefused, match="could reach 2\\^62"):
+        check_spec(build_spec(PARTIES, mechanism="ranges", rows=1 << 31, delta=1e-12))
+    assert check_spec(build_spec(PARTIES, mechanism="ranges", rows=10**7, delta=1e-9)).joint_epsilon <= 1.0
+
+
+def test_codes_of_a_coarse_grid_are_shifted() -> None:
+    spec = build_spec(PARTIES, mechanism="ranges", rows=500, grid_bits=3, epsilon=2.0)
+    noise = ZeroNoise()
+    codes = random_rows(spec, "south")
+    fine = spec.model_copy(update={"grid_bits": 20})
+    same = BoundedRows(codes.codes << 17, codes.columns, 20)
+    one, other = privatize(codes, spec, "south", noise), privatize(same, fine, "south", noise)
+    np.testing.assert_array_equal(one[0].values, other[0].values)

@@ -1,0 +1,109 @@
+"""The commands on a release of ranges: what each says of the columns, and that nothing is fitted on it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dprelease.mechanisms.ranges.words import RECOMPUTED
+from learner.client.library import Opened
+from tests.learner.moments import opened
+from tests.learner.pages import LEVELS, TITLE, UNIT, parsed
+from tests.learner.test_moments_cli import Run, runner
+from tests.learner.test_report import TAGS, numbers, words
+from tests.learner.world import World
+from tests.support.specs import categorical, numeric
+
+COLUMNS = {
+    "north": (numeric("age", 0.0, 120.0, unit=UNIT), categorical("stage", *LEVELS)),
+    "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"),),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ranges")
+
+
+@pytest.fixture(scope="module")
+def release(place: Path) -> Opened:
+    return opened(World(place, COLUMNS), place, mechanism="ranges", title=TITLE)
+
+
+@pytest.fixture
+def run(release: Opened, place: Path) -> Run:
+    return runner(place / "home")
+
+
+def test_verify_recomputes_every_range(run: Run, release: Opened) -> None:
+    shown = run("verify", release.folder.path)
+    assert shown.exit_code == 0, shown.output
+    assert RECOMPUTED in shown.output
+    assert "centre and scale of 2 private numeric columns" in shown.output
+
+
+def test_describe_has_means_spreads_and_quantiles_with_errors(run: Run, release: Opened) -> None:
+    shown = run("describe", release.folder.path)
+    assert shown.exit_code == 0, shown.output
+    glucose = release.release.ranges().of("glucose")
+    (line,) = [line for line in shown.output.splitlines() if " glucose " in line]
+    assert f"{glucose.mean:.4g} ({glucose.mean_error:.2g})" in line
+    assert f"{glucose.deviation:.4g} ({glucose.deviation_error:.2g})" in line
+    for value, error in zip(glucose.quantiles, glucose.quantile_errors, strict=True):
+        assert f"{value:.4g} ({error:.2g})" in line
+    assert "\x1b" not in shown.output
+    found = json.loads(run("describe", release.folder.path, "--columns", "glucose", "--json").output)
+    (column,) = found["columns"]
+    assert column["mean"] == glucose.mean
+    assert [each["share"] for each in column["quantiles"]] == [0.05, 0.25, 0.5, 0.75, 0.95]
+    assert len(column["below"]["share"]) == len(column["below"]["error"]) == 31
+    assert column["range"] == glucose.range.model_dump(mode="json")
+    refused = run("describe", release.folder.path, "--columns", "stage")
+    assert refused.exit_code
+    assert "no range of stage; it has those of age, glucose" in refused.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "--target", "age"),
+        ("card", "--target", "age"),
+        ("report", "--target", "age", "--out", "page.html"),
+        ("export", "--format", "csv", "--output", "release.csv"),
+    ],
+)
+def test_nothing_else_is_made_of_it(run: Run, release: Opened, command: tuple[str, ...], tmp_path: Path) -> None:
+    name, *options = command
+    asked = [str(tmp_path / each) if "." in each else each for each in options]
+    refused = run(name, release.folder.path, *asked)
+    assert refused.exit_code
+    assert "a release of ranges says nothing on how columns go together" in refused.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_page_has_every_column_s_distribution(run: Run, release: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    shown = run("report", release.folder.path, "--out", path)
+    assert shown.exit_code == 0, shown.output
+    assert "ranges of 2 columns" in shown.output
+    text = path.read_text()
+    tree = parsed(text)
+    assert {node.tag for node in tree.iter()} <= TAGS
+    assert text.count("<script") == text.count("<img") == 0
+    assert [words(next(plot.iter("title"))) for plot in tree.iter("svg")] == [
+        "Distribution of age",
+        "Distribution of glucose",
+    ]
+    glucose = release.release.ranges().of("glucose")
+    assert numbers(tree, "Means and standard deviations")["glucose"] == [
+        glucose.mean,
+        glucose.mean_error,
+        glucose.deviation,
+        glucose.deviation_error,
+    ]
+    assert numbers(tree, "Quantiles")["glucose"][::2] == glucose.quantiles.tolist()
+    ids = [node.get("id") for node in tree.iter() if node.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {node.get("href", "#")[1:] for node in tree.iter("a")} <= set(ids)

@@ -1,0 +1,222 @@
+"""Derived columns in party.toml: what follows from a formula and its sources, and every mistake named by column and key."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dprelease.data.columns import CategoricalColumn, NumericColumn
+from party_node.declarations.dates import DateColumn
+from party_node.declarations.formulas import Product, Square
+from tests.party_node.tables import settings
+from tests.support.specs import numeric
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "age": {"kind": "numeric", "lower": 18, "upper": 100, "fill": 50},
+    "z": {"kind": "numeric", "lower": -3, "upper": 2},
+    "smoker": {"kind": "categorical", "levels": ["yes"], "fill": "yes"},
+    "stage": {"kind": "categorical", "levels": ["I", "II"], "fill": "II"},
+    "came": {"kind": "date"},
+    "left": {"kind": "date"},
+}
+
+
+def declared(derived: object, **more: object) -> NumericColumn | CategoricalColumn:
+    """The derived column ``x`` beside the sources."""
+    found = settings(Path("rows.csv"), SOURCES | {"x": {"derived": derived, **more}}).declarations()[-1]
+    assert found.name == "x"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("derived", "text", "lower", "upper", "fill"),
+    [
+        ({"log": "age"}, "log(age)", math.log(18), math.log(100), math.log(50)),
+        ({"log": "age", "plus": -17.5}, "log(age - 17.5)", math.log(0.5), math.log(82.5), math.log(32.5)),
+        ({"log": "z", "plus": 4}, "log(z + 4)", 0.0, math.log(6), math.log(3.5)),
+        ({"square": "age"}, "age^2", 324.0, 10000.0, 2500.0),
+        ({"square": "z"}, "z^2", 0.0, 9.0, 0.25),
+        ({"square": "age", "plus": -59}, "(age - 59)^2", 0.0, 1681.0, 81.0),
+        ({"square": "age", "plus": 0.5}, "(age + 0.5)^2", 342.25, 10100.25, 2550.25),
+        ({"product": ["age", "z"]}, "age * z", -300.0, 200.0, -25.0),
+        ({"product": ["smoker", "z"]}, "smoker * z", -3.0, 2.0, -0.5),
+        ({"product": ["age", "smoker"]}, "age * smoker", 0.0, 100.0, 50.0),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bounds_and_fill_follow_from_the_sources(
+    derived: object, text: str, lower: float, upper: float, fill: float
+) -> None:
+    found = declared(derived)
+    assert isinstance(found, NumericColumn)
+    assert found.derivation == text
+    assert (found.lower, found.upper, found.fill) == pytest.approx((lower, upper, fill), rel=1e-15)
+    assert declared(derived, kind="numeric") == found
+
+
+@pytest.mark.parametrize(
+    ("derived", "text", "fill"),
+    [
+        ({"indicator": "age", "from": 65}, "65 <= age", "other"),
+        ({"indicator": "age", "to": 65.5}, "age < 65.5", "yes"),
+        ({"indicator": "age", "from": 50, "to": 100}, "50 <= age < 100", "yes"),
+        ({"indicator": "stage", "level": "I"}, 'stage = "I"', "other"),
+        ({"indicator": "stage", "level": "II"}, 'stage = "II"', "yes"),
+        ({"indicator": "stage", "level": "other"}, 'stage = "other"', "other"),
+    ],
+)
+def test_an_indicator_is_a_category_of_one_level(derived: object, text: str, fill: str) -> None:
+    assert declared(derived) == CategoricalColumn(name="x", levels=("yes",), fill=fill, derivation=text)
+    assert declared(derived, levels=["so"], fill="so").released == ("x=so", "x=other")
+
+
+def test_what_is_declared_is_narrower_or_named() -> None:
+    found = declared({"square": "age"}, upper=6400, fill=400, unit="years^2")
+    assert found == NumericColumn(name="x", lower=324.0, upper=6400.0, fill=400.0, unit="years^2", derivation="age^2")
+    assert declared({"square": "age"}, upper=1000).fill == 1000
+    stay = declared({"days": ["came", "left"]}, lower=0, upper=90)
+    assert stay == NumericColumn(name="x", lower=0.0, upper=90.0, fill=45.0, derivation="days from came to left")
+    assert declared({"log": "z", "plus": 2}, lower=-4).fill == pytest.approx(math.log(1.5))
+    assert declared({"log": "z"}, lower=-4, upper=0.5).fill == -1.75  # the source's fill has no logarithm
+
+
+def test_dates_and_sources_are_kept_to_oneself() -> None:
+    columns = SOURCES | {"age": SOURCES["age"] | {"source_only": True}, "x": {"derived": {"square": "age"}}}
+    found = settings(Path("rows.csv"), columns)
+    assert [column.name for column in found.declarations()] == ["z", "smoker", "stage", "x"]
+    assert found.declared["x"].source_names == ("age",)
+    assert found.declared["came"].column == DateColumn(kind="date", name="came", format="%Y-%m-%d")
+    with pytest.raises(ValueError, match="at least one column that may be released"):
+        settings(Path("rows.csv"), {"came": SOURCES["came"]})
+
+
+@pytest.mark.parametrize(
+    ("derived", "words"),
+    [
+        ("age^2", "derived: name one of log, square, indicator, product, days"),
+        ({}, "derived: name one of"),
+        ({"log": "age", "square": "age"}, "derived: name one of"),
+        ({"log": "age", "minus": 1}, "derived: minus: Extra inputs"),
+        ({"log": "age", "plus": "1"}, "derived: plus: Input should be a valid number"),
+        ({"log": "age", "plus": math.inf}, "derived: plus: Input should be a finite number"),
+        ({"log": "age", "plus": -100}, "derived: plus: age is at most 100, so there is never a logarithm"),
+        ({"log": "weight"}, r"derived: weight is not declared; add \[columns.weight\], with source_only = true"),
+        ({"log": "x"}, "derived: x is derived itself"),
+        ({"log": "stage"}, "derived: log: stage is no number"),
+        ({"log": "z"}, r"column x: lower: none follows for log\(z\); declare it"),
+        ({"square": "smoker"}, "derived: square: smoker is no number"),
+        ({"product": ["age"]}, "derived: product"),
+        ({"product": ["age", "age"]}, "derived: product: names age twice"),
+        ({"product": ["age", "stage"]}, "derived: product: stage is neither a number nor a category with one level"),
+        ({"product": ["age", "came"]}, "derived: product: came is neither"),
+        ({"days": ["came", "age"]}, 'derived: days: age is no date; a column of dates is declared with kind = "date"'),
+        ({"days": ["came", "came"]}, "derived: days: names came twice"),
+        ({"days": ["came", "left"]}, "column x: lower: none follows for days from came to left; declare it"),
+        ({"indicator": "stage"}, "derived: indicator: takes either level, or from, to, or both"),
+        ({"indicator": "age", "level": "yes", "from": 20}, "derived: indicator: takes either level"),
+        ({"indicator": "stage", "level": "III"}, "derived: level: stage has no level 'III', only I, II"),
+        ({"indicator": "age", "level": "65"}, "derived: level: age is no category; of a number say from or to"),
+        ({"indicator": "stage", "from": 1}, "derived: indicator: stage is no number"),
+        ({"indicator": "age", "from": 18}, "derived: from: 18 is not within the bounds of age, 18 to 100"),
+        ({"indicator": "age", "to": 100.5}, "derived: to: 100.5 is not within"),
+        ({"indicator": "age", "from": 70, "to": 70}, "derived: from: 70 is not less than to, 70"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_formula_that_cannot_be(derived: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        declared(derived)
+    assert "column x: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"lower": 323.9}, r"lower: age\^2 is never below 324.0, which follows from its sources' bounds"),
+        ({"upper": 10000.5}, r"upper: age\^2 is never above 10000.0"),
+        ({"upper": 300}, r"lower \(324.0\) must be less than upper \(300.0\)"),
+        ({"fill": 5}, "fill .* must lie within the bounds"),
+        ({"kind": "categorical"}, r"kind: age\^2 is numeric; leave kind out"),
+        ({"from": "AGE"}, "from: a derived column is neither read"),
+        ({"source_only": True}, "source_only: a derived column is neither"),
+        ({"derivation": "age^2"}, "derivation: follows from derived"),
+        ({"public": True}, "party-node public declare x"),
+        ({"mostly_replaced": 1}, "mostly_replaced is true or false"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_other_keys_that_do_not_go_with_it(more: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        declared({"square": "age"}, **more)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"format": "%d.%m"}, r"format: .*one year \(%Y\), one month"),
+        ({"format": "%d.%b.%Y"}, "format: .*'%b' is none of"),
+        ({"format": "%Y-%m-%d%"}, "format: .*'%' is none of"),
+        ({"format": "%Y-%m-%d %d"}, "format: .*one day"),
+        ({"lower": 0}, "lower: Extra inputs"),
+        ({"source_only": 1}, "source_only is true or false"),
+    ],
+)
+def test_dates_that_cannot_be(keys: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        settings(Path("rows.csv"), SOURCES | {"came": {"kind": "date", **keys}})
+    assert "column came: " in str(caught.value)
+
+
+def test_an_indicator_has_one_level() -> None:
+    with pytest.raises(ValueError, match="column x: levels: an indicator has one level"):
+        declared({"indicator": "age", "from": 65}, levels=["old", "very old"])
+
+
+def test_the_page_for_hospitals_declares_what_can_be() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^## Derived columns\n.*?^```toml\n(.*?)^```$", page, re.M | re.S)
+    others = {
+        "age": {"kind": "numeric", "lower": 18, "upper": 100},
+        "bmi": {"kind": "numeric", "lower": 10, "upper": 60},
+        "smoker": {"kind": "categorical", "levels": ["never", "current"]},
+    }
+    found = settings(Path("rows.csv"), others | tomllib.loads(text)["columns"])
+    assert [column.derivation for column in found.declarations()[3:]] == [
+        "log(cost + 1)",
+        "(age - 59)^2",
+        "65 <= age",
+        'smoker = "current"',
+        "age * bmi",
+        "days from admitted to discharged",
+    ]
+
+
+ENDS = st.floats(-1e6, 1e6).map(lambda end: round(end, 3))
+
+
+@given(
+    ends=st.lists(ENDS, min_size=4, max_size=4),
+    plus=ENDS,
+    places=st.lists(st.floats(0, 1), min_size=2, max_size=2),
+)
+def test_no_value_within_the_sources_bounds_lies_beyond_what_follows(
+    ends: list[float], plus: float, places: list[float]
+) -> None:
+    pairs = [(min(pair), max(pair) + 1) for pair in (ends[:2], ends[2:])]
+    sources = [numeric(name, *pair) for name, pair in zip("ab", pairs, strict=True)]
+    cells = [
+        np.clip(np.array([s.lower + at * (s.upper - s.lower)]), s.lower, s.upper)
+        for s, at in zip(sources, places, strict=True)
+    ]
+    for formula in (Square(square="a", plus=plus), Product(product=("a", "b"))):
+        lower, upper = formula.bounds(sources)
+        (value,) = formula.values(*cells[: len(formula.sources)])
+        assert lower <= value <= upper

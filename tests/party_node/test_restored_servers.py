@@ -1,0 +1,99 @@
+"""An office or a hub that was restored from an older backup: a hospital tells them what they have forgotten, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from dprelease.errors import NotFound
+from dprelease.release.accounting import guarantee
+from dprelease.release.charges import Charge, charge
+from dprelease.wire.v1 import coordination_pb2 as pb
+from party_node.outgoing.joining import hear_witness
+from tests.party_node.test_restart import approved
+from tests.party_node.world import World
+
+
+def tell(world: World, *charges: Charge) -> None:
+    """What the office has seen, from now on."""
+    told = world.authority.statement("north", *charges)
+    world.coordinator.charges = lambda party: told
+
+
+def reminded(world: World) -> list[pb.ApproveRequest]:
+    """Every approval that the office is shown on a new connection."""
+    before = len(world.coordinator.heard("Approve"))
+    with world.north.dialled() as coordinator:
+        assert hear_witness(world.north.desk(), coordinator) is None
+    return [pb.ApproveRequest.FromString(data) for data in world.coordinator.heard("Approve")[before:]]
+
+
+def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:
+    """Nobody would ever have said that it is over."""
+    tell(world)
+    release = approved(world)
+    record = world.north.record(release)
+    world.coordinator.records.clear()
+    world.north.cycle()
+    assert world.north.ledger_kinds(release) == ["reserve"]
+    (shown,) = reminded(world)
+    assert shown == pb.ApproveRequest(signed_approval=record.approval, spec=record.spec.to_bytes())
+    world.north.cycle()
+    assert world.north.status(release) == "ended"
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
+    assert reminded(world) == []
+
+
+def test_what_was_charged_stays_charged_and_is_shown_though_it_is_over(world: World) -> None:
+    tell(world)
+    release = approved(world)
+    world.north.cycle()
+    assert world.north.status(release) == "delivered"
+    world.coordinator.records.clear()
+    (shown,) = reminded(world)
+    assert shown.spec == world.north.record(release).spec.to_bytes()
+    world.north.cycle()
+    assert world.north.status(release) == "ended"
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    assert world.north.desk().ledger.balance("cohort").charged == guarantee(world.spec()).party("north").mu2
+    world.coordinator.records.clear()  # as after another restore, or 30 days
+    assert [each.spec for each in reminded(world)] == [shown.spec]
+
+
+def test_an_office_that_knows_is_shown_nothing(world: World) -> None:
+    """Neither what waits for others, nor what is listed with our approval, nor what is in the statement."""
+    tell(world)
+    waiting = world.propose("waits for the south", columns=("age",))
+    release = approved(world)
+    world.north.cycle()
+    assert world.north.status(waiting) == "approved"
+    assert reminded(world) == []
+    tell(world, charge(world.north.record(release).spec, "north", published=False))
+    del world.coordinator.records[release]
+    assert reminded(world) == []
+
+
+def test_an_office_that_refuses_holds_up_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    tell(world)
+    release = approved(world)
+    del world.coordinator.records[release]
+    world.coordinator.raises["Approve"] = NotFound("no such release")
+    assert len(reminded(world)) == 1
+    assert f"the office does not know release {release[:12]}, which was approved here" in caplog.text
+    assert world.north.ledger_kinds(release) == ["reserve"]
+
+
+def test_a_hub_that_has_forgotten_a_block_is_sent_the_same_bytes(world: World) -> None:
+    release = approved(world)
+    world.north.cycle()
+    block, draws = world.block(release, "north"), len(world.north.noise.draws)
+    world.hub.blocks.clear()
+    world.north.cycle(3)  # a daemon that has just started asks once
+    assert world.block(release, "north") == block
+    assert len(world.north.noise.draws) == draws
+    assert len(world.hub.offsets) == 2
+    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
+    announced = len(world.hub.sealed)
+    world.coordinator.move(release, "PUBLISHED")
+    world.hub.blocks.clear()
+    world.north.cycle(2)
+    assert len(world.hub.sealed) == announced

@@ -1,0 +1,233 @@
+"""Cells of derived columns: functions of the clipped cells of the same row, missing where a source is."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dprelease.data.bounding import bound
+from dprelease.errors import DataRefused
+from party_node.source.findings import Findings
+from party_node.source.table import Table, read_table
+from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
+
+AGE: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 100, "fill": 40}
+Z: dict[str, Any] = {"kind": "numeric", "lower": -2, "upper": 2}
+BINARY: dict[str, Any] = {"kind": "categorical", "levels": ["yes"]}
+STAGE: dict[str, Any] = {"kind": "categorical", "levels": ["I", "II"]}
+IN_ORDER, MISSING, UNREADABLE, OUTSIDE = Findings(), Findings(missing=1), Findings(unreadable=1), Findings(outside=1)
+
+FORMULAS: list[tuple[dict[str, Any], dict[str, Any], str, float | None, Findings]] = [
+    ({"age": AGE}, {"square": "age"}, "30", 900, IN_ORDER),
+    ({"age": AGE}, {"square": "age"}, "1e3", 10000, IN_ORDER),
+    ({"z": Z}, {"square": "z"}, "-1.5", 2.25, IN_ORDER),
+    ({"z": Z}, {"square": "z"}, "-7", 4, IN_ORDER),
+    ({"z": Z}, {"square": "z", "plus": 2}, "-7", 0, IN_ORDER),
+    ({"z": Z}, {"square": "z", "plus": 1}, "-1.5", 0.25, IN_ORDER),
+    ({"z": Z}, {"square": "z"}, "NA", None, MISSING),
+    ({"z": Z}, {"square": "z"}, "twelve", None, UNREADABLE),
+    ({"z": Z}, {"square": "z"}, "inf", None, UNREADABLE),
+    ({"age": AGE}, {"log": "age", "plus": 1}, "30", math.log(31), IN_ORDER),
+    ({"age": AGE}, {"log": "age", "plus": 1}, "-30", 0, IN_ORDER),
+    ({"age": AGE}, {"log": "age", "plus": 1}, "", None, MISSING),
+    ({"z": Z, "y": Z}, {"product": ["z", "y"]}, "1.5,-0.5", -0.75, IN_ORDER),
+    ({"z": Z, "y": Z}, {"product": ["z", "y"]}, "9,0.5", 1, IN_ORDER),
+    ({"z": Z, "y": Z}, {"product": ["z", "y"]}, "1,", None, MISSING),
+    ({"z": Z, "y": Z}, {"product": ["z", "y"]}, "x,", None, MISSING),
+    ({"z": Z, "y": Z}, {"product": ["z", "y"]}, "1,x", None, UNREADABLE),
+    ({"z": Z, "b": BINARY}, {"product": ["z", "b"]}, "1.5,yes", 1.5, IN_ORDER),
+    ({"z": Z, "b": BINARY}, {"product": ["z", "b"]}, "1.5,no", 0, IN_ORDER),
+    ({"z": Z, "b": BINARY}, {"product": ["z", "b"]}, "1.5,NA", None, MISSING),
+]
+
+
+@pytest.mark.parametrize(("sources", "derived", "cells", "value", "found"), FORMULAS)
+def test_a_derived_number(
+    tmp_path: Path, sources: dict[str, Any], derived: dict[str, Any], cells: str, value: float | None, found: Findings
+) -> None:
+    columns: dict[str, dict[str, Any]] = {name: each | {"source_only": True} for name, each in sources.items()} | {
+        "x": {"derived": derived}
+    }
+    table = read(csv(tmp_path, f"id,{','.join(sources)}\n1,{cells}\n"), columns)
+    (column,) = table.bounded.columns
+    expected = bound({"x": np.array([math.nan if value is None else value])}, (column,), GRID_BITS)
+    assert table.bounded.codes.tolist() == expected.tolist()
+    assert table.findings["x"] == found
+    assert set(table.findings) == {"x", *sources}
+
+
+@pytest.mark.parametrize(
+    ("source", "derived", "cell", "so", "found"),
+    [
+        (AGE, {"from": 65}, "65", True, IN_ORDER),
+        (AGE, {"from": 65}, "64.999", False, OUTSIDE),
+        (AGE, {"to": 65}, "65", False, OUTSIDE),
+        (AGE, {"to": 65}, "-5", True, IN_ORDER),
+        (AGE, {"from": 30, "to": 65}, "30", True, IN_ORDER),
+        (AGE, {"from": 30, "to": 65}, "", True, MISSING),  # the source's fill is 40
+        (AGE, {"from": 65}, "", False, MISSING),
+        (AGE, {"from": 65}, "old", False, UNREADABLE),
+        (STAGE, {"level": "I"}, "I", True, IN_ORDER),
+        (STAGE, {"level": "I"}, " II ", False, OUTSIDE),
+        (STAGE, {"level": "I"}, "III", False, OUTSIDE),
+        (STAGE, {"level": "I"}, "NA", False, MISSING),
+        (STAGE, {"level": "other"}, "III", True, IN_ORDER),
+        (STAGE, {"level": "other"}, "II", False, OUTSIDE),
+    ],
+)
+def test_an_indicator(
+    tmp_path: Path, source: dict[str, Any], derived: dict[str, Any], cell: str, so: bool, found: Findings
+) -> None:
+    columns: dict[str, dict[str, Any]] = {
+        "s": source | {"source_only": True},
+        "x": {"derived": {"indicator": "s", **derived}},
+    }
+    table = read(csv(tmp_path, f"id,s\n1,{cell}\n"), columns)
+    assert table.bounded.codes.tolist() == [[UNIT, 0] if so else [0, UNIT]]
+    assert table.findings["x"] == found
+
+
+def days(folder: Path, admitted: str, discharged: str, **admission: str) -> Table:
+    columns: dict[str, dict[str, Any]] = {
+        "a": {"kind": "date", **admission},
+        "d": {"kind": "date"},
+        "x": {"derived": {"days": ["a", "d"]}, "lower": -1024, "upper": 1024, "fill": -1000},
+    }
+    return read(csv(folder, f"id,a,d\n1,{admitted},{discharged}\n"), columns)
+
+
+@pytest.mark.parametrize(
+    ("admitted", "discharged", "code", "found"),
+    [
+        ("2024-02-28", "2024-03-01", 2, IN_ORDER),
+        ("2023-02-28", "2023-03-01", 1, IN_ORDER),
+        ("1900-02-28", "1900-03-01", 1, IN_ORDER),
+        ("2000-01-01", "1999-12-31", -1, IN_ORDER),
+        ("1969-12-31", "1970-01-01", 1, IN_ORDER),
+        (" 2024-02-28 ", "2024-02-28", 0, IN_ORDER),
+        ("2020-01-01", "2024-01-01", 1024, OUTSIDE),
+        ("", "2024-01-01", -1000, MISSING),
+        ("", "never", -1000, MISSING),
+        ("2024-02-30", "2024-03-01", -1000, UNREADABLE),
+        ("2023-02-29", "2024-03-01", -1000, UNREADABLE),
+        ("2024-13-01", "2024-03-01", -1000, UNREADABLE),
+        ("2024-00-10", "2024-03-01", -1000, UNREADABLE),
+        ("2024-01-00", "2024-03-01", -1000, UNREADABLE),
+        ("2024-1-01", "2024-03-01", -1000, UNREADABLE),
+        ("20240101", "2024-03-01", -1000, UNREADABLE),
+        ("2024-01-01T10:00", "2024-03-01", -1000, UNREADABLE),
+        ("٢٠٢٤-01-01", "2024-03-01", -1000, UNREADABLE),
+    ],
+)
+def test_days_between_dates(tmp_path: Path, admitted: str, discharged: str, code: int, found: Findings) -> None:
+    table = days(tmp_path, admitted, discharged)
+    assert table.bounded.codes.tolist() == [[code]]
+    assert table.findings["x"] == found
+
+
+@pytest.mark.parametrize(
+    ("form", "cell", "code"),
+    [
+        ("%d.%m.%Y", "28.02.2024", 2),
+        ("%d.%m.%Y", "8.2.2024", -1000),
+        ("%-d.%-m.%Y", "28.2.2024", 2),
+        ("%Y%m%d", "20240228", 2),
+        ("%m/%d/%Y %H:%M", "02/28/2024 23:59", 2),
+        ("%m/%d/%Y %H:%M", "02/28/2024", -1000),
+        ("[%Y] %m+%d.", "[2024] 02+28.", 2),
+        ("%Y-%m-%d", "2024-02-28.", -1000),
+    ],
+)
+def test_dates_in_other_formats(tmp_path: Path, form: str, cell: str, code: int) -> None:
+    assert days(tmp_path, cell, "2024-03-01", format=form).bounded.codes.tolist() == [[code]]
+
+
+def test_dates_in_parquet(tmp_path: Path) -> None:
+    then = [datetime.date(1960, 2, 28), datetime.date(2024, 2, 28), None]
+    columns: dict[str, dict[str, Any]] = {
+        "a": {"kind": "date"},
+        "d": {"kind": "date"},
+        "x": {"derived": {"days": ["a", "d"]}, "lower": -1024, "upper": 1024, "fill": -1000},
+    }
+    texts = [str(each) if each else None for each in then]
+    later = [each and datetime.datetime(each.year, 3, 1, 23, 59, 59) for each in then]
+    earlier = [each and datetime.datetime(each.year, each.month, each.day, 0, 0, 1) for each in then]
+    found = {}
+    for admitted in (pa.array(then, pa.date32()), pa.array(then, pa.date64()), pa.array(earlier), pa.array(texts)):
+        for discharged in (pa.array(later, pa.timestamp("ns")), pa.array(later, pa.timestamp("s")).dictionary_encode()):
+            table = read(parquet(tmp_path, {"id": ["1", "2", "3"], "a": admitted, "d": discharged}), columns)
+            found[str(admitted.type), str(discharged.type)] = codes_by_subject(table, ["1", "2", "3"])
+            assert table.findings["x"] == MISSING
+    assert len(found) == 8
+    assert all(codes == {"1": [2], "2": [2], "3": [-1000]} for codes in found.values()), found
+    for wrong in (pa.array([20240228] * 3), pa.array(later, pa.timestamp("s", "Europe/Vienna"))):
+        with pytest.raises(DataRefused, match="which is not a date"):
+            read(parquet(tmp_path, {"id": ["1", "2", "3"], "a": wrong, "d": then}), columns)
+
+
+def test_a_logarithm_of_what_is_not_positive_is_unreadable(tmp_path: Path) -> None:
+    columns: dict[str, dict[str, Any]] = {
+        "z": Z,
+        "x": {"derived": {"log": "z"}, "lower": -1, "upper": 0.5, "fill": 0.5},
+    }
+    table = read(csv(tmp_path, "id,z\n1,0\n2,-1\n3,1\n4,\n5,0.1\n"), columns)
+    codes = {subject: row[1] for subject, row in codes_by_subject(table, list("12345")).items()}
+    assert codes == {"1": UNIT, "2": UNIT, "3": UNIT // 3, "4": UNIT, "5": -UNIT}
+    assert table.findings["x"] == Findings(missing=1, unreadable=2, outside=1)
+    assert table.findings["z"] == Findings(missing=1)
+
+
+def test_a_cell_is_a_function_of_its_own_row_whatever_the_order_and_the_batch(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    cost = generator.uniform(0, 1000, 300).round(2)
+    columns: dict[str, dict[str, Any]] = {
+        "cost": {"kind": "numeric", "lower": 0, "upper": 1000, "source_only": True},
+        "x": {"derived": {"log": "cost", "plus": 1}},
+    }
+    rows = {"id": [f"{at:03}" for at in range(300)], "cost": list(cost)}
+    whole = read(parquet(tmp_path, rows), columns)
+    split = read(parquet(tmp_path, rows, "split.parquet", row_group_size=7), columns)
+    text = "id,cost\n" + "".join(
+        f"{name},{value}\n" for name, value in reversed(list(zip(*rows.values(), strict=True)))
+    )
+    assert whole.bounded.digest() == split.bounded.digest() == read(csv(tmp_path, text), columns).bounded.digest()
+    for subject, row in codes_by_subject(whole, rows["id"]).items():
+        assert row == [round((2 * math.log(cost[int(subject)] + 1) / math.log(1001) - 1) * UNIT)]
+
+
+def test_a_source_that_is_released_too_is_read_once_and_counted_once(tmp_path: Path) -> None:
+    columns: dict[str, dict[str, Any]] = {"x": {"derived": {"square": "age"}}, "age": AGE | {"from": "AGE"}}
+    table = read(csv(tmp_path, "id,AGE\n1,50\n2,500\n3,\n"), columns)
+    codes = codes_by_subject(table, list("123"))
+    assert codes == {"1": [-UNIT // 2, 0], "2": [UNIT, UNIT], "3": [round(-0.68 * UNIT), round(-0.2 * UNIT)]}
+    assert table.findings == {"x": MISSING, "age": Findings(missing=1, outside=1)}
+    described = settings(tmp_path / "rows.csv", columns)
+    (square, _) = described.declarations()
+    alone = read_table(described, KEY, (square,), GRID_BITS)
+    assert np.array_equal(alone.bounded.codes[:, 0], table.bounded.codes[:, 0])
+
+
+def test_a_source_that_cannot_be_read_is_implausible_though_nobody_asked_for_it(tmp_path: Path) -> None:
+    columns: dict[str, dict[str, Any]] = {
+        "cost": AGE | {"source_only": True},
+        "x": {"derived": {"log": "cost", "plus": 1}},
+    }
+    table = read(csv(tmp_path, "id,cost\n1,500\n2,700\n3,3\n"), columns)
+    assert table.implausible == {"cost"}
+    assert table.findings == {"x": IN_ORDER, "cost": Findings(outside=2)}
+    known = columns | {"cost": columns["cost"] | {"mostly_replaced": True}}
+    assert read(csv(tmp_path, "id,cost\n1,500\n2,700\n3,3\n"), known).implausible == frozenset()
+
+
+def test_a_source_that_the_file_lacks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataRefused, match="no column COST"):
+        read(
+            csv(tmp_path, "id,cost\n1,5\n"),
+            {"cost": AGE | {"from": "COST"}, "x": {"derived": {"square": "cost"}}},
+        )

@@ -1,0 +1,72 @@
+"""docs/format.md on ranges: its numbers, words and the row that it works out are those of the code."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from dprelease.canonical import canonical_bytes
+from dprelease.data.ranges import STEPS
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, SQUARED_SUMS, Scales
+from dprelease.mechanisms.ranges.check import largest
+from dprelease.mechanisms.ranges.location import CAUTION, MISFIT, TAIL
+from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
+from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first
+from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.privacy.calibration import root_up
+from dprelease.privacy.price import epsilon_figure, rounded_up
+from dprelease.release.accounting import guarantee
+from dprelease.release.trust import trust
+from tests.support.specs import build_spec
+from tests.test_docs_format import FORMAT, GUARANTEES, V, sentences
+
+ROW = Row.of(np.array([int(each) for each in V["ranges-row"].split()]))
+ROWS, COLUMN_MU2 = 2000, Fraction(1, 100)
+
+
+def test_the_factor_and_how_far_it_moves() -> None:
+    assert factor(CELLS)[:, 0].tolist() == [int(each) for each in V["ranges-factor"].split()]
+    assert squared_sensitivity(CELLS) == 53_531_620
+    assert "53531620 is the largest squared length" in " ".join(FORMAT.split())
+    assert "53,531,620" in GUARANTEES
+
+
+def test_noise_scales() -> None:
+    for q in (1, 3):
+        first_round, second = COLUMN_MU2 * Fraction(3, 5), COLUMN_MU2 * Fraction(2, 5)
+        d2 = q**2 * LARGEST_CODE**2 * SQUARED_SUMS
+        counts = root_up(q**2 * 53531620 / first_round + 4)
+        sums = root_up(d2 / second + 4), root_up(d2 * LARGEST_CODE**2 / 4 / second + 4)
+        assert Scales.least(COLUMN_MU2, q) == Scales(counts, *sums)
+    assert (1 << 16, Fraction(51447, 10000)) == (LARGEST_CODE, SQUARED_SUMS)
+
+
+def test_the_row_is_followed_to_the_last_digits() -> None:
+    scales = Scales.least(COLUMN_MU2, 1)
+    counted = after_counts(ROW.counts, ROWS, scales)
+    assert first(counted).follows(ROW.first)
+    both = after_sums(counted, ROW.first, ROW.total, ROW.squares, ROWS, scales)
+    assert final(both).follows(ROW.last)
+    assert (CAUTION, MISFIT, TAIL) == (0.3, 1 / 50, 0.9)
+    assert Row.of(ROW.to_integers()).last == ROW.last
+    assert abs(ROW.last.centre) < STEPS
+
+
+def test_largest_numbers() -> None:
+    spec = build_spec(mechanism="ranges")
+    terms = spec.terms
+    assert isinstance(terms, RangesTerms)
+    scales = (terms.counts_scale, terms.sum_scale, terms.square_scale)
+    exact = (2**12 * spec.rows, 2**16 * spec.rows, 2**32 * spec.rows)
+    assert largest(spec, terms) == tuple(one + 64 * int(scale + 1) for one, scale in zip(exact, scales, strict=True))
+    assert canonical_bytes(terms.model_dump(mode="json")).startswith(b'{"counts_scale":')
+
+
+def test_words() -> None:
+    spec = build_spec(mechanism="ranges")
+    given = guarantee(spec)
+    figures = "; ".join(f"{part.party}: epsilon = {epsilon_figure(part.epsilon)}" for part in given.parties)
+    values = {"E": epsilon_figure(given.joint_epsilon), "D": rounded_up(spec.target.delta), "LIST": figures}
+    assert given.words()[:2] == tuple(each.format(**values) for each in sentences("words-ranges"))
+    assert trust(spec) == sentences("trust-ranges")
