@@ -270,7 +270,7 @@ class Daemon:
         if bounded.digest() != record.codes:
             raise DataRefused("the columns changed after they were approved")
         desk.require(record.release, "send" if sealed else "reserve", before=sealed)
-        return privatize(bounded, record.spec, desk.settings.name, self._noise, earlier=before.values)
+        return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values)
 
     def _end(self, record: Record, pending: PendingRelease) -> None:
         if record.status == Status.ENDED:

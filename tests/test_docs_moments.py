@@ -27,6 +27,7 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.block import Block, expected_header
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
+from tests.support.rounds import ranges_first
 from tests.support.specs import build_spec, categorical, numeric, one_block_each
 from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, sentences, table
 
@@ -189,6 +190,23 @@ def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -
         (dealt,) = (text.format(CURIOUS=pooled) for text in sentences("trust-coordinator"))
         expected = sentences("trust-rotating") if dealer == "rotating" else (together, dealt, *rest)
     assert trust(spec) == expected
+
+
+@pytest.mark.parametrize("parties", [1, 3])
+def test_words_of_two_rounds(parties: int) -> None:
+    names = [f"p{number}" for number in range(parties)]
+    columns = {name: (numeric(f"x_{name}"),) for name in names}
+    plain = build_spec(columns, mechanism="moments", grid_bits=16)
+    spec = ranges_first(plain)
+    (rounds,) = (text.format(P=15) for text in sentences("words-rounds"))
+    assert check_spec(spec).words() == (
+        *(each.replace("Its price", "The price of the moments") for each in check_spec(plain).words()[:-1]),
+        rounds,
+        check_spec(plain).words()[-1],
+    )
+    said = trust(spec)
+    assert said[:-1] == (*trust(plain), *sentences("trust-rounds"))
+    assert said[-1].startswith("Fits are about rows as clipped")
 
 
 def test_words_about_whoever_has_a_public_side() -> None:

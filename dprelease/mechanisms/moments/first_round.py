@@ -2,7 +2,7 @@
 
 The first round is a whole mechanism of its own, with terms of its own in the spec. Weights, norms, noise scales and price of the
 moments are fixed beside them, before anybody has looked at a row; the ranges follow from what the first round published, and
-then the spec is that of moments in published ranges. Both rounds together: docs/guarantees.md, "Rounds".
+then the spec is that of moments in published ranges. Both rounds together: docs/guarantees.md 19.
 """
 
 from __future__ import annotations
