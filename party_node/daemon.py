@@ -227,7 +227,7 @@ class Daemon:
             if len(sealed) == record.spec.rounds()[-1].stop:
                 break
             if sealed:
-                self._delivery.send(record, sealed)
+                self._delivery.send_round(record, sealed)
             try:
                 blocks = self._blocks(coordinator, record, approvals, sealed)
             except DataRefused as error:

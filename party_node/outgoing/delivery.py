@@ -29,7 +29,7 @@ class Delivery:
     def __init__(self, desk: HospitalState, hub: HubLine) -> None:
         self._desk = desk
         self._hub = hub
-        self._ask_after: dict[str, float] = {}
+        self._ask_after: dict[str, float] = {}  # a release, or a release and how many of its blocks
 
     def deliver(self, record: Record) -> None:
         """Send the sealed bytes of all rounds; a hub whose storage was restored from an older backup is sent the same again.
@@ -49,6 +49,13 @@ class Delivery:
         if record.status == Status.SEALED:
             desk.journal.move(release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
             log.info("release %s: delivered", release[:12])
+
+    def send_round(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
+        """Send what was sealed before the last round, and ask now and then whether the hub still holds it; raises as `send`."""
+        rounds = f"{record.release}.{len(sealed)}"
+        if time.monotonic() >= self._ask_after.get(rounds, 0.0):
+            self.send(record, sealed)
+            self._ask_after[rounds] = time.monotonic() + CONFIRM_SECONDS
 
     def send(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
         """Send sealed bytes; the ledger notes it first.

@@ -91,7 +91,7 @@ def mismatches(books: Books) -> list[Mismatch]:
     found = []
     for release in sorted(entries.keys() | records.keys() | seen.keys()):
         charge, record, own = seen.get(release), records.get(release), entries.get(release, [])
-        words = _unknown(charge, own) or _disagreement(record, own, books)
+        words = _unknown(charge, own) or _unfinished(charge, record, own) or _disagreement(record, own, books)
         if words:
             price = _price(charge, record, own, books.party)
             found.append(Mismatch(release, *price, f"release {release[:12]}: {words}"))
@@ -130,6 +130,17 @@ def _unknown(charge: Charge | None, entries: list[Entry]) -> str:
     if charge is None or stage in CHARGED or (stage and not charge.published):
         return ""
     return f"the office saw it {'published' if charge.published else 'approved by all'}, the ledger says {stage or 'nothing'}"
+
+
+def _unfinished(charge: Charge | None, record: Record | None, entries: list[Entry]) -> str:
+    """What the ledger lacks of a release of several rounds that the office saw published; empty if it has all."""
+    made = last_made(entries)
+    if charge is None or record is None or not (charge.published and made) or last_stage(entries) == "close":
+        return ""
+    whole = record.spec.rounds()[-1].stop
+    return (
+        f"the office saw it published, the ledger knows of {len(made)} of {whole} blocks" if len(made) < whole else ""
+    )
 
 
 def _disagreement(record: Record | None, entries: list[Entry], books: Books) -> str:

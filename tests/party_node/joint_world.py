@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, IntegrityError
@@ -28,16 +29,18 @@ from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.storage import State
 from dprelease.privacy.noise import NoiseSource
-from dprelease.release.block import Block
+from dprelease.privatization import privatize
+from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
+from party_node.computation.rounds import NOTHING, Before
 from party_node.computation.steps import Computation, Finished
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.party_node.world import PowerCut
 from tests.support.certificates import Member
-from tests.support.joint import privatize_moments
 from tests.support.noise import ZeroNoise
+from tests.support.rounds import first_blocks, in_published_ranges, ranges_first
 from tests.support.specs import Consortium, build_spec, categorical, new_consortium, numeric, random_rows
 from tests.support.specs import sign_approval as approve
 
@@ -59,11 +62,14 @@ def consortium(count: int) -> Consortium:
     return new_consortium(*NAMES[:count])
 
 
-def joint_spec(count: int, rows: int = 24, grid_bits: int = 16, **changed: Any) -> ReleaseSpec:
-    """A release of the first hospitals, over their real keys."""
+def joint_spec(
+    count: int, rows: int = 24, grid_bits: int = 16, *, two_rounds: bool = False, **changed: Any
+) -> ReleaseSpec:
+    """A release of the first hospitals, over their real keys; of two rounds it has ranges in the first."""
     columns = {name: COLUMNS[name] for name in NAMES[:count]}
     keys = consortium(count).keys
-    return build_spec(columns, mechanism="moments", rows=rows, grid_bits=grid_bits, keys=keys, **changed)
+    spec = build_spec(columns, mechanism="moments", rows=rows, grid_bits=grid_bits, keys=keys, **changed)
+    return ranges_first(spec) if two_rounds else spec
 
 
 @dataclass
@@ -131,6 +137,7 @@ class Site:
             self._request,
             self._bounded,
             lambda: self.tick("charge"),
+            world.before,
         )
         # Hostile software does not mind that what it sent is not what is on its disk.
         altered, session = world.post.altered, made.session
@@ -161,8 +168,8 @@ class Site:
 
     def finish(self, done: Finished) -> None:
         """Make the block."""
-        spec, name, made = self.world.spec, self.name, done.products
-        self.block = privatize_moments(done.bounded, spec, name, made.shares, made.masks, self.noise, made.matrix)
+        spec, earlier = self.world.spec, self.world.before.values
+        (self.block,) = privatize(done.bounded, spec, self.name, self.noise, done.products, earlier)
 
     def lose(self) -> None:
         """The session's folder is gone; the list of used seeds is not."""
@@ -216,11 +223,15 @@ class Seeds(UsedSeeds):
 
 
 class JointWorld:
-    """A release that everybody approved.
+    """A release that everybody approved; of two rounds the first is over.
 
     Args:
         folder: an empty one.
         spec: from `joint_spec`.
+
+    Attributes:
+        before: the first of two rounds.
+        known: the spec, in the ranges that it published.
     """
 
     def __init__(self, folder: Path, spec: ReleaseSpec) -> None:
@@ -236,6 +247,11 @@ class JointWorld:
         }
         for site in self.sites.values():
             site.folder.mkdir(parents=True)
+        self.before, self.known = NOTHING, spec
+        if len(spec.rounds()) > 1:
+            first = first_blocks(spec, self.tables, ZeroNoise())
+            digests = tuple(sha256(block.to_bytes()) for own in first.values() for block in own)
+            self.before, self.known = Before(values_of(first), digests), in_published_ranges(spec, first)
 
     def __getitem__(self, name: str) -> Site:
         return self.sites[name]

@@ -11,7 +11,8 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.release.accounting import guarantee
-from party_node.state.books import mismatches
+from dprelease.release.charges import charge
+from party_node.state.books import Books, mismatches
 from tests.party_node.joint_release import approved, deliver, joint_spec, kinds, released_exactly
 from tests.party_node.test_gate import secrets_of
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
@@ -114,6 +115,28 @@ def test_a_table_that_changes_between_the_rounds_ends_the_release(world: World) 
     assert sequences(world, "north") == [0]
     assert len(world.north.noise.draws) == DRAWS_OF_RANGES
     assert kinds(world, release) == []
+
+
+def test_books_from_between_the_rounds_are_recognised_once_the_office_saw_a_publication(world: World) -> None:
+    """Both were restored to where the first block was sent and the second not yet made."""
+    release = two_rounds(world)
+    world.north.cycle()
+    desk = world.north.desk()
+    for published, found in ((False, []), (True, ["the office saw it published, the ledger knows of 1 of 2 blocks"])):
+        seen = charge(world.north.record(release).spec, "north", published=published)
+        books = Books(desk.ledger, desk.journal, desk.vault, "north", (seen,))
+        assert [each.words.partition(": ")[2] for each in mismatches(books)] == found
+
+
+def test_a_hub_that_forgot_the_first_round_is_sent_the_same_again(world: World) -> None:
+    release = two_rounds(world)
+    world.north.cycle()
+    before = world.block(release, "north")
+    world.hub.blocks.clear()
+    world.hub.sealed.clear()
+    deliver(world)
+    assert world.block(release, "north") == before
+    delivered_once(world, release)
 
 
 def always(*_: Any) -> bool:
