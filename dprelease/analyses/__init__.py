@@ -1,0 +1,9 @@
+"""What released second moments contain beside linear regression, one function a family; none of it costs privacy."""
+
+from dprelease.analyses.contingency import contingency_table
+from dprelease.analyses.result import Analysis
+
+__all__ = [
+    "Analysis",
+    "contingency_table",
+]
