@@ -1,9 +1,11 @@
 """What released second moments contain beside linear regression, one function a family; none of it costs privacy."""
 
 from dprelease.analyses.contingency import contingency_table
+from dprelease.analyses.groups import compare_groups
 from dprelease.analyses.result import Analysis
 
 __all__ = [
     "Analysis",
+    "compare_groups",
     "contingency_table",
 ]
