@@ -2,10 +2,12 @@
 
 from dprelease.analyses.contingency import contingency_table
 from dprelease.analyses.groups import compare_groups
+from dprelease.analyses.logistic import logistic
 from dprelease.analyses.result import Analysis
 
 __all__ = [
     "Analysis",
     "compare_groups",
     "contingency_table",
+    "logistic",
 ]
