@@ -1,13 +1,19 @@
 """What released second moments contain beside linear regression, one function a family; none of it costs privacy."""
 
 from dprelease.analyses.contingency import contingency_table
+from dprelease.analyses.correlation import correlations
 from dprelease.analyses.groups import compare_groups
+from dprelease.analyses.lasso import lasso
 from dprelease.analyses.logistic import logistic
+from dprelease.analyses.regression import regression
 from dprelease.analyses.result import Analysis
 
 __all__ = [
     "Analysis",
     "compare_groups",
     "contingency_table",
+    "correlations",
+    "lasso",
     "logistic",
+    "regression",
 ]
