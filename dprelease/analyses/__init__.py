@@ -3,8 +3,10 @@
 from dprelease.analyses.contingency import contingency_table
 from dprelease.analyses.correlation import correlations
 from dprelease.analyses.groups import compare_groups
+from dprelease.analyses.instruments import two_stage_least_squares
 from dprelease.analyses.lasso import lasso
 from dprelease.analyses.logistic import logistic
+from dprelease.analyses.mediation import mediation
 from dprelease.analyses.regression import regression
 from dprelease.analyses.result import Analysis
 
@@ -15,5 +17,7 @@ __all__ = [
     "correlations",
     "lasso",
     "logistic",
+    "mediation",
     "regression",
+    "two_stage_least_squares",
 ]
