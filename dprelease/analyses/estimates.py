@@ -74,14 +74,18 @@ class Estimates:
         return found
 
     @property
+    def resolution(self) -> float:
+        """The least p-value that T draws can tell, 1/T; 0 without noise."""
+        return 1 / len(self.location) if len(self.location) > 1 else 0.0
+
+    @property
     def p_value(self) -> Floats:
-        """(q,) two-sided; no smaller than 1/T where T > 1 draws cannot tell; NaN where nothing is tested."""
+        """(q,) two-sided; no smaller than `resolution`; NaN where nothing is tested."""
         if not self.tested or self.scale is None:
             return np.full(len(self.names), np.nan)
         ratio = self.location / self.scale
         tails = np.minimum(*(stdtr(self.degrees, sign * ratio).mean(axis=0) for sign in (-1, 1)))
-        least = 1 / len(ratio) if len(ratio) > 1 else 0.0
-        found: Floats = np.clip(2 * tails, least, 1.0)
+        found: Floats = np.clip(2 * tails, self.resolution, 1.0)
         return found
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:

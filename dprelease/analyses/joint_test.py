@@ -31,13 +31,15 @@ class JointTest:
         statistic: distance of 0 from the centre, F or chi-square, in which noise counts as error.
         restrictions: q.
         degrees: f; infinite for chi-square.
-        p_value: no smaller than 1/T where T > 1 draws cannot tell.
+        p_value: no smaller than `resolution`.
+        resolution: 1/T, where T > 1 draws cannot tell smaller ones; 0 without noise.
     """
 
     statistic: float
     restrictions: int
     degrees: float
     p_value: float
+    resolution: float
 
     def to_json(self) -> dict[str, Any]:
         """The test as plain data."""
@@ -53,6 +55,7 @@ def joint_test(location: Floats, covariance: Floats, degrees: float = np.inf) ->
         degrees: f.
     """
     count, q = location.shape
+    resolution = 1 / count if count > 1 else 0.0
     centre = location.mean(axis=0)
     around = location - centre
     whole = np.linalg.pinv(around.T @ around / count + covariance.mean(axis=0), hermitian=True)
@@ -68,5 +71,5 @@ def joint_test(location: Floats, covariance: Floats, degrees: float = np.inf) ->
         if finite:
             errors /= np.sqrt(chdtri(degrees, public.uniform(count, SAMPLES, 1)) / degrees)
         away = around[:, None] + errors
-        tail = max(float((np.einsum("tsi,ij,tsj->ts", away, whole, away) >= square).mean()), 1 / count)
-    return JointTest(square / q if finite else square, q, degrees, tail)
+        tail = max(float((np.einsum("tsi,ij,tsj->ts", away, whole, away) >= square).mean()), resolution)
+    return JointTest(square / q if finite else square, q, degrees, tail, resolution)

@@ -11,6 +11,7 @@ import numpy as np
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
 from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.estimators.moments.resolution import rounded
 from dprelease.one_line import one_line
 from dprelease.release.release import Release
 from dprelease.release.trust import trust
@@ -85,13 +86,15 @@ class Analysis:
 
 def _table(caption: str, table: Estimates) -> list[str]:
     lower, upper = table.interval()
+    # The error of the transformed is the relative error of a ratio, and about the error of a correlation.
+    errors = table.standard_error * (table.estimate if table.link == "log" else 1.0)
     columns = [
-        _column("estimate", table.estimate, ".6g"),
+        ["estimate", *map(rounded, table.estimate, errors)],
         _column("noise sd", table.noise_sd, ".3g"),
         *([] if table.scale is None else [_column("std err", table.standard_error, ".3g")]),
         _column(f"[{(1 - LEVEL) / 2:g}", lower, ".5g"),
         _column(f"{(1 + LEVEL) / 2:g}]", upper, ".5g"),
-        *([["P", *(_p(value, len(table.location)) for value in table.p_value)]] if table.tested else []),
+        *([["P", *(_p(value, table.resolution) for value in table.p_value)]] if table.tested else []),
         *([["unit", *table.units]] if any(table.units) else []),
     ]
     lines = _aligned([["", *table.names], *columns])
@@ -104,8 +107,8 @@ def _column(head: str, values: Sequence[float] | Any, form: str) -> list[str]:
     return [head, *(format(value, form) if np.isfinite(value) else "-" for value in values)]
 
 
-def _p(value: float, draws: int) -> str:
-    return f"<{1 / draws:.1g}" if draws > 1 and value <= 1 / draws else f"{value:.3f}"
+def _p(value: float, resolution: float) -> str:
+    return f"{value:.3f}" if value > max(resolution, 0.0005) else f"<{max(resolution, 0.001):.1g}"
 
 
 def _aligned(columns: list[list[str]]) -> list[str]:
@@ -124,7 +127,8 @@ def _aligned(columns: list[list[str]]) -> list[str]:
 def _sentence(name: str, test: JointTest) -> str:
     finite = np.isfinite(test.degrees)
     law = f"F({test.restrictions}, {test.degrees:g})" if finite else f"chi-square({test.restrictions})"
-    return f"{name}: {law} = {test.statistic:.4g}, p = {test.p_value:.4g}"
+    p = _p(test.p_value, test.resolution)
+    return f"{name}: {law} = {test.statistic:.4g}, P {p if p[0] == '<' else f'= {p}'}"
 
 
 def _indented(sentences: Sequence[str]) -> list[str]:
