@@ -30,8 +30,8 @@ _SWEEPS, _STILL, _LEAST_LEFT = 10_000, 1e-10, 1e-12
 def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     """Lasso of one column on others, at the penalty of the least BIC.
 
-    Tables, all noise only: ``coefficients`` (original units), ``chosen`` (share of the draws in which a feature has a
-    coefficient) and ``explained`` (R^2 along the path, by the number of features that the mean of the draws has there).
+    Tables, all noise only: ``coefficients`` (original units), ``chosen, share of draws`` (in which a feature
+    has a coefficient) and ``explained`` (R^2 along the path, by the number of features that the mean of the draws has there).
 
     Args:
         release: a verified release of joint moments.
@@ -67,7 +67,7 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
         release,
         {
             "coefficients": Estimates(x, chosen * spread[:, :1] / spread[:, 1:]),
-            "chosen": Estimates(x, (chosen != 0).mean(axis=0, keepdims=True)),
+            "chosen, share of draws": Estimates(x, (chosen != 0).mean(axis=0, keepdims=True)),
             "explained": Estimates(steps[: best + 1], explained),
         },
         caveats=(

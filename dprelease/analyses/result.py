@@ -88,19 +88,23 @@ def _table(caption: str, table: Estimates) -> list[str]:
     lower, upper = table.interval()
     # The error of the transformed is the relative error of a ratio, and about the error of a correlation.
     errors = table.standard_error * (table.estimate if table.link == "log" else 1.0)
-    columns = [
-        ["estimate", *map(rounded, table.estimate, errors)],
-        _column("noise sd", table.noise_sd, ".3g"),
-        *([] if table.scale is None else [_column("std err", table.standard_error, ".3g")]),
-        _column(f"[{(1 - LEVEL) / 2:g}", lower, ".5g"),
-        _column(f"{(1 + LEVEL) / 2:g}]", upper, ".5g"),
-        *([["P", *(_p(value, table.resolution) for value in table.p_value)]] if table.tested else []),
-        *([["unit", *table.units]] if any(table.units) else []),
-    ]
-    lines = _aligned([["", *table.names], *columns])
+    known = table.scale is None and len(table.location) == 1  # one draw without an error: nothing is left open
+    columns = [["", *table.names], ["estimate", *map(rounded, table.estimate, errors)]]
+    if not known:
+        columns.append(_column("noise sd", table.noise_sd, ".3g"))
+    if table.scale is not None:
+        columns.append(_column("std err", table.standard_error, ".3g"))
+    if not known:
+        columns.append(_column(f"[{(1 - LEVEL) / 2:g}", lower, ".5g"))
+        columns.append(_column(f"{(1 + LEVEL) / 2:g}]", upper, ".5g"))
+    if table.tested:
+        columns.append(["P", *(_p(value, table.resolution) for value in table.p_value)])
+    if any(table.units):
+        columns.append(["unit", *table.units])
+    lines = _aligned(columns)
     rule = "-" * max(map(len, lines))
     told = [_NOISE if table.scale is None else _BOTH, *([_RATIO[table.link]] if table.link in _RATIO else [])]
-    return [caption, rule, lines[0], rule, *lines[1:], rule, "; ".join(told)]
+    return [caption, rule, lines[0], rule, *lines[1:], rule, *([] if known else ["; ".join(told)])]
 
 
 def _column(head: str, values: Sequence[float] | Any, form: str) -> list[str]:

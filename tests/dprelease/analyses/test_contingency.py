@@ -91,18 +91,6 @@ def test_noise_that_hides_counts_is_said_and_nothing_is_interpreted() -> None:
     assert "Noise hides the counts" in hidden.summary()
 
 
-def test_independence_is_not_refused_more_often_than_its_level() -> None:
-    """Where noise is as large as sampling, Pearson's test on released counts would refuse half of the time.
-
-    With 40 releases and a level of 5 % more than 8 refusals have a probability below 1e-3 (binomial).
-    """
-    refused = 0
-    for seed in range(40):
-        release = released((SMOKER, ILL), people(4000, seed, effect=0.0), 0.03, seed)
-        refused += contingency_table(release, "smoker", "ill").tests["independence"].p_value < 0.05
-    assert refused <= 8
-
-
 @pytest.mark.parametrize(
     ("rows", "columns", "told"),
     [

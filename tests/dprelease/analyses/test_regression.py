@@ -78,8 +78,8 @@ def test_the_lasso_leaves_out_what_explains_nothing() -> None:
     cells = {"y": y, **{f"x{place}": x[:, place] for place in range(5)}}
     columns = tuple(number(name, values) for name, values in cells.items())
     found = lasso(released(columns, cells, 0.003, 4), "y", [f"x{place}" for place in range(5)])
-    assert list(found.tables["chosen"].estimate[:2]) == [1.0, 1.0]
-    assert found.tables["chosen"].estimate[2:].max() < 0.5
+    assert list(found.tables["chosen, share of draws"].estimate[:2]) == [1.0, 1.0]
+    assert found.tables["chosen, share of draws"].estimate[2:].max() < 0.5
     assert found.tables["coefficients"].estimate[:2] == pytest.approx([1, -0.5], abs=0.2)
     assert "BIC" in found.summary()
 
