@@ -11,8 +11,8 @@ from dprelease.errors import InvalidInput
 BEYOND: Mapping[str, str] = MappingProxyType(
     {
         "welch": "Welch's test needs the variance within each group, and so sums of y^2 over a group, which are of third order. "
-        "Declare y^2 times the group's indicator, or the outcome in each group as a column of its own, before the release; "
-        "`means` pools the variances.",
+        "The hospital that holds both can declare y^2 times the group's indicator before the release; `means` pools the "
+        "variances.",
         "robust": "Robust (sandwich) errors need sums of squared residuals times products of features, which are of fourth order. "
         "Where the spread grows with the outcome, declare its logarithm before the release.",
         "cox": "Cox regression needs, at each event, who is still at risk: an order of times, not sums of products. Declare "

@@ -96,10 +96,12 @@ def least_squares(draws: Draws, outcome: str, features: Sequence[str]) -> LeastS
         features: released names.
 
     Raises:
-        InvalidInput: the outcome is a feature too, no patients are left for errors, or noise hides how the features vary.
+        InvalidInput: a feature out of the outcome's own column, too few patients, or noise hides how the columns vary.
     """
-    if outcome in features:
-        raise InvalidInput(f"{outcome} cannot be explained by itself; leave it out of the features")
+    own = draws.release.column(outcome).name
+    same = [name for name in features if draws.release.column(name).name == own]
+    if same:
+        raise InvalidInput(f"{outcome} cannot be explained by its own column; leave out {', '.join(same)}")
     draws.check_seen([outcome])
     draws.check_seen(features)
     if draws.patients < len(features) + 2:

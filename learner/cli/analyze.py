@@ -103,7 +103,7 @@ columns = click.argument("columns", nargs=-1, required=True)
 @click.argument("rows")
 @click.argument("columns")
 def table(release: Release, rows: str, columns: str) -> Analysis:
-    """Counts of two categories, their test of independence, and ratios of two by two levels.
+    """Counts of two categories, and how they depend on each other.
 
     \b
     Example:
@@ -130,7 +130,7 @@ def logistic_command(release: Release, outcome: str, on: tuple[str, ...]) -> Ana
 @several("--by", "by", "Categories to compare the groups of.", required=True)
 @several("--adjust", "adjust", "Covariates.")
 def means(release: Release, outcome: str, by: tuple[str, ...], adjust: tuple[str, ...]) -> Analysis:
-    """Means of groups: pooled t-test, analysis of variance, and with --adjust of covariance.
+    """Group means: t-test, analysis of variance or covariance.
 
     \b
     Example:
@@ -144,7 +144,7 @@ def means(release: Release, outcome: str, by: tuple[str, ...], adjust: tuple[str
 @on
 @several("--without", "without", "Features to test together: can they be left out?")
 def regression_command(release: Release, outcome: str, on: tuple[str, ...], without: tuple[str, ...]) -> Analysis:
-    """Standardised coefficients, variance inflation and F tests of nested linear models.
+    """Standardised slopes, inflation, nested F tests.
 
     \b
     Example:
@@ -157,7 +157,7 @@ def regression_command(release: Release, outcome: str, on: tuple[str, ...], with
 @columns
 @given
 def correlate(release: Release, columns: tuple[str, ...], given: tuple[str, ...]) -> Analysis:
-    """Correlations of every two columns, with --given partial ones.
+    """Correlations of every two columns, or partial ones.
 
     \b
     Example:
@@ -187,7 +187,7 @@ def lasso_command(release: Release, outcome: str, on: tuple[str, ...]) -> Analys
 def iv(
     release: Release, outcome: str, on: tuple[str, ...], instruments: tuple[str, ...], given: tuple[str, ...]
 ) -> Analysis:
-    """Two-stage least squares by instruments, their strength, and Hausman's test.
+    """Two-stage least squares, and whether it is needed.
 
     \b
     Example:
@@ -203,7 +203,7 @@ def iv(
 @click.option("--through", required=True, metavar="COLUMN", help="The mediator.")
 @given
 def mediation_command(release: Release, outcome: str, exposure: str, through: str, given: tuple[str, ...]) -> Analysis:
-    """Indirect, direct and total effect of an exposure on an outcome.
+    """Indirect, direct and total effect of an exposure.
 
     \b
     Example:
@@ -216,7 +216,7 @@ def mediation_command(release: Release, outcome: str, exposure: str, through: st
 @columns
 @click.option("--count", type=click.IntRange(min=1), default=2, show_default=True, help="Components to show.")
 def components(release: Release, columns: tuple[str, ...], count: int) -> Analysis:
-    """Principal components of the correlations of some columns.
+    """Principal components of correlations.
 
     \b
     Example:
@@ -228,7 +228,7 @@ def components(release: Release, columns: tuple[str, ...], count: int) -> Analys
 @analysis("alpha")
 @columns
 def alpha(release: Release, columns: tuple[str, ...]) -> Analysis:
-    """Cronbach's alpha of a scale that is the sum of its items.
+    """Cronbach's alpha of a sum of items.
 
     \b
     Example:

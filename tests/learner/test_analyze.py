@@ -56,7 +56,9 @@ def run(release: Opened, place: Path) -> Run:
     return lambda *arguments: CliRunner().invoke(main, ["--home", str(place / "home"), "analyze", *map(str, arguments)])
 
 
-def test_every_command_is_tried_here() -> None:
+def test_every_command_is_tried_here_and_has_its_line_in_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text()
+    assert [name for name in (*LINES, *BEYOND) if f"`{name}" not in page] == []
     assert set(LINES) == set(analyze.commands)
     assert not set(LINES) & set(BEYOND)
 
