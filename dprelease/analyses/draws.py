@@ -112,13 +112,13 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
         names: released names, distinct.
 
     Raises:
-        InvalidInput: a release of rows, an unknown name, a name that is there twice (as both levels of a binary are), an
+        InvalidInput: a release without moments, an unknown name, a name that is there twice (as both levels of a binary are), an
             outcome apart, or too many columns.
     """
     if release.view.kind != "moments":
         raise InvalidInput(
-            f"analyses need second moments of all columns, and a release of mechanism {release.spec.mechanism!r} has rows; "
-            "ask for a release of mechanism 'moments'"
+            f"analyses need sums of products of all columns, which a release of mechanism {release.spec.mechanism!r} does not "
+            "have; ask for one of mechanism 'moments'"
         )
     declared = {release.column(name).name for name in names}
     apart = declared & set(release.spec.outcomes)
