@@ -12,7 +12,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.moments.resolution import rounded
-from dprelease.one_line import one_line
+from dprelease.one_line import listed, one_line
 from dprelease.release.release import Release
 from dprelease.release.trust import trust
 
@@ -47,9 +47,19 @@ class Analysis:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The caveats, and those that every analysis of this release has."""
-        repeated = self.release.spec.rows_per_subject > 1
-        told = "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."
-        return (*self.caveats, *([told] if repeated else []))
+        seen = self.release.moments().layout.columns
+        clipped = [column.name for column in seen if column != self.release.column(column.released[0])]
+        told = []
+        if clipped:
+            told.append(
+                f"About rows as clipped, in which effects may be smaller: {listed(clipped)} were released in ranges "
+                "of their own, narrower than their bounds."
+            )
+        if self.release.spec.rows_per_subject > 1:
+            told.append(
+                "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."
+            )
+        return (*self.caveats, *told)
 
     def summary(self) -> str:
         """The analysis as text, in the manner of statistical packages; lines are not wrapped."""

@@ -67,6 +67,18 @@ def test_several_rows_of_a_patient_are_said() -> None:
     assert told not in correlations(release, ["age", "income"]).summary()
 
 
+def test_ranges_narrower_than_the_bounds_are_said() -> None:
+    rows = np.random.default_rng(1).uniform(1, 2, (2, 90))
+    narrow, wide = (tuple(numeric(name, 0, upper) for name in ("a", "b")) for upper in (3, 30))
+    release = released(narrow, {"a": rows[0], "b": rows[1]})
+    declared = released(wide, {"a": rows[0], "b": rows[1]})
+    declared.__dict__["view"] = release.view
+    shown = correlations(declared, ["a", "b"])
+    assert shown.tables["correlations"].estimate[0] == pytest.approx(np.corrcoef(rows)[0, 1])
+    assert "About rows as clipped" in shown.summary()
+    assert "About rows as clipped" not in correlations(release, ["a", "b"]).summary()
+
+
 def test_an_outcomes_own_column_explains_nothing() -> None:
     with pytest.raises(InvalidInput, match="its own column; leave out party=middle"):
         regression(anes()[1], "party=left", ["party=middle", "age"])
