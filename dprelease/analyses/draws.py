@@ -77,8 +77,15 @@ class Draws:
         )
 
     def present(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Features without absent levels, whose patients then count with the reference level."""
-        return tuple(name for name in names if name not in self.absent)
+        """Features without absent levels, whose patients then count with the reference level.
+
+        Raises:
+            InvalidInput: none is left.
+        """
+        found = tuple(name for name in names if name not in self.absent)
+        if names and not found:
+            raise InvalidInput(f"noise does not tell the patients of {', '.join(names)} from none; name other columns")
+        return found
 
     @property
     def caveats(self) -> tuple[str, ...]:

@@ -79,6 +79,11 @@ def test_ranges_narrower_than_the_bounds_are_said() -> None:
     assert "About rows as clipped" not in correlations(release, ["a", "b"]).summary()
 
 
+def test_features_of_nobody_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="does not tell the patients of party=other from none"):
+        regression(anes()[1], "income", ["party=other"])
+
+
 def test_an_outcomes_own_column_explains_nothing() -> None:
     with pytest.raises(InvalidInput, match="its own column; leave out party=middle"):
         regression(anes()[1], "party=left", ["party=middle", "age"])
