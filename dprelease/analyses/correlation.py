@@ -30,7 +30,7 @@ class Correlations(Estimates):
         """(q,) two-sided."""
         r = np.tanh(self.location)
         ratio = r * np.sqrt(self.residual / (1 - r**2))
-        return Estimates(self.names, ratio, np.ones_like(ratio), self.residual, tested=True).p_value
+        return Estimates(self.names, ratio, np.ones_like(ratio), self.residual, tested=self.tested).p_value
 
 
 def correlations(release: Release, columns: Sequence[str], given: Sequence[str] = ()) -> Analysis:

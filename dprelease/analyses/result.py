@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ class Analysis:
         tests: what is tested to the test.
         caveats: sentences that say when not to believe it.
         facts: further lines of the head.
+        of_counts: whether it is of categories alone, which clipping leaves as they are.
     """
 
     title: str
@@ -43,6 +44,17 @@ class Analysis:
     tests: Mapping[str, JointTest] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    of_counts: bool = False
+
+    def __post_init__(self) -> None:
+        if self._biased:
+            untested = {caption: replace(table, tested=False) for caption, table in self.tables.items()}
+            object.__setattr__(self, "tables", untested)
+            object.__setattr__(self, "tests", {})
+
+    @property
+    def _biased(self) -> bool:
+        return not self.of_counts and self.release.moments().biased
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -50,11 +62,13 @@ class Analysis:
         seen = self.release.moments().layout.columns
         clipped = [column.name for column in seen if column != self.release.column(column.released[0])]
         told = []
-        if clipped:
+        if clipped and not self.of_counts:
             told.append(
                 f"About rows as clipped, in which effects may be smaller: {listed(clipped)} were released in ranges "
                 "of their own, narrower than their bounds."
             )
+        if self._biased:
+            told.append("No p-values: rows are clipped so far that this may move effects by a standard error.")
         if self.release.spec.rows_per_subject > 1:
             told.append(
                 "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dprelease.analyses import correlations, cronbach_alpha, rates, regression
+from dprelease.analyses import contingency_table, correlations, cronbach_alpha, rates, regression
 from dprelease.analyses.draws import draws_of, number
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.posterior import WIDEST
@@ -77,6 +79,21 @@ def test_ranges_narrower_than_the_bounds_are_said() -> None:
     assert shown.tables["correlations"].estimate[0] == pytest.approx(np.corrcoef(rows)[0, 1])
     assert "About rows as clipped" in shown.summary()
     assert "About rows as clipped" not in correlations(release, ["a", "b"]).summary()
+
+
+def test_where_clipping_may_move_effects_there_are_no_p_values() -> None:
+    release = anes()[1]
+    biased = Release(release.spec, {}, release.guarantee)
+    biased.__dict__["view"] = replace(release.moments(), biased=True)
+    table, shown = (correlations(each, ["age", "income"]) for each in (release, biased))
+    assert table.tables["correlations"].p_value[0] < 1
+    assert np.isnan(shown.tables["correlations"].p_value).all()
+    assert "No p-values" in shown.summary()
+    assert regression(release, "income", ["age"], ["age"]).tests
+    assert not regression(biased, "income", ["age"], ["age"]).tests
+    counts = contingency_table(biased, "vote", "party")
+    assert counts.tests
+    assert "No p-values" not in counts.summary()
 
 
 def test_features_of_nobody_are_refused() -> None:
