@@ -89,8 +89,8 @@ def test_where_clipping_may_move_effects_there_are_no_p_values() -> None:
     assert table.tables["correlations"].p_value[0] < 1
     assert np.isnan(shown.tables["correlations"].p_value).all()
     assert "No p-values" in shown.summary()
-    assert regression(release, "income", ["age"], ["age"]).tests
-    assert not regression(biased, "income", ["age"], ["age"]).tests
+    assert regression(release, "income", ["age", "vote"], ["vote"]).tests
+    assert not regression(biased, "income", ["age", "vote"], ["vote"]).tests
     counts = contingency_table(biased, "vote", "party")
     assert counts.tests
     assert "No p-values" not in counts.summary()
