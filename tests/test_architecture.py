@@ -134,6 +134,14 @@ def test_a_mechanism_knows_no_whole_release_and_no_other_mechanism() -> None:
     assert offenders(iter([root / "base.py"]), tuple(f"dprelease.{name}" for name in whole)) == []
 
 
+def test_analyses_know_the_view_and_no_mechanism() -> None:
+    paths = list(sources("dprelease/analyses"))
+    assert len(paths) > 10
+    asked = {name for path in paths for name in imports_of(path) if within(name, ("dprelease.mechanisms",))}
+    view = "dprelease.mechanisms.moments.released"
+    assert asked == {view, f"{view}.NoisyMoments"}
+
+
 def test_the_wire_knows_no_role() -> None:
     assert offenders(sources("dprelease/wire"), ROLES) == []
 

@@ -12,6 +12,7 @@ from dprelease.version import __version__
 from learner.client.home import default_home
 
 COMMANDS = {
+    "analyze": Command("learner.cli.analyze:analyze", "Tables, tests and models beside linear fits."),
     "card": Command("learner.cli.report:release_card", "Print a fit as a model card, in JSON."),
     "describe": Command(
         "learner.cli.analysis:describe_release", "Means, standard deviations and correlations of a release."

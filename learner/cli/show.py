@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dprelease.analyses import Analysis
 from dprelease.estimators import FitResult
 from dprelease.mechanisms.ranges.released import SHARES
 from dprelease.mechanisms.registry import mechanism_of
@@ -166,8 +167,8 @@ def _or_dash(number: float) -> str:
     return f"{number:.2g}" if math.isfinite(number) else "-"
 
 
-def fitted(result: FitResult) -> None:
-    """A fit as `FitResult.summary` words it; a table that is wider than the terminal is not torn apart."""
+def fitted(result: FitResult | Analysis) -> None:
+    """A fit or an analysis as its `summary` words it; a table that is wider than the terminal is not torn apart."""
     for line in result.summary().splitlines():
         _say(plain(line))
 

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from coordinator.cli.main import main
 from dprelease.mechanisms.ranges.released import NO_FIT
 from dprelease.release.accounting import guarantee
-from tests.coordinator.office import Office
-from tests.coordinator.test_dry_run import STUDY, office, run, study
+from tests.coordinator.office import STUDY, Office
+from tests.coordinator.test_dry_run import office, run
 
-__all__ = ["office", "study"]
+__all__ = ["office"]
 
 
 def test_a_request_becomes_a_release_that_charges_by_private_numbers(office: Office, study: Path) -> None:

@@ -9,7 +9,6 @@ from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge, charge
 from dprelease.wire.v1 import coordination_pb2 as pb
 from party_node.outgoing.joining import hear_witness
-from tests.party_node.test_restart import approved
 from tests.party_node.world import World
 
 
@@ -30,7 +29,7 @@ def reminded(world: World) -> list[pb.ApproveRequest]:
 def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:
     """Nobody would ever have said that it is over."""
     tell(world)
-    release = approved(world)
+    release = world.approved()
     record = world.north.record(release)
     world.coordinator.records.clear()
     world.north.cycle()
@@ -45,7 +44,7 @@ def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:
 
 def test_what_was_charged_stays_charged_and_is_shown_though_it_is_over(world: World) -> None:
     tell(world)
-    release = approved(world)
+    release = world.approved()
     world.north.cycle()
     assert world.north.status(release) == "delivered"
     world.coordinator.records.clear()
@@ -63,7 +62,7 @@ def test_an_office_that_knows_is_shown_nothing(world: World) -> None:
     """Neither what waits for others, nor what is listed with our approval, nor what is in the statement."""
     tell(world)
     waiting = world.propose("waits for the south", columns=("age",))
-    release = approved(world)
+    release = world.approved()
     world.north.cycle()
     assert world.north.status(waiting) == "approved"
     assert reminded(world) == []
@@ -74,7 +73,7 @@ def test_an_office_that_knows_is_shown_nothing(world: World) -> None:
 
 def test_an_office_that_refuses_holds_up_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
     tell(world)
-    release = approved(world)
+    release = world.approved()
     del world.coordinator.records[release]
     world.coordinator.raises["Approve"] = NotFound("no such release")
     assert len(reminded(world)) == 1
@@ -83,7 +82,7 @@ def test_an_office_that_refuses_holds_up_nothing(world: World, caplog: pytest.Lo
 
 
 def test_a_hub_that_has_forgotten_a_block_is_sent_the_same_bytes(world: World) -> None:
-    release = approved(world)
+    release = world.approved()
     world.north.cycle()
     block, draws = world.block(release, "north"), len(world.north.noise.draws)
     world.hub.blocks.clear()

@@ -1,0 +1,28 @@
+"""What released second moments contain beside linear regression, one function a family; none of it costs privacy."""
+
+from dprelease.analyses.components import cronbach_alpha, principal_components
+from dprelease.analyses.contingency import contingency_table
+from dprelease.analyses.correlation import correlations
+from dprelease.analyses.groups import compare_groups
+from dprelease.analyses.instruments import two_stage_least_squares
+from dprelease.analyses.lasso import lasso
+from dprelease.analyses.logistic import logistic
+from dprelease.analyses.mediation import mediation
+from dprelease.analyses.rates import rates
+from dprelease.analyses.regression import regression
+from dprelease.analyses.result import Analysis
+
+__all__ = [
+    "Analysis",
+    "compare_groups",
+    "contingency_table",
+    "correlations",
+    "cronbach_alpha",
+    "lasso",
+    "logistic",
+    "mediation",
+    "principal_components",
+    "rates",
+    "regression",
+    "two_stage_least_squares",
+]

@@ -1,0 +1,206 @@
+"""Posterior draws of the means and covariances of named columns, in original units: what every analysis here is a function of.
+
+Each draw is one matrix that the private rows may have, given the released one (`dprelease.estimators.moments.posterior`). An
+analysis is worked out on every draw, so what differs between the draws is what privacy noise leaves open. A release without noise
+has one draw, the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.columns import CategoricalColumn
+from dprelease.errors import InvalidInput
+from dprelease.estimators.moments.inference import dropped_places
+from dprelease.estimators.moments.posterior import WIDEST, posterior
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.one_line import listed
+from dprelease.release.release import Floats, Release
+
+CLEAR = 2.0
+"""Standard deviations of its noise from which on a count is told from 0."""
+LEAST = 0.5
+"""Patients that are none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """T draws of the first two moments of k columns; a level of a category is an indicator, 0 or 1.
+
+    Attributes:
+        release: the release.
+        names: (k,) released names.
+        mean: (T, k) over patients, original units.
+        covariance: (T, k, k) over patients, divided by n.
+        moments: what was drawn from.
+        index: (k,) places of the columns in it.
+    """
+
+    release: Release
+    names: tuple[str, ...]
+    mean: Floats
+    covariance: Floats
+    moments: NoisyMoments
+    index: tuple[int, ...]
+
+    @property
+    def patients(self) -> int:
+        """n."""
+        return self.moments.rows
+
+    def places(self, names: Sequence[str]) -> list[int]:
+        """Positions of some of the columns."""
+        return [self.names.index(name) for name in names]
+
+    def sums(self) -> Floats:
+        """(T, k + 1, k + 1) sums over patients of products of the constant, first, and the columns."""
+        x = np.concatenate([np.ones((len(self.mean), 1)), self.mean], axis=1)
+        found = x[:, :, None] * x[:, None, :]
+        found[:, 1:, 1:] += self.covariance
+        sums: Floats = self.patients * found
+        return sums
+
+    @cached_property
+    def absent(self) -> tuple[str, ...]:
+        """Levels of categories of more than two whose patients noise does not tell from none."""
+        variables = self.moments.layout.variables
+        told = clear(self.patients * self.mean)
+        return tuple(
+            name
+            for name, at, seen in zip(self.names, self.index, told, strict=True)
+            if variables[at - 1].kind == "level" and not seen
+        )
+
+    def present(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Features without absent levels, whose patients then count with the reference level.
+
+        Raises:
+            InvalidInput: none is left.
+        """
+        found = tuple(name for name in names if name not in self.absent)
+        if names and not found:
+            raise InvalidInput(f"noise does not tell the patients of {', '.join(names)} from none; name other columns")
+        return found
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """A sentence that names absent levels, where there are any."""
+        told = "Counted with the reference level of their category, for noise does not tell their patients from none: "
+        return (f"{told}{', '.join(self.absent)}.",) if self.absent else ()
+
+    def check_seen(self, names: Sequence[str]) -> None:
+        """Refuse features of which noise hides how they vary beside each other.
+
+        Raises:
+            InvalidInput: there are such, or features that others determine.
+        """
+        places = self.places(names)
+        hidden = dropped_places(self.moments, [self.index[place] for place in places], intercept=True)
+        if hidden:
+            raise InvalidInput(
+                f"nothing can be told with {', '.join(names[place] for place in hidden)}: privacy noise hides how it varies "
+                "beside the others, or they determine it; leave it out"
+            )
+
+
+def draws_of(release: Release, names: Sequence[str]) -> Draws:
+    """Draws of the moments of some columns.
+
+    All columns of a release are drawn together, for each tells something about the others; of a release of more than
+    `WIDEST` variables only those of the declared columns that are named.
+
+    Args:
+        release: a verified release of joint moments.
+        names: released names, distinct.
+
+    Raises:
+        InvalidInput: a release without moments, an unknown name, a name that is there twice (as both levels of a binary are), an
+            outcome apart, or too many columns.
+    """
+    if release.view.kind != "moments":
+        raise InvalidInput(
+            f"analyses need sums of products of all columns, which a release of mechanism {release.spec.mechanism!r} does not "
+            "have; ask for one of mechanism 'moments'"
+        )
+    declared = {release.column(name).name for name in names}
+    apart = declared & set(release.spec.outcomes)
+    if apart:
+        raise InvalidInput(
+            f"{', '.join(sorted(apart))} is an outcome apart, whose products with other outcomes are not released; "
+            "`learner fit` regresses it on the features"
+        )
+    moments = release.moments()
+    if len(moments.names) > WIDEST:
+        moments = _narrowed(moments, declared)
+    index, midpoint, half_width = zip(*(moments.lookup(name) for name in names), strict=True)
+    if len(set(index)) < len(index):
+        raise InvalidInput(f"{', '.join(names)}: two of them are the same column; name each once")
+    drawn, scale = posterior(moments), np.array(half_width)
+    mean = drawn[:, 0, index]
+    covariance = drawn[:, index][:, :, index] - mean[:, :, None] * mean[:, None, :]
+    return Draws(
+        release, tuple(names), np.array(midpoint) + scale * mean, covariance * np.outer(scale, scale), moments, index
+    )
+
+
+def _narrowed(moments: NoisyMoments, declared: set[str]) -> NoisyMoments:
+    layout = moments.layout
+    columns = tuple(column for column in layout.columns if column.name in declared)
+    kept = [place for place, each in enumerate(layout.variables, 1) if layout.columns[each.column].name in declared]
+    if len(kept) > WIDEST:
+        raise InvalidInput(f"an analysis takes up to {WIDEST} variables, not {len(kept)}; name fewer columns")
+    within = np.ix_([0, *kept], [0, *kept])
+    return replace(
+        moments, layout=replace(layout, columns=columns), gram=moments.gram[within], noise_sd=moments.noise_sd[within]
+    )
+
+
+def number(release: Release, name: str) -> str:
+    """The released name of a number or an indicator.
+
+    Raises:
+        InvalidInput: an unknown name, or a category of more levels.
+    """
+    found = release.expand((name,), reference=False)
+    column = release.column(found[0])
+    if len(found) > 2:
+        raise InvalidInput(f"{name} has {len(found)} levels; name one of them: {listed(found)}")
+    return found[0] if isinstance(column, CategoricalColumn) and name == column.name else name
+
+
+def features(release: Release, names: Sequence[str]) -> tuple[str, ...]:
+    """Released names of regressors, a category standing for its levels but the first.
+
+    Raises:
+        InvalidInput: an unknown name, or none.
+    """
+    found = release.expand(tuple(names), reference=True)
+    if not found:
+        raise InvalidInput(f"name at least one column out of {listed(release.spec.released)}")
+    return found
+
+
+def levels(release: Release, name: str) -> tuple[str, ...]:
+    """Released names of all levels of a category or binary.
+
+    Raises:
+        InvalidInput: an unknown name, a number, or one level instead of its column.
+    """
+    columns = {column.name: column for part in release.spec.parties for column in part.columns}
+    column = columns.get(name) or release.column(name)
+    if not isinstance(column, CategoricalColumn):
+        raise InvalidInput(f"{name} is a number; a cut-off has to be declared as a binary column before the release")
+    if column.name != name:
+        raise InvalidInput(f"{name} is one level; name its column, {column.name}")
+    return column.released
+
+
+def clear(counts: Floats) -> npt.NDArray[np.bool_]:
+    """(q,) whether numbers of patients, (T, q), are told from 0."""
+    found: npt.NDArray[np.bool_] = np.median(counts, axis=0) >= np.maximum(CLEAR * counts.std(axis=0), LEAST)
+    return found

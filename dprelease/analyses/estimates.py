@@ -1,0 +1,139 @@
+"""Laws of estimates, mixed over draws: what privacy noise and sampling leave open, together.
+
+Draw t of the moments has an estimate b_t and, by the classical theory for n patients, a sampling error s_t with Student's law of
+f degrees of freedom. Not knowing which draw is true, the population's value has the mixture
+
+    (1/T) sum_t  b_t + s_t Student_f.
+
+Its quantiles are the intervals, twice its smaller tail beyond the null value the p-value. Without noise there is one draw, and
+both are the classical ones. Where no sampling error is given, intervals hold privacy noise only: they are about the patients of
+the release, not about a population that these were drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators.intervals.inference import LEVEL, plain
+from dprelease.release.release import Floats
+
+Link = Literal["identity", "log", "fisher"]
+BISECTIONS = 80
+
+_INVERSE: Mapping[Link, Callable[[Floats], Floats]] = MappingProxyType(
+    {"identity": np.positive, "log": np.exp, "fisher": np.tanh}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimates of q named quantities.
+
+    Attributes:
+        names: (q,).
+        location: (T, q) estimate of each draw, by `link`.
+        scale: (T, q) its sampling error; None where intervals hold privacy noise only.
+        degrees: f of the sampling error; infinite for a normal law.
+        link: what estimates are transformed by: nothing, the logarithm of a ratio, or Fisher's z of a correlation.
+        tested: whether p-values of "no effect" (0, or a ratio of 1) are meant.
+        units: (q,) of the quantities, or none.
+    """
+
+    names: tuple[str, ...]
+    location: Floats
+    scale: Floats | None = None
+    degrees: float = np.inf
+    link: Link = "identity"
+    tested: bool = False
+    units: tuple[str, ...] = ()
+
+    @property
+    def estimate(self) -> Floats:
+        """(q,) medians over the draws."""
+        found: Floats = np.median(self.location, axis=0)
+        return _INVERSE[self.link](found)
+
+    @property
+    def noise_sd(self) -> Floats:
+        """(q,) what privacy noise leaves open, a standard deviation; by `link`."""
+        found: Floats = self.location.std(axis=0)
+        return found
+
+    @property
+    def standard_error(self) -> Floats:
+        """(q,) of noise and, where there is one, sampling error together; by `link`."""
+        sampling = 0.0 if self.scale is None else (self.scale**2).mean(axis=0)
+        found: Floats = np.sqrt(self.noise_sd**2 + sampling)
+        return found
+
+    @property
+    def resolution(self) -> float:
+        """The least p-value that T draws can tell, 1/T; 0 without noise."""
+        return 1 / len(self.location) if len(self.location) > 1 else 0.0
+
+    @property
+    def p_value(self) -> Floats:
+        """(q,) two-sided; no smaller than `resolution`; NaN where nothing is tested."""
+        if not self.tested or self.scale is None:
+            return np.full(len(self.names), np.nan)
+        ratio = self.location / self.scale
+        tails = np.minimum(*(stdtr(self.degrees, sign * ratio).mean(axis=0) for sign in (-1, 1)))
+        found: Floats = np.clip(2 * tails, self.resolution, 1.0)
+        return found
+
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """(lower, upper) ends, each (q,).
+
+        Args:
+            level: probability of the interval, in (0, 1).
+
+        Raises:
+            InvalidInput: the level does not lie between 0 and 1.
+        """
+        if not 0 < level < 1:
+            raise InvalidInput(f"the level of an interval must lie between 0 and 1, not {level}")
+        lower, upper = (_INVERSE[self.link](self._quantile(part)) for part in ((1 - level) / 2, (1 + level) / 2))
+        return lower, upper
+
+    def _quantile(self, part: float) -> Floats:
+        if self.scale is None:
+            found: Floats = np.quantile(self.location, part, axis=0)
+            return found
+        ends = self.location + self.scale * stdtrit(self.degrees, part)
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            below = stdtr(self.degrees, (middle - self.location) / self.scale).mean(axis=0) < part
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        end: Floats = (low + high) / 2
+        return end
+
+    def __getitem__(self, name: str) -> Estimates:
+        """One of them, by its name."""
+        place = self.names.index(name)
+        scale = None if self.scale is None else self.scale[:, [place]]
+        return replace(
+            self, names=(name,), location=self.location[:, [place]], scale=scale, units=self.units[place : place + 1]
+        )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """One mapping for each; a number that is not finite is None."""
+        columns = {
+            "estimate": self.estimate,
+            "standard_error": self.standard_error,
+            "noise_sd": self.noise_sd,
+            "lower": self.interval()[0],
+            "upper": self.interval()[1],
+            "p_value": self.p_value,
+        }
+        return [
+            {"name": name, "scale": self.link} | {key: plain(values[place]) for key, values in columns.items()}
+            for place, name in enumerate(self.names)
+        ]

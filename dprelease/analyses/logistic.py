@@ -1,0 +1,85 @@
+"""Logistic regression from second moments: Fisher's discriminant, which is what the corrected linear fit of a 0/1 outcome is.
+
+With b the least squares slopes of the indicator y, pi its mean and R^2 their share of variance explained,
+
+    beta = b / (pi (1 - pi) (1 - R^2)),
+    beta_0 = log(pi / (1 - pi)) - beta' xbar - (1/2 - pi) R^2 / (pi (1 - pi) (1 - R^2))
+
+are slopes and intercept of linear discriminant analysis, exactly, whatever the data: b = pi (1 - pi) S_w^-1 d / (1 + pi (1 - pi)
+D^2) with d the difference of the class means, S_w the covariance within classes, D^2 = d' S_w^-1 d and 1 - R^2 = 1 / (1 + pi (1 -
+pi) D^2). They are the logistic coefficients where features are normal with one covariance within the classes, and near them where
+effects are moderate. R^2 < 1 in every draw, which it need not be on the released matrix.
+
+Source: Haggstrom 1983, Logistic regression and discriminant analysis by ordinary least squares, J. Business and Economic
+Statistics 1(3); Efron 1975, JASA 70(352), for the efficiency of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dprelease.analyses.draws import draws_of, features, number
+from dprelease.analyses.estimates import Estimates
+from dprelease.analyses.least_squares import least_squares
+from dprelease.analyses.result import Analysis
+from dprelease.data.columns import CategoricalColumn
+from dprelease.errors import InvalidInput
+from dprelease.release.release import Release
+
+LARGEST_EXPLAINED, LEAST_SHARE = 0.3, 0.05
+
+
+def logistic(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
+    """Approximate logistic regression of an indicator on features.
+
+    Tables: ``coefficients`` and ``odds ratios`` (per unit of a feature; noise, and sampling by the errors of the linear fit), and
+    ``intercept`` (noise only). No interval holds the error of the approximation, so there are no p-values.
+
+    Args:
+        release: a verified release of joint moments.
+        outcome: a binary, or a level of a category.
+        on: features.
+
+    Raises:
+        InvalidInput: an unknown name, an outcome that is a number, no moments, or noise hides how the columns vary.
+    """
+    y, x = number(release, outcome), features(release, on)
+    if not isinstance(release.column(y), CategoricalColumn):
+        raise InvalidInput(f"{outcome} is a number, and logistic regression explains a binary or a level of a category")
+    draws = draws_of(release, (y, *x))
+    x = draws.present(x)
+    linear = least_squares(draws, y, x)
+    share = linear.variance  # of a 0/1 variable: pi (1 - pi)
+    correction = 1 / (share * (1 - linear.explained))
+    beta, errors = linear.coef * correction[:, None], linear.errors() * correction[:, None]
+    pi = linear.outcome_mean
+    start = np.log(pi / (1 - pi)) - (beta * linear.feature_mean).sum(axis=1)
+    start -= (0.5 - pi) * linear.explained * correction
+    slopes = Estimates(x, beta, errors)
+    explained, part = float(np.median(linear.explained)), float(np.median(pi))
+    caveats = [
+        *draws.caveats,
+        "Approximate: exact where features are normal with equal covariances within both classes. Skewed features can put "
+        "coefficients off by half, and nothing in the release shows it. Ranking by the fitted score suffers less.",
+        "Intervals hold noise and sampling, not the error of this approximation; so there are no p-values.",
+    ]
+    if explained > LARGEST_EXPLAINED:
+        caveats.append(
+            f"The linear fit explains {explained:.2f} of the variance, more than {LARGEST_EXPLAINED}: do not believe sizes."
+        )
+    if min(part, 1 - part) < LEAST_SHARE:
+        caveats.append(f"{part:.3f} of the patients have {y}: for shares this near 0 or 1 do not believe sizes.")
+    return Analysis(
+        f"Logistic regression of {y}, approximate (discriminant analysis)",
+        release,
+        {
+            "coefficients": slopes,
+            "intercept": Estimates(("intercept",), start[:, None]),
+            "odds ratios": replace(slopes, link="log"),
+        },
+        caveats=tuple(caveats),
+        facts={"share": f"{part:.4g} have {y}", "R-squared": f"{explained:.3g} of the linear fit"},
+    )

@@ -1,0 +1,77 @@
+"""Rates of events over person-time by group, and their ratios.
+
+Sums of events and of time over a group are entries of the Gram matrix with the group's indicator. The logarithm of a rate has the
+sampling error events^(-1/2), by Poisson's law.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dprelease.analyses.draws import CLEAR, LEAST, clear, draws_of, levels, number
+from dprelease.analyses.estimates import Estimates
+from dprelease.analyses.joint_test import joint_test
+from dprelease.analyses.result import Analysis
+from dprelease.errors import InvalidInput
+from dprelease.release.release import Release
+
+
+def rates(release: Release, events: str, time: str, by: str) -> Analysis:
+    """Events over person-time in groups.
+
+    Tables: ``events`` and ``time`` (noise only), ``rates`` and ``rate ratios`` to the first group (noise and sampling). Test:
+    ``the rates are equal``. Groups of which noise does not tell events and time from none are left out.
+
+    Args:
+        release: a verified release of joint moments.
+        events: a count, or an indicator of an event.
+        time: person-time of a patient, a number.
+        by: a category or binary.
+
+    Raises:
+        InvalidInput: an unknown name, no moments, or fewer than two groups with events and time that are told from none.
+    """
+    event, clock, groups = number(release, events), number(release, time), levels(release, by)
+    draws = draws_of(release, (event, clock, *groups[:-1]))
+    sums = draws.sums()
+    within = sums[:, 1:3, 3:]  # of events and time in all groups but the last, which is what they leave
+    within = np.concatenate([within, sums[:, 1:3, :1] - within.sum(axis=2, keepdims=True)], axis=2)
+    count, person = within[:, 0], within[:, 1]
+    seen = clear(count) & (np.median(person, axis=0) > CLEAR * person.std(axis=0)) & (np.median(person, axis=0) > 0)
+    names = tuple(name for name, told in zip(groups, seen, strict=True) if told)
+    left_out = [name for name in groups if name not in names]
+    if len(names) < 2:
+        raise InvalidInput(
+            f"fewer than two groups of {by} have events and time that are told from none: the noise of the events has the "
+            f"standard deviations {', '.join(f'{sd:.3g}' for sd in count.std(axis=0))}"
+        )
+    count, person = np.maximum(count[:, seen], LEAST), person[:, seen]
+    person = np.maximum(person, np.median(person, axis=0) * 1e-6)
+    log, variance = np.log(count / person), 1 / count
+    ratio, spread = log[:, 1:] - log[:, :1], np.sqrt(variance[:, 1:] + variance[:, :1])
+    covariance = np.repeat(variance[:, :1, None], len(names) - 1, axis=1) + np.einsum(
+        "ti,ij->tij", variance[:, 1:], np.eye(len(names) - 1)
+    )
+    unit = release.column(clock).unit
+    per = (f"1/{unit}" if unit else "",) * len(names)
+    shown = tuple(f"{name} to {names[0]}" for name in names[1:])
+    return Analysis(
+        f"Rates of {event} over {clock} by {by}",
+        release,
+        {
+            "events": Estimates(names, count),
+            "time": Estimates(names, person, units=(unit,) * len(names)),
+            "rates": Estimates(names, log, np.sqrt(variance), link="log", units=per),
+            "rate ratios": Estimates(shown, ratio, spread, link="log", tested=True),
+        },
+        {"the rates are equal": joint_test(ratio, covariance)},
+        (
+            *(
+                [f"Left out, for noise does not tell their events or time from none: {', '.join(left_out)}."]
+                if left_out
+                else []
+            ),
+            "Events are taken to be independent, at a constant rate: repeated events of a patient make intervals too short.",
+            "Events and time that were cut off at their public bounds count as the bounds.",
+        ),
+    )

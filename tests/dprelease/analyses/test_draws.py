@@ -1,0 +1,115 @@
+"""Draws in original units, and what is said of every analysis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dprelease.analyses import contingency_table, correlations, cronbach_alpha, rates, regression
+from dprelease.analyses.draws import draws_of, number
+from dprelease.errors import InvalidInput
+from dprelease.estimators.moments.posterior import WIDEST
+from dprelease.release.release import Release
+from tests.dprelease.analyses.releases import category, released
+from tests.dprelease.analyses.survey import anes
+from tests.support.specs import numeric
+
+
+def test_exact_moments_are_those_of_the_rows() -> None:
+    table, release = anes()
+    draws = draws_of(release, ("income", "vote=dole", "party=right", "age"))
+    rows = np.column_stack([table["income"], table["vote"] == "dole", table["party"] == "right", table["age"]]).astype(
+        float
+    )
+    assert draws.mean[0] == pytest.approx(rows.mean(axis=0))
+    assert draws.covariance[0] == pytest.approx(np.cov(rows.T, bias=True))
+    x = np.column_stack([np.ones(len(rows)), rows])
+    assert draws.sums()[0] == pytest.approx(x.T @ x)
+
+
+def test_the_two_levels_of_a_binary_mirror_each_other() -> None:
+    release = anes()[1]
+    one, other = (draws_of(release, (name, "age")) for name in ("vote=dole", "vote=other"))
+    assert other.mean[0, 0] == pytest.approx(1 - one.mean[0, 0])
+    assert other.covariance[0, 0, 1] == pytest.approx(-one.covariance[0, 0, 1])
+    assert number(release, "vote") == "vote=dole"
+    with pytest.raises(InvalidInput, match="the same column"):
+        draws_of(release, ("vote=dole", "vote=other"))
+
+
+def wide(count: int) -> Release:
+    generator = np.random.default_rng(3)
+    rows = np.clip(generator.normal(0, 0.4, (500, count)) + generator.normal(0, 0.2, (500, 1)), -1, 1)
+    names = [f"x{place}" for place in range(count)]
+    columns = (category("arm", "a", "b"), *(numeric(name) for name in names))
+    cells = {"arm": generator.choice(["a", "b"], 500)} | dict(zip(names, rows.T, strict=True))
+    return released(columns, cells, 0.002, 1)
+
+
+def test_of_a_wide_release_the_named_columns_are_drawn() -> None:
+    release = wide(WIDEST + 10)
+    table = correlations(release, ["x0", f"x{WIDEST + 9}"], ["arm"]).tables["correlations"]
+    moments = release.moments()
+    at = [moments.lookup(name)[0] for name in ("x0", f"x{WIDEST + 9}")]
+    s = moments.gram / moments.rows
+    seen = (s[at[0], at[1]] - s[0, at[0]] * s[0, at[1]]) / np.sqrt(np.prod([s[i, i] - s[0, i] ** 2 for i in at]))
+    assert table.estimate[0] == pytest.approx(seen, abs=0.03)
+    with pytest.raises(InvalidInput, match=f"up to {WIDEST} variables"):
+        cronbach_alpha(release, [f"x{place}" for place in range(WIDEST + 1)])
+
+
+def test_several_rows_of_a_patient_are_said() -> None:
+    release = anes()[1]
+    repeated = Release(release.spec.model_copy(update={"rows_per_subject": 3}), {}, release.guarantee)
+    repeated.__dict__["view"] = release.view
+    told = "a patient may have several"
+    assert told in correlations(repeated, ["age", "income"]).summary()
+    assert told not in correlations(release, ["age", "income"]).summary()
+
+
+def test_ranges_narrower_than_the_bounds_are_said() -> None:
+    rows = np.random.default_rng(1).uniform(1, 2, (2, 90))
+    narrow, wide = (tuple(numeric(name, 0, upper) for name in ("a", "b")) for upper in (3, 30))
+    release = released(narrow, {"a": rows[0], "b": rows[1]})
+    declared = released(wide, {"a": rows[0], "b": rows[1]})
+    declared.__dict__["view"] = release.view
+    shown = correlations(declared, ["a", "b"])
+    assert shown.tables["correlations"].estimate[0] == pytest.approx(np.corrcoef(rows)[0, 1])
+    assert "About rows as clipped" in shown.summary()
+    assert "About rows as clipped" not in correlations(release, ["a", "b"]).summary()
+
+
+def test_where_clipping_may_move_effects_there_are_no_p_values() -> None:
+    release = anes()[1]
+    biased = Release(release.spec, {}, release.guarantee)
+    biased.__dict__["view"] = replace(release.moments(), biased=True)
+    table, shown = (correlations(each, ["age", "income"]) for each in (release, biased))
+    assert table.tables["correlations"].p_value[0] < 1
+    assert np.isnan(shown.tables["correlations"].p_value).all()
+    assert "No p-values" in shown.summary()
+    assert regression(release, "income", ["age", "vote"], ["vote"]).tests
+    assert not regression(biased, "income", ["age", "vote"], ["vote"]).tests
+    counts = contingency_table(biased, "vote", "party")
+    assert counts.tests
+    assert "No p-values" not in counts.summary()
+
+
+def test_features_of_nobody_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="does not tell the patients of party=other from none"):
+        regression(anes()[1], "income", ["party=other"])
+
+
+def test_an_outcomes_own_column_explains_nothing() -> None:
+    with pytest.raises(InvalidInput, match="its own column; leave out party=middle"):
+        regression(anes()[1], "party=left", ["party=middle", "age"])
+
+
+def test_units_of_others_are_only_text() -> None:
+    columns = (category("arm", "a"), numeric("years", 0, 5, unit="\x1b[31m\nyears"), numeric("falls", 0, 5))
+    generator = np.random.default_rng(1)
+    cells = {"arm": generator.choice(["a", "b"], 90), "years": generator.uniform(1, 5, 90), "falls": np.ones(90)}
+    shown = rates(released(columns, cells), "falls", "years", "arm").summary()
+    assert "\x1b" not in shown
+    assert r"1/\x1b[31m\nyears" in shown

@@ -1,0 +1,116 @@
+"""`learner analyze` on a published release of joint moments: every family, bad names, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dprelease import analyses
+from dprelease.analyses.beyond import BEYOND
+from dprelease.errors import InvalidInput
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.trust import trust
+from dprelease.wire.status import TABLE
+from learner.cli.analyze import analyze
+from learner.cli.main import main
+from learner.client.library import Opened
+from tests.learner.moments import COLUMNS, opened
+from tests.learner.world import CONSORTIUM, World
+
+Run = Callable[..., Result]
+
+EXIT = {row.error.__name__: row.exit_code for row in TABLE}
+
+LINES = {
+    "table": ("smoker", "stage"),
+    "logistic": ("smoker", "--on", "age,stage"),
+    "means": ("glucose", "--by", "stage,smoker", "--adjust", "age"),
+    "regression": ("glucose", "--on", "age,stage", "--without", "stage"),
+    "correlate": ("age", "glucose", "--given", "smoker"),
+    "lasso": ("glucose", "--on", "age", "--on", "smoker,stage"),
+    "iv": ("glucose", "--on", "age", "--instruments", "stage", "--given", "smoker"),
+    "mediation": ("glucose", "smoker", "--through", "age", "--given", "stage"),
+    "components": ("age", "glucose", "smoker", "--count", "1"),
+    "alpha": ("age", "glucose"),
+    "rates": ("smoker", "--time", "age", "--by", "stage"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("analyses")
+
+
+@pytest.fixture(scope="module")
+def release(place: Path) -> Opened:
+    """Enough patients for everything to be told."""
+    return opened(World(place, COLUMNS[3]), place, rows=20_000, epsilon=3.0)
+
+
+@pytest.fixture
+def run(release: Opened, place: Path) -> Run:
+    return lambda *arguments: CliRunner().invoke(main, ["--home", str(place / "home"), "analyze", *map(str, arguments)])
+
+
+def test_every_command_is_tried_here_and_has_its_line_in_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text()
+    assert [name for name in (*LINES, *BEYOND) if f"`{name}" not in page] == []
+    assert set(LINES) == set(analyze.commands)
+    assert not set(LINES) & set(BEYOND)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_every_family_as_text_and_as_data(name: str, run: Run, release: Opened) -> None:
+    shown = run(name, release.folder.path, *LINES[name])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.startswith(f"verified: release {release.release.digest} of {CONSORTIUM}")
+    assert "When not to believe it" in shown.output
+    for sentence in (*release.release.guarantee, *trust(release.release.spec)):
+        assert sentence in shown.output
+    data = json.loads(run(name, release.folder.path, *LINES[name], "--json").output)
+    assert (data["release"], data["patients"]) == (release.release.digest, 20_000)
+    assert data["analysis"] in shown.output
+    for caption, table in data["tables"].items():
+        assert caption in shown.output
+        assert [row["name"] in shown.output for row in table["rows"]] == [True] * len(table["rows"])
+    assert [caveat for caveat in data["caveats"] if caveat not in shown.output] == []
+
+
+def test_the_text_is_that_of_the_library(run: Run, release: Opened) -> None:
+    shown = run("means", release.folder.path, "glucose", "--by", "stage")
+    assert analyses.compare_groups(release.release, "glucose", ["stage"]).summary() in shown.output
+
+
+def test_unknown_names_are_refused_with_the_list(run: Run, release: Opened) -> None:
+    refused = run("correlate", release.folder.path, "age", "weight")
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert refused.stderr == f"error: not in this release: weight; it has {', '.join(release.release.spec.released)}\n"
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_second_moments_cannot_give_is_refused_with_the_reason(name: str, run: Run) -> None:
+    refused = run(name, "00000000", "glucose")
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert refused.stderr == f"error: {BEYOND[name]}\n"
+    assert "before the release" in BEYOND[name]
+    assert name in run("--help").output
+
+
+def test_a_release_of_rows_is_refused(folder: ReleaseFolder, world: World, tmp_path: Path) -> None:
+    home = ["--home", str(tmp_path / "home")]
+    root = ["--root", str(world.root_path), "--hub", "localhost:1", "--yes"]
+    CliRunner().invoke(main, [*home, "trust", "add", CONSORTIUM, *root])
+    refused = CliRunner().invoke(main, [*home, "analyze", "correlate", str(folder.path), "age", "glucose"])
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert "mechanism 'mixed' does not have; ask for one of mechanism 'moments'" in refused.stderr
+
+
+def test_an_outcome_apart_is_refused(tmp_path: Path) -> None:
+    release = opened(World(tmp_path, COLUMNS[3]), tmp_path, rows=3000, outcomes=("glucose",)).release
+    with pytest.raises(InvalidInput, match="glucose is an outcome apart"):
+        analyses.regression(release, "glucose", ["age"])
+    assert analyses.correlations(release, ["age", "smoker"]).tables["correlations"].names == ("age, smoker=yes",)
