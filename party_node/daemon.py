@@ -215,7 +215,7 @@ class Daemon:
     def _seal(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> Record:
         """All parties approved: check that, then compute, seal, charge and send round after round. No noise exists before this.
 
-        The last round is sent by `_deliver`.
+        The last round is sent by `Delivery.deliver`.
         """
         desk = self._desk
         approvals = pending.signed_approvals()

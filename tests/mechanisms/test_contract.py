@@ -206,6 +206,16 @@ def test_blocks_have_the_shapes_that_were_promised(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_party_sends_the_blocks_of_every_round(case: Case) -> None:
+    spec, _ = made(case)
+    mechanism = mechanism_of(spec)
+    counts = mechanism.rounds(spec)
+    assert min(counts) > 0
+    assert [len(sequences) for sequences in spec.rounds()] == [*counts]
+    assert {len(mechanism.shapes(spec, part.party)) for part in spec.parties} == {sum(counts)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
     spec, _ = made(case)
     tables = tables_of(spec)
