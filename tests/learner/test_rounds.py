@@ -125,6 +125,23 @@ def test_no_party_is_reported_before_its_last_block_and_then_all_is_published(
     assert north.listed() == [sealed.identities["north"], sealed.identities["south"]]  # for whoever is late
 
 
+def test_of_three_rounds_the_second_is_listed_after_the_first_once_it_is_whole(
+    join: Join, world: World, sealed: Sealed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_for_two(monkeypatch)  # two more than one
+    monkeypatch.setattr(ReleaseSpec, "rounds", lambda spec: (range(0, 1), range(1, 2), range(2, 3)))
+    north, south = join("north"), join("south")
+    south.bring_second(world)  # early, which nobody minds
+    for party in (north, south):
+        party.upload()
+    first = [("north", 0), ("south", 0)]
+    assert [(each.party, each.sequence) for each in south.listed()] == first
+    north.bring_second(world)
+    assert [(each.party, each.sequence) for each in south.listed()] == [*first, ("north", 1), ("south", 1)]
+    assert south.fetched("north", 1) == second_block(sealed.spec, "north").to_bytes()
+    assert refused(lambda: south.fetched("north", 2)) is NotFound
+
+
 def test_a_party_that_waits_is_told(join: Join, start_hub: Start, dial: Dial, world: World, sealed: Sealed) -> None:
     north, south = join("north"), join("south")
     north.upload()
