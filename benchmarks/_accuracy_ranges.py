@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._accuracy_ours import CURIOUS
 from benchmarks._accuracy_problem import Coding, Problem
-from dprelease.data.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.ranges import Range
 from dprelease.estimators.choice import fit_moments
@@ -26,6 +26,7 @@ from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, clip_rows
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
+from dprelease.mechanisms.moments.forecast import FEW, FIRST, FIRST_OF_FEW
 from dprelease.mechanisms.moments.released import NoisyMoments, noise_sd
 from dprelease.mechanisms.ranges.calibration import numbers
 from dprelease.mechanisms.ranges.privatize import noisy_ranges
@@ -33,12 +34,10 @@ from dprelease.mechanisms.ranges.released import later_range
 from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.release.release import Floats
-from dprelease.spec_base import SpecBase
 from tests.support.noise import SeededNoise
+from tests.support.specs import build_spec
 
 GRID_BITS = 16
-SHARE, SHARE_OF_FEW, FEW = 0.10, 0.15, 1500
-"""Part of mu^2 that ranges take, and what they take below so many patients."""
 
 
 def by_ranges(
@@ -59,7 +58,7 @@ def by_ranges(
         random: of the noise.
         weights: number to its weight, where an outcome is known beforehand.
     """
-    share = SHARE if problem.rows >= FEW else SHARE_OF_FEW
+    share = FIRST if problem.rows >= FEW else FIRST_OF_FEW
     bounded, found = bounded_rows(problem), {target: np.empty(draws) for target in targets}
     for draw in range(draws):
         ranges = published_ranges(bounded, mu * math.sqrt(share), random)
@@ -87,10 +86,11 @@ def bounded_rows(problem: Problem) -> dict[str, BoundedRows]:
 
 def published_ranges(bounded: Mapping[str, BoundedRows], mu: float, random: np.random.Generator) -> list[Range]:
     """A release of mechanism ``ranges``, mu-GDP."""
-    columns = sum(len(numbers(rows.columns)) for rows in bounded.values())
+    parties = {party: rows.columns for party, rows in bounded.items()}
+    columns = sum(len(numbers(own)) for own in parties.values())
     terms, found = RangesTerms.least(Fraction(mu) ** 2, columns, 1), []
+    spec = build_spec(parties, rows=len(next(iter(bounded.values())).codes), grid_bits=GRID_BITS)
     for rows in bounded.values():
-        spec = SpecBase.model_construct(rows=len(rows.codes))  # all that the mechanism reads beside its terms
         block = noisy_ranges(rows, spec, terms, SeededNoise(int(random.integers(1 << 62))))
         for column, integers in zip(numbers(rows.columns), block, strict=True):
             last = Row.of(integers).last
@@ -114,7 +114,7 @@ def clipped_moments(
     return NoisyMoments.read(layout, values, situation.rows, bits, scales, parties, 0, clipping)
 
 
-def _coded(bounded: Mapping[str, BoundedRows], clipping: Clipping) -> Iterator[np.ndarray]:
+def _coded(bounded: Mapping[str, BoundedRows], clipping: Clipping) -> Iterator[Codes]:
     """The constant, and each party's rows as it multiplies them."""
     yield np.full((len(next(iter(bounded.values())).codes), 1), clipping.constant, np.int32)
     used = 0

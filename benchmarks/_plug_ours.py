@@ -24,7 +24,6 @@ from benchmarks._accuracy_ours import CURIOUS
 from benchmarks._accuracy_ranges import GRID_BITS, clipped_moments, published_ranges
 from benchmarks._plug_tables import Schema, raw
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.columns import NumericColumn
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.result import FAR
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
@@ -93,6 +92,6 @@ def predictions(
     fit = fit_moments(moments, features, [target], intercept=True)
     rows = np.ldexp(code(bound(raw(test, seen), seen, GRID_BITS), seen).astype(np.float64), -GRID_BITS)
     found = fit.offsets[0] + rows[:, np.array(features) - 1] @ fit.weights[:, 0]
-    (outcome,) = (column for column in seen if column.name == schema.target)
-    assert isinstance(outcome, NumericColumn)
-    return outcome.midpoint + outcome.half_width * np.clip(found, -1 - 2 * FAR, 1 + 2 * FAR)
+    _, midpoint, half_width = moments.lookup(schema.target)
+    predicted: Floats = midpoint + half_width * np.clip(found, -1 - 2 * FAR, 1 + 2 * FAR)
+    return predicted

@@ -26,7 +26,9 @@ _TIE = 1e-10
 """Models are moved so far that no two are equal in any coordinate."""
 
 
-def tukey(x: Floats, y: Floats, models: int, epsilon: float, delta: float, random: np.random.Generator) -> Floats | None:
+def tukey(
+    x: Floats, y: Floats, models: int, epsilon: float, delta: float, random: np.random.Generator
+) -> Floats | None:
     """(d,) one model of TukeyEM, (epsilon, delta)-private; None where its check fails.
 
     Args:
@@ -58,9 +60,10 @@ def tukey(x: Floats, y: Floats, models: int, epsilon: float, delta: float, rando
 
 
 def _distance(volumes: Floats, depth: int, epsilon: float, delta: float) -> int:
-    """Lower bound of the rows that have to change until the restricted mechanism is unsafe: the k up to which some g > 0 has
+    """Rows that have to change, at the least, until the restricted mechanism is unsafe.
 
-        V_(t-k-1) / V_(t+k+g+1) e^(-epsilon g/2) <= delta / (8 e^epsilon);  -1 where not even k = 0 has.
+    It is the k up to which some g > 0 has V_(t-k-1) / V_(t+k+g+1) e^(-epsilon g/2) <= delta / (8 e^epsilon), V_i the volume
+    of depth i and deeper, t the least depth; -1 where not even k = 0 has.
     """
     least = math.log(delta / 8) - epsilon
     for k in range(depth - 1):

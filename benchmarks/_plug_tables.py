@@ -102,9 +102,7 @@ def raw(frame: pd.DataFrame, columns: tuple[Column, ...]) -> dict[str, RawColumn
     """What a source hands over."""
     return {
         column.name: (
-            frame[column.name].to_numpy(np.float64)
-            if isinstance(column, NumericColumn)
-            else texts(frame, column.name)
+            frame[column.name].to_numpy(np.float64) if isinstance(column, NumericColumn) else texts(frame, column.name)
         )
         for column in columns
     }

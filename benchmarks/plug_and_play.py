@@ -82,7 +82,8 @@ def run(quick: bool) -> Results:
 
 def measure(schema: Schema, splits: int) -> Cell:
     """All methods on one table: R^2 of every split, the same splits for all."""
-    frame, found = schema.read(), {}
+    frame = schema.read()
+    found: dict[str, list[float]] = {}
     x, y = schema.design(frame), frame[schema.target].to_numpy(np.float64)
     for split in range(splits):
         random = np.random.default_rng([SEED, len(frame), split])

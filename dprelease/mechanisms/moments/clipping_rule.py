@@ -1,8 +1,7 @@
 """The clipping that a request gets: weights, norms and the weight of squares, from public numbers alone.
 
-Units are standard deviations as the ranges tell them: a range reaches `REACH` of them to either side. Numbers weigh 1 per
-standard deviation, or what the request says; constant, binaries, groups and public columns weigh as much as one. A party of d
-numbers with weights a_c keeps its rows within
+Units are standard deviations as the ranges tell them: a range reaches `REACH` of them to either side. Numbers weigh a_c = 1 per
+standard deviation, or what the request says. A party of d numbers keeps its rows within
 
     r^2 = sum a_c^2 + k sqrt(2 sum a_c^4),
 
@@ -11,13 +10,24 @@ which k standard deviations of the squared norm of a normal row reach. How far t
     nu = Delta sqrt(m/(m - t)) / (mu n),
 
 the noise of a correlation at k = 1: where it is small little is won and the bias of clipping shows (docs/methods.md).
-A party with one number never keeps it below two standard deviations.
+A party with one number never keeps it below two standard deviations: a norm of one number is no more than a narrower range, and
+cuts its tail off. For all that it is kept where noise is large, however few numbers parties hold: without norms every number
+counts with the square of its whole range, `REACH`^2 = 9, in the noise of all products.
+
+Constant, binaries, groups and public columns, f in all, weigh q standard deviations. Delta is then f q^2 + R^2 with R^2 the sum of
+r^2, and the noise of a product of two columns in their own units is Delta over both weights. The sum of its square over all
+pairs is Delta^2 (f/q^2 + sum 1/a_c^2)^2, least at
+
+    q^4 = R^2 / sum 1/a_c^2:
+
+1 where numbers are kept within their mean squared norm, and the more the less they are clipped. As a number's range takes more
+of Delta than its standard deviation needs, columns without tails get some of it back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dprelease.data.columns import Column
@@ -105,13 +115,25 @@ def relative_noise(clipping: Clipping, columns: tuple[Column, ...], situation: S
     """nu: standard deviation of the noise of a correlation of two numbers of weight 1.
 
     Args:
-        clipping: that is weighed; its constant weighs as much as a standard deviation.
+        clipping: that is weighed.
         columns: of all parties.
         situation: n, m and the like.
     """
-    delta = math.sqrt(clipped_sensitivity(Layout(columns), clipping, 0).squared) / clipping.constant**2
+    delta = math.sqrt(clipped_sensitivity(Layout(columns), clipping, 0).squared) / deviation(clipping, columns) ** 2
     margin = math.sqrt(situation.parties / (situation.parties - situation.curious))
     return delta * margin / (situation.mu * situation.rows)
+
+
+def deviation(clipping: Clipping, columns: tuple[Column, ...]) -> float:
+    """The code of a standard deviation of the numbers that weigh least; of the constant where there are none.
+
+    Args:
+        clipping: by this rule.
+        columns: of all parties.
+    """
+    named = {each.name for each in clipping.ranges}
+    weights = [weight for column, weight in zip(columns, clipping.weights, strict=True) if column.name in named]
+    return min(weights) / REACH if weights else float(clipping.constant)
 
 
 def _clipping(
@@ -122,16 +144,23 @@ def _clipping(
     grid_bits: int,
     source: str | None,
 ) -> Clipping:
-    reach = {name: REACH * weights.get(name, 1.0) for name in ranges}
     declared = tuple(column for own in columns.values() for column in own)
-    named = tuple(name for own in columns.values() for name in numbers_of(own))
-    one = (1 << grid_bits) / max([1.0, *(reach[name] for name in named)])  # the code of a standard deviation
+    parts = [numbers_of(own) for own in columns.values()]
+    weighed = {name: weights.get(name, 1.0) for names in parts for name in names}
+    one = (1 << grid_bits) / (REACH * max(weighed.values(), default=1 / REACH))  # the code of a standard deviation
+    radii = [_squared_radius([weighed[name] for name in names], k) for names in parts]
+    least = sum(1 / weight**2 for weight in weighed.values())
+    other = one * ((sum(radii) / least) ** 0.25 if weighed else 1.0)
     found = Clipping(
-        constant=round(one),
-        weights=tuple(round(one * (reach[each.name] if each.name in named else 1)) for each in declared),
-        ranges=tuple(ranges[name] for name in named),
+        constant=round(other),
+        weights=tuple(
+            round(one * REACH * weighed[each.name]) if each.name in weighed else round(other) for each in declared
+        ),
+        ranges=tuple(ranges[name] for name in weighed),
         norms=tuple(
-            norm for own in columns.values() for norm in _norm(numbers_of(own), weights, k, one) if math.isfinite(k)
+            Norm(columns=names, squared=int(radius * one**2))
+            for names, radius in zip(parts, radii, strict=True)
+            if radius < REACH**2 * sum(weighed[name] ** 2 for name in names)
         ),
         square_weight="1/2",
         source=source,
@@ -140,11 +169,11 @@ def _clipping(
     return found.model_copy(update={"square_weight": str(weight)})
 
 
-def _norm(names: tuple[str, ...], weights: Mapping[str, float], k: float, one: float) -> Iterator[Norm]:
-    """The norm of one party, if it clips its rows at all."""
-    squares = [weights.get(name, 1.0) ** 2 for name in names]
+def _squared_radius(weights: Sequence[float], k: float) -> float:
+    """r^2 of one party's numbers; that of their ranges where rows are not clipped."""
+    squares = [weight**2 for weight in weights]
+    whole = REACH**2 * sum(squares)
+    if not math.isfinite(k) or (len(weights) == 1 and k >= LITTLE):
+        return whole
     radius = sum(squares) + k * math.sqrt(2 * sum(square**2 for square in squares))
-    if len(names) == 1:
-        radius = REACH**2 * squares[0] if k >= LITTLE else max(radius, ALONE * squares[0])
-    if names and radius < REACH**2 * sum(squares):
-        yield Norm(columns=names, squared=int(radius * one**2))
+    return min(whole, max(radius, ALONE * squares[0]) if len(weights) == 1 else radius)
