@@ -134,7 +134,7 @@ SCHEMAS = (
         parties={
             "map": ("longitude", "latitude", "housing_median_age"),
             "census": ("total_rooms", "total_bedrooms", "population", "households"),
-            "tax office": ("median_income", "median_house_value"),
+            "tax_office": ("median_income", "median_house_value"),
         },
         target="median_house_value",
     ),
