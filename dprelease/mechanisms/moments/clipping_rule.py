@@ -9,7 +9,9 @@ which k standard deviations of the squared norm of a normal row reach. How far t
 
     nu = Delta sqrt(m/(m - t)) / (mu n),
 
-the noise of a correlation at k = 1: where it is small little is won and the bias of clipping shows (docs/methods.md).
+the noise of a correlation, of each k by itself. Where it is small little is won by more clipping, and its bias shows
+(docs/methods.md). It has to be small at the k that is taken: of two features that hardly differ fits use neither or one where
+noise hides how they differ, and that costs more than the bias of clipping.
 A party with one number never keeps it below two standard deviations: a norm of one number is no more than a narrower range, and
 cuts its tail off. For all that it is kept where noise is large, however few numbers parties hold: without norms every number
 counts with the square of its whole range, `REACH`^2 = 9, in the noise of all products.
@@ -46,8 +48,8 @@ HEAVIEST = 4.0
 ALONE, LITTLE = 4.0, 2.0
 """Least r^2 of a party with one number, in its weight squared; and k from which such a party clips nothing."""
 
-STEPS = ((0.02, 4.0), (0.04, 2.0), (0.08, 1.0), (math.inf, 0.0))
-"""nu up to which, to k."""
+STEPS = ((4.0, 0.02), (2.0, 0.02), (1.0, 0.08), (0.0, math.inf))
+"""k, and nu of its own up to which it is taken; the first that fits."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,10 @@ def choose_clipping(
             raise InvalidInput(f"outcome_weight: {name} is not a private number of this release")
         if not 1 <= weight <= HEAVIEST:
             raise InvalidInput(f"outcome_weight.{name} must lie between 1 and {HEAVIEST:g}, not {weight:g}")
-    if k is None:
-        noise = relative_noise(
-            _clipping(columns, known, weights, 1.0, situation.grid_bits, source), declared, situation
-        )
-        k = next(each for most, each in STEPS if noise < most)
-    return _clipping(columns, known, weights, k, situation.grid_bits, source)
+    if k is not None:
+        return _clipping(columns, known, weights, k, situation.grid_bits, source)
+    tried = ((_clipping(columns, known, weights, each, situation.grid_bits, source), most) for each, most in STEPS)
+    return next(found for found, most in tried if relative_noise(found, declared, situation) < most)
 
 
 def relative_noise(clipping: Clipping, columns: tuple[Column, ...], situation: Situation) -> float:
