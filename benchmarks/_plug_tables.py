@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -35,7 +34,7 @@ class Schema:
     path: str
     parties: Mapping[str, tuple[str | CategoricalColumn, ...]]
     target: str
-    orders: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     header: bool = True
 
     @property

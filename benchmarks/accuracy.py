@@ -104,11 +104,11 @@ class Effort:
     tables: int
 
 
-QUICK, FULL = Effort(3, 50, 2, 25, BUDGETS[:1], 4), Effort(200, 400, 4, 200, BUDGETS, len(TABLES))
+QUICK, FULL = Effort(2, 50, 2, 25, BUDGETS[:1], 4), Effort(200, 400, 4, 200, BUDGETS, len(TABLES))
 
 
 def run(quick: bool) -> Results:
-    """R^2 per table, outcome and method at two privacy targets, 200 draws (3 draws on four tables at one target when quick)."""
+    """R^2 per table, outcome and method at two privacy targets, 200 draws (2 draws on four tables at one target when quick)."""
     results = Results()
     effort = QUICK if quick else FULL
     for budget in effort.budgets:
