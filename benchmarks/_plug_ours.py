@@ -58,7 +58,8 @@ def noisy_bounds(cells: Floats, mu: float, random: np.random.Generator) -> tuple
     error = scale * float(np.sqrt((inverse**2).sum(axis=1).max())) / len(cells)
     share = min(MOST_SHARE, max(LEAST_SHARE, SURE * error))
     # Cell c lies between the prefix counts c - 1 and c.
-    low, high = (int(np.searchsorted(below, part, side)) for part, side in ((share, "right"), (1 - share, "left")))
+    low = int(np.searchsorted(below, share, "right"))
+    high = int(np.searchsorted(below, 1 - share, "left"))
     return float(EDGES[low]), float(EDGES[high + 1])
 
 

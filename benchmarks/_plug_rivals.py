@@ -98,4 +98,5 @@ def boosted_adassp(x: Floats, y: Floats, mu: float, random: np.random.Generator)
 
 def clipped(x: Floats) -> Floats:
     """Rows of norm at most 1."""
-    return x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
+    found: Floats = x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
+    return found
