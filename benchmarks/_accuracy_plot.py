@@ -9,7 +9,9 @@ from typing import Any
 LEAST = -0.3
 """R^2 at which dots stop: what lies below is drawn at the edge, as an open dot."""
 STYLES = {
-    "moments": ("tab:blue", "o", "joint moments (three institutions, all outcomes)"),
+    "ranges": ("navy", "*", "ranges, then joint moments of clipped rows (three institutions, all outcomes)"),
+    "ranges, known outcome": ("tab:cyan", "*", "the same with more weight on this outcome"),
+    "moments": ("tab:blue", "o", "joint moments in public bounds (three institutions, all outcomes)"),
     "blocks": ("tab:green", "s", "mixed blocks (three institutions, all outcomes)"),
     "adassp": ("tab:orange", "^", "AdaSSP, recalibrated (curator, one outcome)"),
     "adassp oracle": ("tab:brown", "P", "joint AdaSSP, oracle's choices (curator, one outcome)"),
@@ -34,7 +36,7 @@ def plot(cells: Sequence[dict[str, Any]], path: Path) -> None:
     budgets = list(dict.fromkeys(cell["budget"] for cell in cells))
     lines = list(dict.fromkeys((cell["table"], cell["target"]) for cell in cells if cell["declared"]))
     figure, axes = plt.subplots(
-        1, len(budgets), figsize=(13, 1.8 + 0.42 * len(lines)), sharey=True, layout="constrained"
+        1, len(budgets), figsize=(13, 2.1 + 0.5 * len(lines)), sharey=True, layout="constrained"
     )
     for axis, budget in zip(axes, budgets, strict=True):
         for place, line in enumerate(reversed(lines)):
@@ -43,7 +45,7 @@ def plot(cells: Sequence[dict[str, Any]], path: Path) -> None:
             axis.plot(cell["not private"], place, "k|", ms=16, mew=2)
             for shift, (method, (colour, marker, _)) in enumerate(STYLES.items()):
                 found = cell["methods"][method]
-                height = place + 0.12 * (2.5 - shift)
+                height = place + 0.1 * ((len(STYLES) - 1) / 2 - shift)
                 median, worst = max(found["median"], LEAST), max(found["q05"], LEAST)
                 axis.plot([worst, median], [height, height], color=colour, lw=1)
                 beyond = found["median"] < LEAST

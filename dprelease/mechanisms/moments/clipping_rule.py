@@ -1,8 +1,7 @@
 """The clipping that a request gets: weights, norms and the weight of squares, from public numbers alone.
 
-Units are standard deviations as the ranges tell them: a range reaches `REACH` of them to either side. Numbers weigh 1 per
-standard deviation, or what the request says; constant, binaries, groups and public columns weigh as much as one. A party of d
-numbers with weights a_c keeps its rows within
+Units are standard deviations as the ranges tell them: a range reaches `REACH` of them to either side. Numbers weigh a_c = 1 per
+standard deviation, or what the request says. A party of d numbers keeps its rows within
 
     r^2 = sum a_c^2 + k sqrt(2 sum a_c^4),
 
@@ -10,14 +9,27 @@ which k standard deviations of the squared norm of a normal row reach. How far t
 
     nu = Delta sqrt(m/(m - t)) / (mu n),
 
-the noise of a correlation at k = 1: where it is small little is won and the bias of clipping shows (docs/methods.md).
-A party with one number never keeps it below two standard deviations.
+the noise of a correlation, of each k by itself. Where it is small little is won by more clipping, and its bias shows
+(docs/methods.md). It has to be small at the k that is taken: of two features that hardly differ fits use neither or one where
+noise hides how they differ, and that costs more than the bias of clipping.
+A party with one number never keeps it below two standard deviations: a norm of one number is no more than a narrower range, and
+cuts its tail off. For all that it is kept where noise is large, however few numbers parties hold: without norms every number
+counts with the square of its whole range, `REACH`^2 = 9, in the noise of all products.
+
+Constant, binaries, groups and public columns, f in all, weigh q standard deviations. Delta is then f q^2 + R^2 with R^2 the sum of
+r^2, and the noise of a product of two columns in their own units is Delta over both weights. The sum of its square over all
+pairs is Delta^2 (f/q^2 + sum 1/a_c^2)^2, least at
+
+    q^4 = R^2 / sum 1/a_c^2:
+
+1 where numbers are kept within their mean squared norm, and the more the less they are clipped. As a number's range takes more
+of Delta than its standard deviation needs, columns without tails get some of it back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dprelease.data.columns import Column
@@ -36,8 +48,8 @@ HEAVIEST = 4.0
 ALONE, LITTLE = 4.0, 2.0
 """Least r^2 of a party with one number, in its weight squared; and k from which such a party clips nothing."""
 
-STEPS = ((0.02, 4.0), (0.04, 2.0), (0.08, 1.0), (math.inf, 0.0))
-"""nu up to which, to k."""
+STEPS = ((4.0, 0.02), (2.0, 0.02), (1.0, 0.08), (0.0, math.inf))
+"""k, and nu of its own up to which it is taken; the first that fits."""
 
 
 @dataclass(frozen=True)
@@ -93,25 +105,35 @@ def choose_clipping(
             raise InvalidInput(f"outcome_weight: {name} is not a private number of this release")
         if not 1 <= weight <= HEAVIEST:
             raise InvalidInput(f"outcome_weight.{name} must lie between 1 and {HEAVIEST:g}, not {weight:g}")
-    if k is None:
-        noise = relative_noise(
-            _clipping(columns, known, weights, 1.0, situation.grid_bits, source), declared, situation
-        )
-        k = next(each for most, each in STEPS if noise < most)
-    return _clipping(columns, known, weights, k, situation.grid_bits, source)
+    if k is not None:
+        return _clipping(columns, known, weights, k, situation.grid_bits, source)
+    tried = ((_clipping(columns, known, weights, each, situation.grid_bits, source), most) for each, most in STEPS)
+    return next(found for found, most in tried if relative_noise(found, declared, situation) < most)
 
 
 def relative_noise(clipping: Clipping, columns: tuple[Column, ...], situation: Situation) -> float:
     """nu: standard deviation of the noise of a correlation of two numbers of weight 1.
 
     Args:
-        clipping: that is weighed; its constant weighs as much as a standard deviation.
+        clipping: that is weighed.
         columns: of all parties.
         situation: n, m and the like.
     """
-    delta = math.sqrt(clipped_sensitivity(Layout(columns), clipping, 0).squared) / clipping.constant**2
+    delta = math.sqrt(clipped_sensitivity(Layout(columns), clipping, 0).squared) / deviation(clipping, columns) ** 2
     margin = math.sqrt(situation.parties / (situation.parties - situation.curious))
     return delta * margin / (situation.mu * situation.rows)
+
+
+def deviation(clipping: Clipping, columns: tuple[Column, ...]) -> float:
+    """The code of a standard deviation of the numbers that weigh least; of the constant where there are none.
+
+    Args:
+        clipping: by this rule.
+        columns: of all parties.
+    """
+    named = set(numbers_of(columns))
+    weights = [weight for column, weight in zip(columns, clipping.weights, strict=True) if column.name in named]
+    return min(weights) / REACH if weights else float(clipping.constant)
 
 
 def _clipping(
@@ -123,15 +145,22 @@ def _clipping(
     source: str | None,
 ) -> Clipping:
     declared = tuple(column for own in columns.values() for column in own)
-    named = tuple(name for own in columns.values() for name in numbers_of(own))
-    reach = {name: REACH * weights.get(name, 1.0) for name in named}
-    one = (1 << grid_bits) / max([1.0, *(reach[name] for name in named)])  # the code of a standard deviation
+    parts = [numbers_of(own) for own in columns.values()]
+    weighed = {name: weights.get(name, 1.0) for names in parts for name in names}
+    one = (1 << grid_bits) / (REACH * max(weighed.values(), default=1 / REACH))  # the code of a standard deviation
+    radii = [_squared_radius([weighed[name] for name in names], k) for names in parts]
+    least = sum(1 / weight**2 for weight in weighed.values())
+    other = one * ((sum(radii) / least) ** 0.25 if weighed else 1.0)
     found = Clipping(
-        constant=round(one),
-        weights=tuple(round(one * (reach[each.name] if each.name in named else 1)) for each in declared),
-        ranges=() if ranges is None else tuple(ranges[name] for name in named),
+        constant=round(other),
+        weights=tuple(
+            round(one * REACH * weighed[each.name]) if each.name in weighed else round(other) for each in declared
+        ),
+        ranges=() if ranges is None else tuple(ranges[name] for name in weighed),
         norms=tuple(
-            norm for own in columns.values() for norm in _norm(numbers_of(own), weights, k, one) if math.isfinite(k)
+            Norm(columns=names, squared=int(radius * one**2))
+            for names, radius in zip(parts, radii, strict=True)
+            if radius < REACH**2 * sum(weighed[name] ** 2 for name in names)
         ),
         square_weight="1/2",
         source=source,
@@ -140,11 +169,11 @@ def _clipping(
     return found.model_copy(update={"square_weight": str(weight)})
 
 
-def _norm(names: tuple[str, ...], weights: Mapping[str, float], k: float, one: float) -> Iterator[Norm]:
-    """The norm of one party, if it clips its rows at all."""
-    squares = [weights.get(name, 1.0) ** 2 for name in names]
+def _squared_radius(weights: Sequence[float], k: float) -> float:
+    """r^2 of one party's numbers; that of their ranges where rows are not clipped."""
+    squares = [weight**2 for weight in weights]
+    whole = REACH**2 * sum(squares)
+    if not math.isfinite(k) or (len(weights) == 1 and k >= LITTLE):
+        return whole
     radius = sum(squares) + k * math.sqrt(2 * sum(square**2 for square in squares))
-    if len(names) == 1:
-        radius = REACH**2 * squares[0] if k >= LITTLE else max(radius, ALONE * squares[0])
-    if names and radius < REACH**2 * sum(squares):
-        yield Norm(columns=names, squared=int(radius * one**2))
+    return min(whole, max(radius, ALONE * squares[0]) if len(weights) == 1 else radius)

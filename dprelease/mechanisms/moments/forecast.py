@@ -13,7 +13,7 @@ from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import REACH, Situation, choose_clipping
+from dprelease.mechanisms.moments.clipping_rule import REACH, Situation, choose_clipping, deviation
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.parameters import least_noise, spent
@@ -47,7 +47,7 @@ def _in_ranges(setting: Setting, share: Fraction) -> Proposed:
     clipping = clipping_of(setting)
     moved = clipped_sensitivity(layout, clipping, setting.grid_bits)
     scale, _ = scales.share_scales(moved, mu2, parties, *shared)
-    one = (scales.released_sd(scale, parties) / clipping.constant**2 / setting.rows) ** 2
+    one = (scales.released_sd(scale, parties) / deviation(clipping, setting.columns) ** 2 / setting.rows) ** 2
     numbers = {party: len(numbers_of(own)) for party, own in setting.parties.items()}
     prices = split_charge(mu2, setting.parties, setting.parts)
     return Proposed(

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.base import Draft, PublishedRanges
-from dprelease.mechanisms.moments.clipping import clip_rows
+from dprelease.mechanisms.moments.clipping import clip_rows, numbers_of
+from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options, read_terms
@@ -97,6 +99,17 @@ def test_terms_of_a_first_round_are_read_as_part_of_a_spec_alone() -> None:
     assert read_terms(data) == TERMS
     with pytest.raises(ValueError, match="as part of a spec"):
         JointMoments.model_validate_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.2, 3.0])
+def test_rows_are_clipped_as_in_ranges_that_were_published_before(mu: float) -> None:
+    """Whatever they will be: nothing but the ranges themselves depends on them."""
+    columns = {party: (*own, numeric(f"more_{party}")) for party, own in TWO_PARTIES.items()}
+    names = [name for own in columns.values() for name in numbers_of(own)]
+    situation = Situation(mu, 2000, 2, 1, 16)
+    published = choose_clipping(columns, [Range.whole(name) for name in names], situation, {"glucose": 1.7})
+    later = choose_clipping(columns, None, situation, {"glucose": 1.7})
+    assert later == published.model_copy(update={"ranges": ()})
 
 
 @pytest.mark.parametrize("field", ["counts_scale", "sum_scale", "square_scale"])
