@@ -97,7 +97,7 @@ def _numbers(count: int) -> str:
 
 def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
     """How rows are clipped, a line each, for a hospital's review."""
-    source = "" if clipping.source is None else f" by release {clipping.source[:12]}"
+    source = "" if clipping.source is None else f" by release {clipping.source[:12]}, as the office states"
     lines = [
         f"private numbers are coded in the ranges published{source}; public bounds stay, and cells beyond either are clipped"
     ]
