@@ -25,15 +25,21 @@ def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: st
         IntegrityError: any link of the chain from the root to the last byte of a block is broken.
         InvalidInput: it is of another consortium, has no ranges, or its columns were declared otherwise; or there is no root.
     """
-    release = load(folder, root)
+    release = load(Path(folder).expanduser(), root)
     if release.spec.consortium != consortium:
         raise InvalidInput(f"{folder}: this release is of consortium {release.spec.consortium}, not {consortium}")
     found = {each.name: each for each in release.ranges().ranges}
-    then: dict[str, Column] = {column.name: column for column in release.spec.columns}
-    declared = {column.name: column for own in columns.values() for column in own}
+    then = _owned({part.party: part.columns for part in release.spec.parties})
+    declared = _owned(columns)
     changed = [name for name in found if name in declared and declared[name] != then[name]]
     if changed:
         raise InvalidInput(
-            f"{listed(changed)} was declared otherwise when its range was published; ask for ranges again, or declare it as it was"
+            f"{listed(changed)} was declared otherwise, or another hospital's, when its range was published; ask for ranges "
+            "again, or declare it as it was"
         )
     return PublishedRanges(release.digest, tuple(each for name, each in found.items() if name in declared))
+
+
+def _owned(columns: Columns) -> dict[str, tuple[str, Column]]:
+    """Column name to its party and declaration."""
+    return {column.name: (party, column) for party, own in columns.items() for column in own}

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import fit_moments, resolve
 from dprelease.estimators.design import Design, design
@@ -64,7 +65,7 @@ def fit(
     found = find(release, names, chosen, intercept=intercept)
     half_width = np.abs(names.target_half_width)
     coef, intercepts = names.original_model(found.weights, found.offsets)
-    lower, upper = names.range()
+    lower, upper = _within_bounds(release, names)
     return FitResult(
         method=name,
         algorithm=algorithm,
@@ -91,6 +92,16 @@ def fit(
         infer=partial(infer, release, names, intercept=intercept),
         render=regression_table,
     )
+
+
+def _within_bounds(release: Release, names: Design) -> tuple[Floats, Floats]:
+    """(lower, upper) ends of the targets' ranges, (l,): a range of its own may reach beyond the public bounds."""
+    lower, upper = names.range()
+    for place, name in enumerate(names.targets):
+        declared = release.column(name)
+        if isinstance(declared, NumericColumn):
+            lower[place], upper[place] = max(lower[place], declared.lower), min(upper[place], declared.upper)
+    return lower, upper
 
 
 def _on_moments(release: Release, names: Design, method: Method, *, intercept: bool, algorithm: str) -> ScaledFit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -265,7 +265,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         """The ways to release what a scenario describes, the plainest first."""
-        return (setting,)
+        return (replace(setting, ranges=None),)
 
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""

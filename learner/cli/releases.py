@@ -80,6 +80,7 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
             bar.update(tasks[key], completed=held)
 
         folder = answered(places, lambda source: fetch(source, consortium, Library(home), release, progress), tell)
+    tell(f"kept in {folder}")
     _report(open_verified(folder, trust, consortium.name), as_json)
 
 

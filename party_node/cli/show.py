@@ -74,7 +74,7 @@ def card(
             for name, weight in spec.weights.items()
         ],
         "outcome_columns": list(spec.outcomes),
-        "noise_of_outcomes": list(mechanism_of(spec).words(spec).details),
+        "details": list(mechanism_of(spec).words(spec).details),
         "parties": {part.party: list(part.released) for part in spec.parties},
         "joint_epsilon": guarantee.joint_epsilon,
         "own_epsilon": guarantee.party(assessment.party).epsilon,

@@ -72,9 +72,14 @@ def test_ranges_first_are_recommended_for_few_patients() -> None:
     bounds, ranges = (sum(cell.forecast.r2 for cell in found.of(name)) for name in ("moments", "moments in ranges"))
     assert ranges > bounds
     published = compare(replace(setting(1_600, widths="5,7,3", delta=1e-6), ranges=Fraction(0)), ("moments",))
-    assert [each.plan for each in published.settings] == ["moments in ranges"]
-    assert sum(cell.forecast.r2 for cell in published.cells) > ranges
+    assert [each.plan for each in published.settings] == ["moments", "moments in ranges"]
+    assert sum(cell.forecast.r2 for cell in published.of("moments in ranges")) > ranges
     assert "comes first" not in published.recommendation()
+
+
+def test_no_other_mechanism_has_ranges() -> None:
+    found = compare(replace(setting(1_600), ranges=Fraction(0)))
+    assert [each.plan for each in found.settings] == ["mixed", "rows", "moments", "moments in ranges"]
 
 
 def test_in_ranges_bounds_play_no_part() -> None:

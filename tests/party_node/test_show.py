@@ -125,14 +125,14 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
         shown = card(KNOWN.assess(spec), record)
         assert shown["outcome_columns"] == list(outcomes)
         if not outcomes:
-            assert shown["noise_of_outcomes"] == []
+            assert shown["details"] == []
             continue
         moments = spec.terms
         assert moments is not None
         assert moments.association is not None
         scales = (moments.scale, moments.association.scale, moments.association.square_scale)
         sds = [f"noise sd {scale * 2**0.5 / 4**10:.4g} patients" for scale in scales]
-        assert shown["noise_of_outcomes"] == [
+        assert shown["details"] == [
             f"products of two features: {sds[0]}",
             f"products of a feature and an outcome: {sds[1]}",
             f"squares of outcomes: {sds[2]}",

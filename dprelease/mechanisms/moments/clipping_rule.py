@@ -158,7 +158,7 @@ def _clipping(
         ),
         ranges=() if ranges is None else tuple(ranges[name] for name in weighed),
         norms=tuple(
-            Norm(columns=names, squared=int(radius * one**2))
+            Norm(columns=names, squared=max(1, int(radius * one**2)))
             for names, radius in zip(parts, radii, strict=True)
             if radius < REACH**2 * sum(weighed[name] ** 2 for name in names)
         ),

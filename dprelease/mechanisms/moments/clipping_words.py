@@ -103,7 +103,7 @@ def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_r
         parties: party to its columns.
         two_rounds: whether the ranges are of the release's own first round.
     """
-    source = "" if clipping.source is None else f" by release {clipping.source[:12]}"
+    source = "" if clipping.source is None else f" by release {clipping.source[:12]}, as the office states"
     source = " in the first of two rounds" if two_rounds else source
     lines = [
         f"private numbers are coded in the ranges published{source}; public bounds stay, and cells beyond either are clipped"

@@ -29,7 +29,7 @@ RANGES_FIRST = f"{TRUST}; a release of ranges comes first, for a part of the bud
 def plans(setting: Setting) -> tuple[Setting, ...]:
     """Numbers in their public bounds, and in ranges that are released first."""
     if setting.ranges is not None:
-        return (setting,)
+        return replace(setting, ranges=None), setting
     if setting.outcomes or not any(map(numbers_of, setting.parties.values())):
         return (setting,)
     return setting, replace(setting, ranges=share(setting.rows))
