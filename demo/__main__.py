@@ -1,7 +1,7 @@
 """`make demo`: three institutions publish the Redbook survey in both ways; a stranger verifies the releases and fits models.
 
-First joint moments, which the institutions compute together on masked columns; then mixed blocks, for which nobody has to
-trust anybody. The demo ends with what the fits of both are worth.
+First joint moments, which the institutions compute together on masked columns, coded in ranges that they publish in a first round;
+then mixed blocks, for which nobody has to trust anybody. The demo ends with what the fits of both are worth.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ Reports = dict[str, list[dict[str, Any]]]
 def request(mechanism: str) -> str:
     """What the office asks for: every column of everybody, (epsilon, delta) for the whole row of a woman."""
     parties = "".join(f'{name} = ["*"]\n' for name in INSTITUTIONS)
+    ranges = 'ranges = "first"\n' if mechanism == "moments" else ""
     return (
-        f'title = "Redbook 1974, nine columns, {mechanism}"\nmechanism = "{mechanism}"\n'
+        f'title = "Redbook 1974, nine columns, {mechanism}"\nmechanism = "{mechanism}"\n{ranges}'
         f'epsilon = {EPSILON}\ndelta = {DELTA}\nscope = "joint"\n\n[parties]\n{parties}'
     )
 
@@ -118,6 +119,12 @@ def _learn(consortium: Consortium, console: Console, releases: dict[str, str]) -
     return reports
 
 
+def _ends(fit: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Ends of the ranges that the features were released in, for predictions: none where those are the public bounds."""
+    lower, upper = fit["feature_ends"]
+    return [-np.inf if end is None else end for end in lower], [np.inf if end is None else end for end in upper]
+
+
 def _compare(console: Console, table: pd.DataFrame, reports: Reports) -> None:
     """The demo owns all three files, so it may compare with the truth; nobody else could."""
     console.rule("What the fits are worth on the true rows, which only this demo can see: R²")
@@ -127,7 +134,8 @@ def _compare(console: Console, table: pd.DataFrame, reports: Reports) -> None:
         cells = [least_squares(table, target)]
         fits = [reports[mechanism][place] for mechanism in MECHANISMS]
         for fit in fits:
-            predicted = fit["intercept"][0] + table[fit["features"]].to_numpy() @ np.array(fit["coef"][0])
+            rows = table[fit["features"]].clip(*_ends(fit), axis=1).to_numpy()
+            predicted = fit["intercept"][0] + rows @ np.array(fit["coef"][0])
             cells.append(r_squared(outcome, predicted))
         cells += [r_squared(outcome, np.full(len(outcome), fit["constant"]["value"][0])) for fit in fits]
         grid.add_row(target, *(f"{cell:,.3f}" for cell in cells))
