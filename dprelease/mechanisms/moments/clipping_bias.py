@@ -22,6 +22,8 @@ from dprelease.mechanisms.moments.entries import Layout
 
 GENTLE = 2.0
 """k from which on the bias of clipping is below standard errors of the usual size, so that p-values mean something."""
+_ROUNDED = 0.01
+"""What rounding of a norm may take off k."""
 
 
 def within(numbers: int, radius2: float) -> float:
@@ -73,7 +75,7 @@ def retained(clipping: Clipping, layout: Layout) -> tuple[npt.NDArray[np.float64
     blocks = []
     for place, norm in enumerate(clipping.norms):
         radius2, k = radius2_of(clipping, place, weights)
-        strong = strong or k < GENTLE
+        strong = strong or k < GENTLE - _ROUNDED
         chosen = np.array([False, *(each.name in norm.columns for each in layout.variables)])
         alone[chosen] = across(len(norm.columns), radius2)
         blocks.append((chosen, within(len(norm.columns), radius2)))
