@@ -10,7 +10,9 @@ minds a bad fit relative to how much the outcome varies, var_t, and minds the ba
     slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by
                          low quantiles over t of (error of c - error of the model) / var_t.
 
-`risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
+                         The outcome's own signal bounds alpha, less the part of it that the posterior leaves open.
+
+`risk` says more of the latter two. Without an intercept the predictions are alpha x w, against those of zero.
 
 Features of which noise hides how they vary beside the others (`identifiability`) have the weight 0: a slope is too steep where the
 variance of its feature is taken too low, and nothing in the release would show it. They stay where most of what can be
@@ -28,7 +30,7 @@ import numpy.typing as npt
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, warnings
+from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal, warnings
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
@@ -118,7 +120,11 @@ def _fit(
     bent = within @ change
     linear = 2 * ((across * change).sum(axis=1) - base * bent[:, 0])
     square = (bent * change).sum(axis=1)
-    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance))
+    centres = within[:, 1:, :1] * intercept
+    left = across[:, 1:] - centres * means[:, None] - (within[:, 1:, 1:] - centres * centres.mT) @ solution.weights
+    scatter = np.einsum("tdl,de,tel->l", left, solution.inverse, left, optimize=True) / len(draws)
+    most = furthest_of_signal((solution.weights * equations.xy).sum(axis=0), scatter)
+    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance, most))
     error = error - alpha * linear + alpha**2 * square
     return ScaledFit(
         weights=alpha * change[1:],
@@ -143,9 +149,9 @@ def _fit(
     )
 
 
-def _alpha(linear: Floats, square: Floats) -> Floats:
-    """(l,) from the parts of the draws' gains, (T, l): alpha linear - alpha^2 square."""
+def _alpha(linear: Floats, square: Floats, most: Floats) -> Floats:
+    """(l,) from the parts of the draws' gains, (T, l): alpha linear - alpha^2 square; none above `most`."""
     if len(linear) == 1:  # the true moments are known
         return np.ones(linear.shape[1])
     steps = ALPHAS[:, None, None]
-    return furthest_of_draws(steps * linear - steps**2 * square)
+    return np.minimum(furthest_of_draws(steps * linear - steps**2 * square), most)

@@ -7,6 +7,9 @@ taken, so that good fits are not shortened for nothing. It is 0 unless the gain 
 
 Where draws of the gain are known, the step is also no longer than where the `RARE` quantile is no loss. Among many pairs of columns
 that fill little of their bounds noise makes a strong relation of some pair, with a gain in most cases and a great loss in some.
+
+Nor is it longer than `furthest_of_signal`. The prior of the draws is vague: it takes most of what noise makes for a relation,
+and the draws of an outcome without any promise a gain. The outcome itself tells how strong its relations are.
 """
 
 from __future__ import annotations
@@ -43,6 +46,25 @@ def furthest_of_draws(gain: Floats) -> Floats:
     """
     rare, cautious = np.quantile(gain, [RARE, CAUTIOUS], axis=1)
     return furthest(np.where(rare >= 0, cautious, -np.inf))
+
+
+def furthest_of_signal(signal: Floats, scatter: Floats) -> Floats:
+    """alpha, one for each outcome: by the gain that Stein's rule expects.
+
+    Under a vague prior the explained part of the variance is too large by what the posterior leaves open of it on average: the
+    mean of |estimate|^2 is |truth|^2 plus the variance of the estimate. The gain at alpha, in `signal`, is then
+    2 alpha k - alpha^2 with the positive-part factor k = 1 - scatter / signal.
+
+    Args:
+        signal: (l,) variance that the model explains by the mean of the draws.
+        scatter: (l,) mean over the draws of what is left in the normal equations, in the same metric.
+
+    Source:
+        Efron and Morris (1973), Stein's estimation rule and its competitors, an empirical Bayes approach.
+    """
+    factor = 1 - np.divide(np.minimum(scatter, signal), signal, out=np.ones_like(signal), where=signal > 0)
+    steps = ALPHAS[:, None]
+    return furthest(2 * steps * factor - steps**2)
 
 
 def warnings(alpha: Floats, excess: Floats) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprelease.estimators.moments.risk import ALPHAS, furthest, furthest_of_draws, warnings
+from dprelease.estimators.moments.posterior_fit import _fit
+from dprelease.estimators.moments.risk import ALPHAS, furthest, furthest_of_draws, furthest_of_signal, warnings
 
 
 def test_a_model_goes_as_far_as_nearly_all_of_the_best_cautious_gain_allows():
@@ -28,6 +29,23 @@ def test_it_goes_no_further_than_rare_cases_allow():
         found = furthest_of_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2))
         np.testing.assert_allclose(found, expected)
     assert furthest_of_draws(np.where(wrong, -steps, 2 * steps - steps**2)) == 0
+
+
+def test_what_the_draws_leave_open_is_taken_off_the_signal():
+    """As far as .95 of what 2 a k - a^2 reaches: to k (1 + sqrt(.05)) on the lattice."""
+    found = furthest_of_signal(np.array([4.0, 4.0, 4.0, 0.0]), np.array([0.5, 2.0, 5.0, 1.0]))
+    np.testing.assert_allclose(found, [1.0, 0.6, 0.0, 0.0])
+
+
+def test_a_model_is_shortened_by_the_part_of_its_signal_that_the_draws_leave_open():
+    """One feature of variance 1/4, whose covariance has the other sign in 3 of 100 draws: too few for the quantiles to see."""
+    seen = np.where(np.arange(100) < 3, -0.3, 0.1)
+    draws = np.tile(np.diag([1.0, 0.25, 0.25]), (100, 1, 1))
+    draws[:, 1, 2] = draws[:, 2, 1] = seen
+    for intercept in (True, False):
+        fit = _fit(draws, [1], [2], np.array([False]), intercept=intercept)
+        far = (1 - seen.var() / seen.mean() ** 2) * (1 + np.sqrt(0.05))
+        np.testing.assert_allclose(fit.weights, [[seen.mean() / 0.25 * np.floor(40 * far) / 40]])
 
 
 def test_targets_that_were_given_up_and_means_that_are_unsure_are_counted():
