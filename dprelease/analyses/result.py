@@ -59,8 +59,7 @@ class Analysis:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The caveats, and those that every analysis of this release has."""
-        seen = self.release.moments().layout.columns
-        clipped = [column.name for column in seen if column != self.release.column(column.released[0])]
+        clipped = list(self.release.ranged)
         told = []
         if clipped and not self.of_counts:
             told.append(

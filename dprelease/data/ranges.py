@@ -18,6 +18,12 @@ from dprelease.data.columns import Name
 STEPS = 1 << MAX_GRID_BITS
 """Steps of a range's grid in half the public bounds."""
 
+WIDEST = 16 * STEPS
+"""Largest half-width of a range."""
+
+REACH = 3
+"""Standard deviations from the centre of a column's range to its ends."""
+
 
 class Range(Value):
     """Centre and half-width of a numeric column, in steps of 2^-24 of the half-width of its public bounds.
@@ -30,7 +36,7 @@ class Range(Value):
 
     name: Name
     centre: Annotated[int, Field(ge=-STEPS, le=STEPS)]
-    half_width: Annotated[int, Field(ge=1, le=16 * STEPS)]
+    half_width: Annotated[int, Field(ge=1, le=WIDEST)]
 
     @classmethod
     def whole(cls, name: str) -> Range:

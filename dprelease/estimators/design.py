@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.data.columns import CategoricalColumn, NumericColumn
+from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Floats, Release
@@ -114,14 +114,10 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
 
 
 def _ends(release: Release, features: Sequence[str]) -> Floats:
-    found = np.tile([[-np.inf], [np.inf]], len(features))
-    if isinstance(release.view, NoisyRows):
-        return found
-    seen = {column.name: column for column in release.products.layout.columns}
+    found, ranged = np.tile([[-np.inf], [np.inf]], len(features)), release.ranged
     for place, name in enumerate(features):
-        column = seen.get(name)
-        if isinstance(column, NumericColumn) and column != release.column(name):
-            found[:, place] = column.lower, column.upper
+        if name in ranged:
+            found[:, place] = ranged[name].lower, ranged[name].upper
     return found
 
 

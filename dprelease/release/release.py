@@ -173,6 +173,14 @@ class Release:
             raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has rows, not moments")
         return found
 
+    @cached_property
+    def ranged(self) -> Mapping[str, NumericColumn]:
+        """Numbers that were released in ranges of their own: name to the column with the ends of its range for bounds."""
+        if isinstance(self.view, NoisyRows):
+            return {}
+        seen = (column for column in self.products.layout.columns if isinstance(column, NumericColumn))
+        return {column.name: column for column in seen if column != self.column(column.name)}
+
     def scaled(self) -> NoisyRows:
         """The released rows in scaled units, with equal variances along every column.
 

@@ -20,7 +20,7 @@ from dprelease.release.block import SealedBlock
 from dprelease.release.charges import SignedStatement
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.chunks import read_chunks
+from dprelease.wire.chunks import check_chunk, read_chunks
 from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
 from dprelease.wire.v1 import (
@@ -208,6 +208,28 @@ def stream(method: Any, requests: Iterator[Any], stall_seconds: float, what: str
             return calls[0].result()
         except grpc.FutureCancelledError as error:
             raise PeerUnavailable(f"{what} stood still for {stall_seconds:g} s") from error
+
+
+def received(call: Any, position: int, size: int, stall_seconds: float) -> Iterator[bytes]:
+    """The bytes of a stream of chunks that may take as long as it needs, as long as it moves.
+
+    Args:
+        call: under way; what it answers with has a chunk.
+        position: of the first byte that comes.
+        size: as it was announced.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        IntegrityError: a chunk is not the next one, or is damaged.
+        grpc.RpcError: as the peer answers, or the stream stood still.
+    """
+    with ProgressDeadline(call.cancel, stall_seconds) as deadline:
+        for answer in call:
+            data = check_chunk(answer.chunk, position, size)
+            position += len(data)
+            deadline.moved()
+            yield data
+            deadline.moved()
 
 
 def naming(requests: Iterator[Any], names: Mapping[str, bytes | int]) -> Iterator[Any]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import grpc
 
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.chunks import check_chunk, read_chunks
-from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.chunks import read_chunks
 from dprelease.wire.transport import CALL_SECONDS
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
-from party_node.outgoing.calls import naming, stream
+from party_node.outgoing.calls import naming, received, stream
 from party_node.state.session import Outgoing
 
 PEER = "the hub's relay"
@@ -116,16 +114,6 @@ class Relay:
         request = relay_pb2.FetchParcelRequest(
             spec_digest=self._release, header_digest=bytes.fromhex(header.digest()), offset=position
         )
-        calls: list[Any] = []
-        with (
-            translated(PEER),
-            ProgressDeadline(lambda: [call.cancel() for call in calls], self._stall_seconds) as deadline,
-        ):
+        with translated(PEER):
             call = self._stub.FetchParcel(request, metadata=VERSION)
-            calls.append(call)
-            for answer in call:
-                data = check_chunk(answer.chunk, position, header.size)
-                position += len(data)
-                deadline.moved()
-                yield data
-                deadline.moved()
+            yield from received(call, position, header.size, self._stall_seconds)

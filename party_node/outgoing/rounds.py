@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import grpc
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.block import SealedBlock
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.chunks import check_chunk
-from dprelease.wire.progress import ProgressDeadline
 from dprelease.wire.transport import CALL_SECONDS
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc
+from party_node.outgoing.calls import received
 
 PEER = "the hub"
 
@@ -58,16 +56,6 @@ def _stream(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) ->
     request = intake_pb2.FetchEarlierBlockRequest(
         spec_digest=bytes.fromhex(sealed.spec), party=sealed.party, sequence=sealed.sequence
     )
-    calls: list[Any] = []
-    with (
-        translated(PEER),
-        ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline,
-    ):
-        call = intake_pb2_grpc.IntakeServiceStub(channel).FetchEarlierBlock(request, metadata=VERSION)
-        calls.append(call)
-        position = 0
-        for answer in call:
-            data = check_chunk(answer.chunk, position, sealed.size)
-            position += len(data)
-            deadline.moved()
-            yield data
+    stub = intake_pb2_grpc.IntakeServiceStub(channel)
+    with translated(PEER):
+        yield from received(stub.FetchEarlierBlock(request, metadata=VERSION), 0, sealed.size, stall_seconds)

@@ -15,6 +15,8 @@ import pyarrow.parquet
 from demo.consortium import HOST, Consortium, wait_for
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.mechanisms.moments.entries import code
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 
 IDENTIFIER_MARK = "NHS-SECRET-"
@@ -131,6 +133,12 @@ def trust(consortium: Consortium) -> tuple[Path, tuple[str, str]]:
     root = str(consortium.hub / "root.pem")
     consortium.run("learner", *home, "trust", "add", "demo", "--root", root, "--hub", address, "--yes")
     return folder, home
+
+
+def published(consortium: Consortium, release: str) -> Release:
+    """The release as a learner verifies it, offline."""
+    folder = ReleaseFolder(consortium.hub / "storage" / "published" / release)
+    return folder.verify((consortium.hub / "root.pem").read_text())
 
 
 def scaled_gram(spec: ReleaseSpec, hospitals: list[Hospital]) -> npt.NDArray[np.float64]:

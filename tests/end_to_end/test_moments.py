@@ -11,9 +11,7 @@ from scipy.stats import chi2
 
 from demo.consortium import Consortium, wait_for
 from dprelease.release.accounting import guarantee
-from dprelease.release.folder import ReleaseFolder
-from dprelease.release.release import Release
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, published, scaled_gram, trust
 
 pytestmark = pytest.mark.end_to_end
 
@@ -47,12 +45,6 @@ def hospitals(count: int) -> list[Hospital]:
         ),
         Hospital("post", {"distance": numeric(0, 40)}, {"distance": [*map(float, random.uniform(0, 40, ROWS))]}),
     ][:count]
-
-
-def published(consortium: Consortium, release: str) -> Release:
-    """The release as a learner verifies it, offline."""
-    folder = ReleaseFolder(consortium.hub / "storage" / "published" / release)
-    return folder.verify((consortium.hub / "root.pem").read_text())
 
 
 @pytest.mark.parametrize(

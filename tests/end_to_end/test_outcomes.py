@@ -14,8 +14,7 @@ from dprelease.mechanisms.moments.released_outcomes import ApartMoments
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
-from tests.end_to_end.test_moments import published
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, published, scaled_gram, trust
 from tests.end_to_end.test_public import knows_of
 
 pytestmark = pytest.mark.end_to_end

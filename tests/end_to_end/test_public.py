@@ -18,8 +18,7 @@ from dprelease.files.settings import read_settings
 from dprelease.release.release import Release
 from party_node.state.entries import Entry
 from party_node.state.ledger import Ledger
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, scaled_gram, trust
-from tests.end_to_end.test_moments import published
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, published, scaled_gram, trust
 
 pytestmark = pytest.mark.end_to_end
 

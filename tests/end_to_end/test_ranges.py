@@ -16,10 +16,9 @@ from dprelease.data.bounding import BoundedRows, bound
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.terms import joint_moments
-from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, trust
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, published, trust
 from tests.support.rounds import in_published_ranges
 
 pytestmark = pytest.mark.end_to_end
@@ -51,11 +50,6 @@ def hospitals() -> list[Hospital]:
             "lab", {"weight": numeric(0, 400)}, {"weight": [*map(float, random.normal(70, 8, ROWS))]}, policy=POLICY
         ),
     ]
-
-
-def published(consortium: Consortium, release: str) -> Release:
-    folder = ReleaseFolder(consortium.hub / "storage" / "published" / release)
-    return folder.verify((consortium.hub / "root.pem").read_text())
 
 
 def test_moments_in_ranges_that_were_published_before(consortium: Consortium) -> None:

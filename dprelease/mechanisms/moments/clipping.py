@@ -92,6 +92,16 @@ class Clipping(Value):
         if any(norm.squared >= sum(weight[name] ** 2 for name in norm.columns) for norm in self.norms):
             raise ValueError("a norm that no row can exceed is left out")
 
+    def number_weights(self, columns: tuple[Column, ...]) -> dict[str, int]:
+        """Private number to its H.
+
+        Args:
+            columns: of all parties.
+        """
+        named = set(numbers_of(columns))
+        pairs = zip(columns, self.weights, strict=True)
+        return {column.name: weight for column, weight in pairs if column.name in named}
+
     def units(self, layout: Layout) -> npt.NDArray[np.int64]:
         """(p+1,) the code that stands for 1 of each entry of x = (1, z)."""
         return np.array([self.constant, *(self.weights[each.column] for each in layout.variables)], np.int64)

@@ -16,8 +16,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.data.ranges import REACH
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.clipping_rule import REACH
 from dprelease.mechanisms.moments.entries import Layout
 
 GENTLE = 2.0
@@ -55,7 +55,7 @@ def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple
     Args:
         clipping: of the spec.
         place: of the norm.
-        weights: column to H.
+        weights: private number to its H.
     """
     norm = clipping.norms[place]
     squares = [(weights[name] / REACH) ** 2 for name in norm.columns]
@@ -70,7 +70,7 @@ def retained(clipping: Clipping, layout: Layout) -> tuple[npt.NDArray[np.float64
         clipping: of the spec.
         layout: of its columns.
     """
-    weights = {column.name: each for column, each in zip(layout.columns, clipping.weights, strict=True)}
+    weights = clipping.number_weights(layout.columns)
     alone, strong = np.ones(len(layout.variables) + 1), False
     blocks = []
     for place, norm in enumerate(clipping.norms):

@@ -33,14 +33,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dprelease.data.columns import Column
-from dprelease.data.ranges import Range
+from dprelease.data.ranges import REACH, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipped_sensitivity import Rows, clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
 from dprelease.mechanisms.moments.entries import Layout
-
-REACH = 3
-"""Standard deviations from the centre of a range to its ends."""
 
 HEAVIEST = 4.0
 """Largest weight of a number: beyond, all other noise grows for nothing."""
@@ -131,9 +128,8 @@ def deviation(clipping: Clipping, columns: tuple[Column, ...]) -> float:
         clipping: by this rule.
         columns: of all parties.
     """
-    named = set(numbers_of(columns))
-    weights = [weight for column, weight in zip(columns, clipping.weights, strict=True) if column.name in named]
-    return min(weights) / REACH if weights else float(clipping.constant)
+    weights = clipping.number_weights(columns)
+    return min(weights.values()) / REACH if weights else float(clipping.constant)
 
 
 def _clipping(

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.data.columns import Column
+from dprelease.data.ranges import REACH
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_bias import radius2_of, within
-from dprelease.mechanisms.moments.clipping_rule import REACH
 from dprelease.spec_base import SpecBase
 
 
@@ -40,8 +40,7 @@ def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -
         clipping: of the spec.
         parties: party to its columns.
     """
-    declared = [column for own in parties.values() for column in own]
-    weights = {column.name: each for column, each in zip(declared, clipping.weights, strict=True)}
+    weights = clipping.number_weights(tuple(column for own in parties.values() for column in own))
     places = {norm.columns: place for place, norm in enumerate(clipping.norms)}
     found = []
     for party, own in parties.items():
@@ -59,15 +58,11 @@ def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -
 def scenario_of(clipping: Clipping, spec: SpecBase) -> dict[str, Any]:
     """What a spec with clipped rows says of a `Setting`: its fields of this kind."""
     parties = {part.party: part.columns for part in spec.parties}
-    declared = [column.name for own in parties.values() for column in own]
-    named = {name for own in parties.values() for name in numbers_of(own)}
-    weights = {name: weight for name, weight in zip(declared, clipping.weights, strict=True) if name in named}
-    least = min(weights.values(), default=1)
     blocks = clipped_blocks(clipping, parties)
     return {
         "ranges": Fraction(0),
         "clip": min((each.k for each in blocks if each.columns > 1), default=math.inf),
-        "number_weights": {name: weight / least for name, weight in weights.items() if weight > least},
+        "number_weights": _heavier(clipping, parties),
     }
 
 
@@ -120,9 +115,8 @@ def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_r
     return tuple(lines)
 
 
-def _heavier(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> list[str]:
-    declared = [column.name for own in parties.values() for column in own]
-    named = {name for own in parties.values() for name in numbers_of(own)}
-    numbers = [(name, weight) for name, weight in zip(declared, clipping.weights, strict=True) if name in named]
-    least = min((weight for _, weight in numbers), default=0)
-    return [name for name, weight in numbers if weight > least]
+def _heavier(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> dict[str, float]:
+    """Number to its weight beside the lightest, of those that weigh more."""
+    weights = clipping.number_weights(tuple(column for own in parties.values() for column in own))
+    least = min(weights.values(), default=1)
+    return {name: weight / least for name, weight in weights.items() if weight > least}

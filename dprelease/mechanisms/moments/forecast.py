@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from dprelease.data.ranges import Range
+from dprelease.data.ranges import REACH
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, moments_error
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import REACH, Situation, choose_clipping, deviation
+from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping, deviation
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.parameters import least_noise, spent
@@ -37,14 +37,19 @@ def plans(setting: Setting) -> tuple[Setting, ...]:
 
 def proposed(setting: Setting) -> Proposed:
     """The release that the coordinator would propose; its noise does not depend on who deals."""
-    return _in_bounds(setting) if setting.ranges is None else _in_ranges(setting, setting.ranges)
+    return _in_bounds(setting) if setting.ranges is None else _in_ranges(setting, setting.ranges, clipping_of(setting))
 
 
-def _in_ranges(setting: Setting, share: Fraction) -> Proposed:
-    """Of clipped rows; lengths in standard deviations as ranges tell them."""
+def _in_ranges(setting: Setting, spent_before: Fraction, clipping: Clipping) -> Proposed:
+    """Of clipped rows; lengths in standard deviations as ranges tell them.
+
+    Args:
+        setting: the scenario.
+        spent_before: part of mu^2 that the ranges take.
+        clipping: of `clipping_of`.
+    """
     parties, layout, whole = len(setting.parties), Layout(setting.columns), budget(setting.target)
-    mu2, shared = whole * (1 - share), (setting.pooled, setting.grid_bits, setting.rows_per_subject)
-    clipping = clipping_of(setting)
+    mu2, shared = whole * (1 - spent_before), (setting.pooled, setting.grid_bits, setting.rows_per_subject)
     moved = clipped_sensitivity(layout, clipping, setting.grid_bits)
     scale, _ = scales.share_scales(moved, mu2, parties, *shared)
     one = (scales.released_sd(scale, parties) / deviation(clipping, setting.columns) ** 2 / setting.rows) ** 2
@@ -54,21 +59,20 @@ def _in_ranges(setting: Setting, share: Fraction) -> Proposed:
         variance=dict.fromkeys(setting.parties, one),
         columns={each.name: one / setting.number_weights.get(each.name, 1.0) ** 2 for each in setting.columns},
         prices={
-            party: price + whole * share * numbers[party] / sum(numbers.values()) for party, price in prices.items()
+            party: price + whole * spent_before * numbers[party] / sum(numbers.values())
+            for party, price in prices.items()
         },
         shape=f"{layout.entries} sums of clipped rows",
         unit="of a correlation",
-        trust=RANGES_FIRST if parties > 1 and share else TRUST if parties > 1 else "",
+        trust=RANGES_FIRST if parties > 1 and spent_before else TRUST if parties > 1 else "",
     )
 
 
 def clipping_of(setting: Setting) -> Clipping:
     """How rows would be clipped."""
-    names = [name for own in setting.parties.values() for name in numbers_of(own)]
     mu = math.sqrt(budget(setting.target) * (1 - (setting.ranges or 0))) / setting.rows_per_subject
     situation = Situation(mu, setting.rows, len(setting.parties), setting.pooled, setting.grid_bits)
-    whole = [Range.whole(name) for name in names]
-    return choose_clipping(setting.parties, whole, situation, setting.number_weights, setting.clip)
+    return choose_clipping(setting.parties, None, situation, setting.number_weights, setting.clip)
 
 
 def _in_bounds(setting: Setting) -> Proposed:
@@ -106,13 +110,19 @@ def forecast(setting: Setting, signal: float) -> Forecast:
     """What to expect of a fit; arguments as of `dprelease.planning.forecast.forecast`."""
     # In ranges lengths are standard deviations: what a number's cells do within its bounds plays no part.
     setting = replace(setting, signs=True, spread=setting.spread if setting.ranges is None else 1.0)
-    reach = setting.guess(setting.outcome).reach * (1 if setting.ranges is None else REACH**2)
-    assumed, release = setting.assumed(signal), proposed(setting)
+    reach = setting.guess(setting.outcome).reach
+    if setting.ranges is None:
+        release, square_weight = _in_bounds(setting), _square_weight(setting)
+    else:
+        clipping = clipping_of(setting)
+        release, square_weight = _in_ranges(setting, setting.ranges, clipping), Fraction(clipping.square_weight)
+        reach *= REACH**2
+    assumed = setting.assumed(signal)
     noise, own = (
         setting.spread_out([release.columns[name] for name in setting.features]),
         release.columns[setting.outcome],
     )
-    weight = 1 / float(_diagonal_weight(setting))
+    weight = 1 / float(square_weight)
     diagonal = [setting.guess(name).own for name in setting.features]
     error = moments_error(
         assumed,
@@ -128,10 +138,9 @@ def forecast(setting: Setting, signal: float) -> Forecast:
     )
 
 
-def _diagonal_weight(setting: Setting) -> Fraction:
+def _square_weight(setting: Setting) -> Fraction:
+    """v in public bounds."""
     layout = Layout(setting.columns, setting.outcomes)
-    if setting.ranges is not None:
-        return Fraction(clipping_of(setting).square_weight)
     if setting.outcomes:
         return association.Moves.of(layout).diagonal_weight
     return sensitivity(layout.variables).diagonal_weight

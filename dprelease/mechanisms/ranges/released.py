@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.data.columns import NumericColumn
-from dprelease.data.ranges import STEPS, Range
+from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Floats
@@ -16,15 +16,10 @@ from dprelease.mechanisms.ranges.prefix_sums import Floats
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles that are told."""
 
-RANGE_SCALES = 3
-"""Scales from the centre of a column's range to its ends."""
-
 NO_FIT = (
     "a release of ranges says nothing on how columns go together: it has no rows and no moments to fit on, plan for or export; "
     "`learner describe` and `learner report` show what it says of each column"
 )
-
-_WIDEST = 16 * STEPS
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,4 +105,4 @@ def later_range(name: str, centre: int, scale: int) -> Range:
         centre: M.
         scale: S.
     """
-    return Range(name=name, centre=centre, half_width=min(RANGE_SCALES * scale, _WIDEST))
+    return Range(name=name, centre=centre, half_width=min(REACH * scale, WIDEST))

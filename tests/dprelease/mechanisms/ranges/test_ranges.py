@@ -11,13 +11,12 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
-from dprelease.data.ranges import STEPS
+from dprelease.data.ranges import REACH, STEPS
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.estimators import fit
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, WINDOW
 from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import histogram
-from dprelease.mechanisms.ranges.released import RANGE_SCALES
 from dprelease.mechanisms.ranges.rounds import Placed, Row
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.planning.comparison import compare
@@ -67,7 +66,7 @@ def test_each_hospital_publishes_its_own_columns(blocks: dict[str, tuple[Block, 
     assert found.names == ("age", "glucose", "weight")
     for each, row in zip(found.columns, np.vstack([only.values for (only,) in blocks.values()]), strict=True):
         last = Row.of(row).last
-        assert (each.range.centre, each.range.half_width) == (last.centre, RANGE_SCALES * last.scale)
+        assert (each.range.centre, each.range.half_width) == (last.centre, REACH * last.scale)
         assert each.mean == pytest.approx(each.column.midpoint + each.column.half_width * last.centre / STEPS)
     assert found.ranges == tuple(each.range for each in found.columns)
 
