@@ -12,6 +12,7 @@ from __future__ import annotations
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.base import FIRST_ROUND, Earlier
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -26,6 +27,7 @@ def privatize(
     noise: NoiseSource,
     products: Products | None = None,
     earlier: Earlier = FIRST_ROUND,
+    kept: Kept = NOTHING_KEPT,
 ) -> tuple[Block, ...]:
     """One party's blocks of one round, by sequence number.
 
@@ -39,6 +41,7 @@ def privatize(
         noise: secret noise; `SecureNoise` outside tests.
         products: what the session left, where the mechanism has one.
         earlier: what all parties sent in earlier rounds; the blocks are those of the round after.
+        kept: of a stream, the increment of this checkpoint among the others.
 
     Returns:
         The blocks. No noise is drawn for public columns.
@@ -50,7 +53,7 @@ def privatize(
     """
     check_rows(bounded, spec, party)
     none, mechanism = bounded.public[:0, :0], mechanism_of(spec)
-    made = mechanism.privatize(bounded, spec, party, noise, products, earlier)
+    made = mechanism.privatize(bounded, spec, party, noise, products, earlier, kept)
     return tuple(
         Block(expected_header(spec, party, at), values, none if at else bounded.public)
         for at, values in enumerate(made, len(earlier.get(party, ())))

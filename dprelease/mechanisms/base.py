@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column
 from dprelease.files.settings import Settings
+from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
 from dprelease.mechanisms.draft import Draft as Draft
 from dprelease.mechanisms.draft import Numbers as Numbers
 from dprelease.mechanisms.draft import PublishedRanges as PublishedRanges
@@ -117,6 +118,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
         fits: whether regressions can be fitted on its releases, and planned.
+        continual: how its releases continue one another; None where each stands alone.
     """
 
     name: str
@@ -126,6 +128,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     row_per_patient: bool = False
     weighs_columns: bool = False
     fits: bool = True
+    continual: Continual | None = None
 
     def own(self, spec: SpecBase) -> OwnTerms:
         """The terms of a spec of this mechanism."""
@@ -196,6 +199,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         noise: NoiseSource,
         products: Products | None = None,
         earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
     ) -> tuple[Integers, ...]:
         """The noisy integers of one party's blocks of the round after `earlier`, of `shapes`.
 
@@ -206,6 +210,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
             noise: secret noise.
             products: what a session left; None without one.
             earlier: what all parties sent in earlier rounds.
+            kept: of a stream, the increment of this checkpoint among the others.
 
         Raises:
             InvalidInput: the products are not those that the mechanism needs.

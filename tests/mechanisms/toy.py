@@ -18,6 +18,7 @@ from dprelease.data.columns import Column, Name, integer_sensitivity, is_public,
 from dprelease.errors import SpecRefused
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
 from dprelease.mpc.session import Products
@@ -116,6 +117,7 @@ class Sums(Mechanism[SumsTerms]):
         noise: NoiseSource,
         products: Products | None = None,
         earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
     ) -> tuple[Integers, ...]:
         scale = next(each.scale for each in self.own(spec).noise if each.party == party)
         exact = rows.private.sum(axis=0, dtype=np.int64)[None, :]

@@ -22,6 +22,7 @@ from dprelease.mechanisms.base import (
     Numbers,
     Words,
 )
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.clipping_words import scenario_of
 from dprelease.mechanisms.moments.first_round import SHARE, in_ranges, with_terms
@@ -104,6 +105,7 @@ class Moments(Mechanism[JointMoments]):
         noise: NoiseSource,
         products: Products | None = None,
         earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
     ) -> tuple[Integers, ...]:
         before = self._before(spec)
         if before is not None and len(earlier.get(party, ())) < sum(self._first.rounds(before)):

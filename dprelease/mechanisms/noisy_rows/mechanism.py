@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import released_names
 from dprelease.mechanisms.base import FIRST_ROUND, Columns, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.noisy_rows import check, words
 from dprelease.mechanisms.noisy_rows.privatize import noisy_rows
 from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, propose_mixed, propose_rows
@@ -43,6 +44,7 @@ class _NoisyRows(Mechanism[AnyRows]):
         noise: NoiseSource,
         products: Products | None = None,
         earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
     ) -> tuple[Integers, ...]:
         return (noisy_rows(rows, spec, self.own(spec), party, noise),)
 

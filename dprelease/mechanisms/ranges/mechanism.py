@@ -9,6 +9,7 @@ from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.ranges import check, words
 from dprelease.mechanisms.ranges.calibration import WIDTH, numbers
 from dprelease.mechanisms.ranges.propose import propose
@@ -53,6 +54,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
         noise: NoiseSource,
         products: Products | None = None,
         earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
     ) -> tuple[Integers, ...]:
         from dprelease.mechanisms.ranges.privatize import noisy_ranges  # slow to load, and only hospitals ask
 

@@ -1,0 +1,90 @@
+"""How releases of one mechanism continue one another: checkpoints of a stream of patients, under one guarantee and one charge.
+
+Every checkpoint is a release with a spec of its own: its new rows, who they are, the checkpoint before. All else is as in the first
+one's spec, whose price covers the whole stream. A patient's row is in one checkpoint, ever; noise is drawn once for each.
+
+Source: docs/protocol.md, "Streams".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.bounding import BoundedRows
+from dprelease.mpc.session import Products
+from dprelease.spec_base import SpecBase, Terms
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, repr=False)
+class Kept:
+    """What a hospital keeps of a stream between checkpoints.
+
+    Attributes:
+        increments: checkpoint to the exact integers of its new rows, or our shares of them modulo 2^64. Secret: together with
+            what other hospitals keep they are exact data.
+        sent: noisy integers of our block of the checkpoint before, which start the next block; None at the first.
+    """
+
+    increments: Mapping[int, Integers]
+    sent: Integers | None = None
+
+
+NOTHING_KEPT = Kept(MappingProxyType({}))
+"""Outside streams."""
+
+
+class Continual(ABC):
+    """What is asked of a mechanism whose releases are checkpoints of a stream."""
+
+    @abstractmethod
+    def checkpoint(self, spec: SpecBase) -> int:
+        """t, from 1: which of the stream's checkpoints this is, and which batch of the source its rows are."""
+
+    @abstractmethod
+    def previous(self, spec: SpecBase) -> str | None:
+        """Digest of the spec of the checkpoint before; None at the first, which alone is charged."""
+
+    @abstractmethod
+    def stream(self, spec: SpecBase) -> str:
+        """Digest of the first checkpoint's spec, by which a stream is known."""
+
+    @abstractmethod
+    def past(self, spec: SpecBase) -> tuple[int, ...]:
+        """Earlier checkpoints that were published, in order; a checkpoint that failed is left out for ever."""
+
+    @abstractmethod
+    def check_follows(self, spec: SpecBase, previous: SpecBase) -> None:
+        """Refuse what is not the checkpoint after another one, in all but its rows, who they are and its times.
+
+        Raises:
+            SpecRefused: with what differs.
+        """
+
+    @abstractmethod
+    def following(self, previous: SpecBase, checkpoint: int, rows: int) -> Terms:
+        """Terms of a later checkpoint.
+
+        Args:
+            previous: spec of the last one that was published.
+            checkpoint: t, after those that were published or failed.
+            rows: new patients.
+
+        Raises:
+            InvalidInput: the stream has no such checkpoint, or no room for so many rows.
+        """
+
+    @abstractmethod
+    def increment(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        """Exact integers of the new rows, or the party's share of them; kept before any noise is drawn.
+
+        Raises:
+            InvalidInput: the products are not those that the mechanism needs.
+        """
