@@ -87,7 +87,7 @@ def bounded_rows(problem: Problem) -> dict[str, BoundedRows]:
 def published_ranges(bounded: Mapping[str, BoundedRows], mu: float, random: np.random.Generator) -> list[Range]:
     """A release of mechanism ``ranges``, mu-GDP."""
     parties = {party: rows.columns for party, rows in bounded.items()}
-    columns = sum(len(numbers(own)) for own in parties.values())
+    columns = tuple(column for own in parties.values() for column in own)
     terms, found = RangesTerms.least(Fraction(mu) ** 2, columns, 1), []
     spec = build_spec(parties, rows=len(next(iter(bounded.values())).codes), grid_bits=GRID_BITS)
     for rows in bounded.values():
