@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows, Codes
-from dprelease.data.columns import NumericColumn, released_names
+from dprelease.data.columns import Column, NumericColumn, released_names
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box, decade_cells
 from dprelease.data.ranges import fine
@@ -36,9 +36,18 @@ def noisy_blocks(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise
     if terms.decades_scale is None:
         return (noisy_ranges(bounded, spec, terms, noise),)
     decades = noisy_decades(bounded, spec, terms, noise)
-    names = [column.name for column in numbers_without_bounds(bounded.columns)]
-    boxes = {name: Box(low=int(row[-2]), high=int(row[-1])) for name, row in zip(names, decades, strict=True)}
-    return decades, noisy_ranges(bounded, spec, terms, noise, boxes)
+    return decades, noisy_ranges(bounded, spec, terms, noise, boxes_in(decades, bounded.columns))
+
+
+def boxes_in(decades: Integers, columns: tuple[Column, ...]) -> dict[str, Box]:
+    """Column to box, as one party's block of decades has them.
+
+    Args:
+        decades: from `noisy_decades`.
+        columns: of the party.
+    """
+    names = [column.name for column in numbers_without_bounds(columns)]
+    return {name: Box(low=int(row[-2]), high=int(row[-1])) for name, row in zip(names, decades, strict=True)}
 
 
 def noisy_decades(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise: NoiseSource) -> Integers:
