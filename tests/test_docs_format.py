@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from coordinator.authority.authority import Authority
 from dprelease import catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
-from dprelease.data import columns, ranges
+from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.derivation import FORMS
 from dprelease.errors import InvalidInput
@@ -141,6 +141,7 @@ VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
     for module in (
         columns,
+        decades,
         ranges,
         catalogue,
         spec_base,

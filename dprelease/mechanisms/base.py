@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.bounding import BoundedRows, Codes
-from dprelease.data.columns import Column
+from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
 from dprelease.mechanisms.draft import Draft as Draft
@@ -269,8 +269,8 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
-        """The ways to release what a scenario describes, the plainest first."""
-        return (replace(setting, ranges=None),)
+        """The ways to release what a scenario describes, the plainest first; none where it cannot."""
+        return () if unbounded(setting.columns) else (replace(setting, ranges=None),)
 
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""

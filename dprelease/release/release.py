@@ -78,6 +78,18 @@ class Release:
             raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
         return self._columns[released]
 
+    def width(self, released: str) -> float:
+        """From one bound of a number to the other, of its range where bounds are unknown; 1 for an indicator.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        declared = self.column(released)
+        if isinstance(declared, CategoricalColumn):
+            return 1.0
+        seen = declared if declared.bounded else self.ranged[released]
+        return seen.upper - seen.lower
+
     def expand(self, names: tuple[str, ...], *, reference: bool) -> tuple[str, ...]:
         """Released names for names of columns or of released columns.
 

@@ -143,6 +143,8 @@ def ranges(found: DescribedRanges) -> None:
         cells = [f"{value:.4g} ({error:.2g})" for value, error in pairs]
         shown.add_row(plain(each.column.name), *cells, plain(each.column.unit or "1"))
     _print(shown)
+    for sentence in found.found:
+        _say(plain(sentence))
     _say(
         "in brackets: standard deviation of what privacy noise leaves open; for quantiles, with the width of a counted cell"
     )

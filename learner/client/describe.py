@@ -59,11 +59,9 @@ class Description:
         """(p,) which of ``mean`` and ``standard_deviation`` noise hides: it covers the range, or reaches from the spread to 0."""
         found = []
         for place, name in enumerate(self.names):
-            declared = self.release.column(name)
-            width = 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower
             spread, spread_sd = self.deviation[place], self.deviation_noise_sd[place]
             hidden = {
-                "mean": is_hidden(self.mean_noise_sd[place], width),
+                "mean": is_hidden(self.mean_noise_sd[place], self.release.width(name)),
                 "standard_deviation": spread_sd > 0 and spread < WIDTHS / 2 * spread_sd,
             }
             found.append(tuple(number for number, whether in hidden.items() if whether))

@@ -24,8 +24,21 @@ class DescribedRanges:
     release: Release
     columns: tuple[Summary, ...]
 
+    @property
+    def found(self) -> tuple[str, ...]:
+        """A sentence for each number that was declared without bounds: those that its release found."""
+        return tuple(
+            f"{each.column.name} was declared without bounds; its box, found from noisy counts, is {each.column.extent} "
+            f"{each.column.unit or '1'}"
+            for each in self.columns
+            if each.range.box is not None
+        )
+
     def to_json(self) -> dict[str, Any]:
-        """The description as plain data; every ``error`` is a standard deviation of what privacy noise leaves open."""
+        """The description as plain data; every ``error`` is a standard deviation of what privacy noise leaves open.
+
+        ``found`` are bounds of a number that was declared without any.
+        """
         return {
             "version": 1,
             "release": self.release.digest,
@@ -52,7 +65,8 @@ def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRan
 
 def _column(each: Summary) -> dict[str, Any]:
     distribution = each.distribution
-    return {
+    found = {} if each.range.box is None else {"found": {"lower": each.column.lower, "upper": each.column.upper}}
+    return found | {
         "name": each.column.name,
         "unit": each.column.unit,
         "mean": each.mean,

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.quality import BETTER
@@ -119,7 +118,7 @@ class Report:
             Coefficient(
                 feature,
                 _per(unit, self.fit.units[feature]),
-                _reach(self.opened.release.column(feature)),
+                self.opened.release.width(feature),
                 *(float(each[target, column]) for each in values),
             )
             for column, feature in enumerate(self.fit.features)
@@ -202,7 +201,3 @@ def _command(result: FitResult, targets: Iterable[str], features: Iterable[str])
 
 def _per(outcome: str, feature: str) -> str:
     return f"{outcome or '1'} per {feature}" if feature else outcome or "1"
-
-
-def _reach(declared: Column) -> float:
-    return 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower

@@ -127,7 +127,7 @@ def _bounds(column: Column) -> tuple[str, str, str]:
     derived = f"; derived: {column.derivation}" if column.derivation else ""
     if isinstance(column, CategoricalColumn):
         return ", ".join(column.levels) + derived, "", column.fill
-    return f"{column.lower:g} to {column.upper:g}{derived}", column.unit or "1", f"{column.fill:g}"
+    return f"{column.extent}{derived}", column.unit or "1", f"{column.fill:g}"
 
 
 def footer() -> Markup:

@@ -38,8 +38,8 @@ def describe(column: Column) -> str:
     more = derived + ("; PUBLIC, published exactly" if column.public else "")
     if isinstance(column, CategoricalColumn):
         return f"{column.name}: one of {', '.join(column.levels)} or other; missing = {column.fill}{more}"
-    unit = f" {column.unit}" if column.unit else ""
-    return f"{column.name}: {column.lower:g} to {column.upper:g}{unit}; missing = {column.fill:g}{more}"
+    unit = (" " if column.bounded else ", in ") + column.unit if column.unit else ""
+    return f"{column.name}: {column.extent}{unit}; missing = {column.fill:g}{more}"
 
 
 def card(

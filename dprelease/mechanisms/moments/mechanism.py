@@ -25,7 +25,7 @@ from dprelease.mechanisms.base import (
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.clipping_words import scenario_of
-from dprelease.mechanisms.moments.first_round import SHARE, in_ranges, with_terms
+from dprelease.mechanisms.moments.first_round import FEW, in_ranges, share, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, noisy_share
@@ -161,12 +161,17 @@ class Moments(Mechanism[JointMoments]):
         return words.review_reasons(spec, self.own(spec), party, named=named)
 
     def scenario(self, options: MomentsOptions, columns: Columns) -> dict[str, Any]:
+        everything = tuple(column for own in columns.values() for column in own)
         return {
             "curious": options.curious or None,
             "outcomes": self.outcomes(options, columns),
             "public_norm2": options.public_norm2,
             "parts": parts_of(columns, options.charge),
-            "ranges": None if options.ranges is None else SHARE if options.ranges_first else Fraction(0),
+            "ranges": None
+            if options.ranges is None
+            else share(FEW, everything)
+            if options.ranges_first
+            else Fraction(0),
             "clip": options.k,
             "number_weights": options.outcome_weight,
         }

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from dprelease.data.columns import Name, private
+from dprelease.data.columns import Name, needs_bounds, private
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Columns, Draft, Mechanism, Numbers
@@ -144,11 +144,14 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
         raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
     if draft.target.scope != "joint":
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
+    refused = needs_bounds(draft.everything) if options.ranges is None else None
+    if refused is not None:
+        raise InvalidInput(refused)
     parties, rows = len(draft.columns), draft.agreed.rows
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
     before = _first_round(draft, first) if options.ranges_first else None
     if before is not None:
-        draft = replace(draft, part=1 - share(rows))
+        draft = replace(draft, part=1 - share(rows, draft.everything))
     layout, mu2 = Layout(draft.everything, options.outcomes or ()), draft.mu2
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
     clipping = _clipping(options, draft, curious, mu2)
@@ -168,7 +171,7 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
 
 
 def _first_round(draft: Draft, first: Mechanism[Any]) -> Numbers:
-    return first.propose(Settings(), replace(draft, part=share(draft.agreed.rows)))
+    return first.propose(Settings(), replace(draft, part=share(draft.agreed.rows, draft.everything)))
 
 
 def _after(before: Numbers, found: Numbers) -> Numbers:
