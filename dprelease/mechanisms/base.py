@@ -263,6 +263,14 @@ class Mechanism(ABC, Generic[OwnTerms]):
             IntegrityError: a party's blocks are not what it must have made.
         """
 
+    def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
+        """Ranges of single columns that a first round published, from all blocks; None without one.
+
+        Raises:
+            IntegrityError: as `check_round`.
+        """
+        return None
+
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         """The ways to release what a scenario describes, the plainest first."""
         return (replace(setting, ranges=None),)

@@ -30,7 +30,7 @@ class DescribedRanges:
             "version": 1,
             "release": self.release.digest,
             "patients": self.release.spec.rows,
-            "columns": [_column(each) for each in self.columns],
+            "columns": [column_to_json(each) for each in self.columns],
             "guarantee": list(self.release.guarantee),
             "trust": list(trust(self.release.spec)),
         }
@@ -50,7 +50,8 @@ def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRan
     return DescribedRanges(release, tuple(ranges.of(name) for name in names or ranges.names))
 
 
-def _column(each: Summary) -> dict[str, Any]:
+def column_to_json(each: Summary) -> dict[str, Any]:
+    """One column of them as plain data."""
     distribution = each.distribution
     return {
         "name": each.column.name,

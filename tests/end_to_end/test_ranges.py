@@ -113,6 +113,11 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
     assert "Two rounds are in it" in verified
     assert "ranges recomputed" in verified
+    described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
+    assert {each["name"]: each["range"] for each in described["ranges"]} == {
+        each.name: each.model_dump()
+        for each in joint_moments(known).clipping.ranges  # type: ignore[union-attr]
+    }
     consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(learner / "fit.json"))
     fitted = json.loads((learner / "fit.json").read_text())
     slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
