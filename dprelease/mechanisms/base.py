@@ -148,8 +148,8 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
         return ()
 
-    def scenario(self, options: Any, columns: Columns) -> dict[str, Any]:
-        """What a request says of a `Setting` for forecasts: fields of this mechanism."""
+    def scenario(self, options: Any, draft: Draft) -> dict[str, Any]:
+        """What a request says of a `Setting` for forecasts: fields of this mechanism; raises as `propose`."""
         return {}
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:

@@ -69,6 +69,9 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     clipping = joint_moments(opened.spec).clipping
     assert clipping is not None
     assert clipping.source == first
+    planned = json.loads(consortium.run("coordinator", "plan", "request.toml", "--json", home=consortium.office))
+    shown = json.loads(consortium.run("coordinator", "release", "show", second, "--json", home=consortium.office))
+    assert planned["releases"]["moments in ranges"]["charged_mu2"] == shown["charged_mu2"]
     assert {each.name: (each.centre, each.half_width) for each in clipping.ranges} == {
         each.name: (each.centre, each.half_width) for each in ranges.ranges
     }

@@ -24,11 +24,19 @@ from dprelease.mechanisms.base import (
 )
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.clipping_words import scenario_of
-from dprelease.mechanisms.moments.first_round import SHARE, in_ranges, with_terms
+from dprelease.mechanisms.moments.first_round import in_ranges, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, noisy_share
-from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, parts_of, propose_moments
+from dprelease.mechanisms.moments.propose import (
+    MomentsOptions,
+    check_outcomes,
+    choose_dealer,
+    clipping_of,
+    parts_of,
+    propose_moments,
+    share_of,
+)
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
@@ -165,13 +173,15 @@ class Moments(Mechanism[JointMoments]):
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         return words.review_reasons(spec, self.own(spec), party, named=named)
 
-    def scenario(self, options: MomentsOptions, columns: Columns) -> dict[str, Any]:
+    def scenario(self, options: MomentsOptions, draft: Draft) -> dict[str, Any]:
+        curious, _ = choose_dealer(len(draft.columns), options.curious, options.dealer)
+        first, clipping = share_of(options, draft), clipping_of(options, draft, curious)
         return {
             "curious": options.curious or None,
-            "outcomes": self.outcomes(options, columns),
+            "outcomes": self.outcomes(options, draft.columns),
             "public_norm2": options.public_norm2,
-            "parts": parts_of(columns, options.charge),
-            "ranges": None if options.ranges is None else SHARE if options.ranges_first else Fraction(0),
+            "parts": parts_of(draft.columns, options.charge),
+            "ranges": None if clipping is None else first,
             "clip": options.k,
             "number_weights": options.outcome_weight,
         }

@@ -146,12 +146,12 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
     parties, rows = len(draft.columns), draft.agreed.rows
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
-    before = _first_round(draft, first) if options.ranges_first else None
-    if before is not None:
-        draft = replace(draft, part=1 - share(rows))
+    spent = share_of(options, draft)
+    before = first.propose(Settings(), replace(draft, part=spent)) if spent else None
+    draft = replace(draft, part=1 - spent)
     layout, mu2 = Layout(draft.everything, options.outcomes or ()), draft.mu2
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
-    clipping = _clipping(options, draft, curious, mu2)
+    clipping = clipping_of(options, draft, curious)
     terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2, clipping=clipping)
     parts = parts_of(draft.columns, options.charge)
     charges, plan = (
@@ -167,8 +167,9 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
     return found if before is None else _after(before, found)
 
 
-def _first_round(draft: Draft, first: Mechanism[Any]) -> Numbers:
-    return first.propose(Settings(), replace(draft, part=share(draft.agreed.rows)))
+def share_of(options: MomentsOptions, draft: Draft) -> Fraction:
+    """Part of mu^2 that a first round spends; 0 without one."""
+    return share(draft.agreed.rows) if options.ranges_first else Fraction(0)
 
 
 def _after(before: Numbers, found: Numbers) -> Numbers:
@@ -180,11 +181,21 @@ def _after(before: Numbers, found: Numbers) -> Numbers:
     )
 
 
-def _clipping(options: MomentsOptions, draft: Draft, curious: int, mu2: Fraction) -> Clipping | None:
+def clipping_of(options: MomentsOptions, draft: Draft, curious: int) -> Clipping | None:
+    """How rows are clipped; None where numbers are coded in their public bounds.
+
+    Args:
+        options: of the request.
+        draft: what is fixed, with the part of the target that the moments may spend.
+        curious: t.
+
+    Raises:
+        InvalidInput: the ranges cannot be read or lack a number, or a weight is of no private number.
+    """
     if options.ranges is None:
         return None
     # A patient with q rows moves q times as much.
-    mu = math.sqrt(mu2) / draft.agreed.rows_per_subject
+    mu = math.sqrt(draft.mu2) / draft.agreed.rows_per_subject
     situation = Situation(mu, draft.agreed.rows, len(draft.columns), curious, draft.grid_bits)
     weights, k = options.outcome_weight, options.k
     if options.ranges_first:
