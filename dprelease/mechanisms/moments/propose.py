@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from dprelease.data.columns import Name, private
 from dprelease.errors import InvalidInput
@@ -27,10 +27,22 @@ from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
 from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
-from dprelease.one_line import listed
+from dprelease.one_line import listed, quoted
 
 FIRST = "first"
 """What ``ranges`` says of a release with a first round; a folder of this name is written ``./first``."""
+
+
+MOST_CLIP = 1000
+
+
+def _read_clip(value: object) -> object:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value not in ("auto", "none") and not (number and 0 <= value <= MOST_CLIP):  # type: ignore[operator]
+        raise ValueError(
+            f'write "auto", "none" or how far rows are clipped, a number from 0 to {MOST_CLIP}; not {quoted(str(value))}'
+        )
+    return value
 
 
 class MomentsOptions(Settings):
@@ -55,7 +67,7 @@ class MomentsOptions(Settings):
     outcome_norm2: float | str | None = None
     charge: dict[Name, float | str] = Field(default_factory=dict)
     ranges: Annotated[str, Field(min_length=1)] | None = None
-    clip: Literal["auto", "none"] | Annotated[float, Field(ge=0, le=1000)] = "auto"
+    clip: Annotated[Literal["auto", "none"] | float, BeforeValidator(_read_clip)] = "auto"
     outcome_weight: dict[Name, Annotated[float, Field(ge=1, le=HEAVIEST)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
