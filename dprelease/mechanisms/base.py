@@ -151,8 +151,8 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
         return ()
 
-    def scenario(self, options: Any, columns: Columns) -> dict[str, Any]:
-        """What a request says of a `Setting` for forecasts: fields of this mechanism."""
+    def scenario(self, options: Any, draft: Draft) -> dict[str, Any]:
+        """What a request says of a `Setting` for forecasts: fields of this mechanism; raises as `propose`."""
         return {}
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
@@ -267,6 +267,14 @@ class Mechanism(ABC, Generic[OwnTerms]):
         Raises:
             IntegrityError: a party's blocks are not what it must have made.
         """
+
+    def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
+        """Ranges of single columns that a first round published, from all blocks; None without one.
+
+        Raises:
+            IntegrityError: as `check_round`.
+        """
+        return None
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         """The ways to release what a scenario describes, the plainest first; none where it cannot."""

@@ -164,6 +164,12 @@ class Release:
             raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no ranges")
         return self.view
 
+    @cached_property
+    def first_ranges(self) -> Ranges | None:
+        """Centre, scale and distribution of the numbers whose ranges a first round of the release published; None without one."""
+        found: Ranges | None = mechanism_of(self.spec).first_ranges(self.spec, values_of(self.blocks))
+        return found
+
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix, or that of the features where some columns are outcomes only.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dprelease.mechanisms.ranges.released import SHARES, Summary
 from dprelease.version import __version__
-from learner.client.describe_ranges import DescribedRanges
+from learner.client.describe_ranges import DescribedRanges, boxes
 from learner.client.library import Opened
 from learner.report import frame
 from learner.report.distribution_plot import distribution
@@ -44,7 +44,7 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
     main = element(
         "main",
         frame.promises(opened),
-        _numbers(columns, found.found),
+        _numbers(columns, boxes(found.columns)),
         section("distributions", "Distributions", *(_plot(place, each) for place, each in enumerate(columns))),
         frame.release(opened, dict.fromkeys((each.column.name for each in columns), "shown")),
         section("caveats", "Caveats", listing(CAVEATS)),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -147,22 +146,6 @@ def build_spec(
 def with_terms(spec: ReleaseSpec, **fields: object) -> ReleaseSpec:
     """The spec with other values of its mechanism's own fields, which nothing checks."""
     return spec.model_copy(update={"terms": spec.terms.model_copy(update=fields)})
-
-
-class Remembered(ReleaseSpec):
-    """A spec whose digest is computed once, for audits that make thousands of blocks of it. Copies would keep the digest."""
-
-    @cached_property
-    def remembered(self) -> str:
-        return super().digest()
-
-    def digest(self) -> str:
-        return self.remembered
-
-
-def remembered(spec: ReleaseSpec) -> ReleaseSpec:
-    """The same spec, for many blocks."""
-    return Remembered.model_construct(**dict(spec))
 
 
 def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Generator) -> dict[str, RawColumn]:

@@ -53,16 +53,16 @@ def _in_ranges(setting: Setting, spent_before: Fraction, clipping: Clipping) -> 
     parties, layout, whole = len(setting.parties), Layout(setting.columns), budget(setting.target)
     mu2, shared = whole * (1 - spent_before), (setting.pooled, setting.grid_bits, setting.rows_per_subject)
     moved = clipped_sensitivity(layout, clipping, setting.grid_bits)
-    scale, _ = scales.share_scales(moved, mu2, parties, *shared)
+    scale, diagonal_scale = scales.share_scales(moved, mu2, parties, *shared)
     one = (scales.released_sd(scale, parties) / deviation(clipping, setting.columns) ** 2 / setting.rows) ** 2
     shares = {party: parts(own) for party, own in setting.parties.items()}
-    prices = split_charge(mu2, setting.parties, setting.parts)
+    price = scales.spent(moved, scale, diagonal_scale, parties, *shared)
+    prices = split_charge(price, setting.parties, setting.parts)
     return Proposed(
         variance=dict.fromkeys(setting.parties, one),
         columns={each.name: one / setting.number_weights.get(each.name, 1.0) ** 2 for each in setting.columns},
         prices={
-            party: price + whole * spent_before * shares[party] / sum(shares.values())
-            for party, price in prices.items()
+            party: own + whole * spent_before * shares[party] / sum(shares.values()) for party, own in prices.items()
         },
         shape=f"{layout.entries} sums of clipped rows",
         unit="of a correlation",
