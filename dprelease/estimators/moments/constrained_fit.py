@@ -107,23 +107,23 @@ def positive_part(matrix: Floats) -> Floats:
     return (found + found.T) / 2
 
 
-def minimum(matrix: Floats, across: Floats, within: ConvexSet, start: Floats | None = None) -> Floats:
+def minimum(matrix: Floats, across: Floats, within: ConvexSet, still: float = STILL) -> Floats:
     """Weights in the set that minimise (1/2) w'Hw - b'w, (d,).
 
     Args:
         matrix: (d, d) H, positive semidefinite.
         across: (d,) b.
         within: the set.
-        start: where to begin; at the point of the set nearest to 0 by default.
+        still: length of the last step, in the radius.
     """
     steepest = float(np.linalg.eigvalsh(matrix)[-1])
     steepest = steepest if steepest > 0 else max(float(np.linalg.norm(across)) / within.radius, 1.0)
-    now = ahead = within.project(np.zeros_like(across) if start is None else start)
+    now = ahead = within.project(np.zeros_like(across))
     momentum = 1.0
     for _ in range(STEPS):
         after = within.project(ahead - (matrix @ ahead - across) / steepest)
         step = after - ahead
-        if float(np.linalg.norm(step)) <= STILL * within.radius:
+        if float(np.linalg.norm(step)) <= still * within.radius:
             return after
         uphill = float(step @ (after - now)) < 0
         following = 1.0 if uphill else (1 + math.sqrt(1 + 4 * momentum**2)) / 2
