@@ -3,7 +3,7 @@
 Let A be the T x T lower triangular matrix of ones: A x are the prefix sums of the increments x_1, ..., x_T of T checkpoints.
 Released is C x plus noise whose size follows from the longest column of C alone, and learners apply B. Here C = C' is in
 integers: its row r says how often each increment is counted in released row r, and D'^2 is its largest squared column norm
-(docs/guarantees.md, "Streams").
+(docs/guarantees.md 20).
 
     square-root    C'_ts = round(2^12 c_(t-s) / |(c_0, ..., c_(T-s))|),  c_0 = 1, c_k = c_(k-1) (k - 1 + a) / k with a = 1/2:
                    A is the square of the matrix of all c_(t-s), whose columns are then made equally long

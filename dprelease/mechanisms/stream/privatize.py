@@ -32,7 +32,7 @@ def stream_block(
 
     Guarantee: for streams that differ in the private cells of one patient at one checkpoint (replace-one), or of a patient with
     up to q rows at any checkpoints, all blocks of all checkpoints together are mu-GDP with mu^2 = `Mechanism.cost` of the first
-    one's spec; derived in docs/guarantees.md, "Streams". It holds if noise is drawn once for each checkpoint, ever.
+    one's spec; derived in docs/guarantees.md 20. It holds if noise is drawn once for each checkpoint, ever.
 
     Args:
         over: the inner mechanism.
