@@ -13,10 +13,14 @@ from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.moments.mechanism import Moments
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
 from dprelease.mechanisms.ranges.mechanism import RANGES
+from dprelease.mechanisms.stream.mechanism import Stream
 from dprelease.one_line import quoted
 from dprelease.spec_base import SpecBase, Terms
 
-_TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, RANGES, Moments(first=RANGES))}
+_MOMENTS = Moments(first=RANGES)
+_TABLE: dict[str, Mechanism[Any]] = {
+    each.name: each for each in (MIXED, ROWS, RANGES, _MOMENTS, Stream(MIXED, _MOMENTS))
+}
 
 
 def names() -> tuple[str, ...]:
@@ -86,7 +90,9 @@ def read_options(name: str, data: dict[str, Any]) -> Settings:
     """
     options = _TABLE[name].options
     for key in data.keys() - options.model_fields.keys():
-        owners = [repr(each.name) for each in _TABLE.values() if key in each.options.model_fields]
+        owners = [
+            repr(each.name) for each in _TABLE.values() if key in each.options.model_fields.keys() - each.borrowed
+        ]
         if owners:
             raise ValueError(f"{key} belongs to mechanism {' or '.join(owners)}; mechanism {name!r} has none")
     try:
