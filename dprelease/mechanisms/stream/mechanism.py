@@ -90,7 +90,7 @@ class Stream(Mechanism[StreamTerms]):
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         over, terms, new = self._at(spec)
         ((rows, columns),) = over.shapes(new, party)
-        return ((rows * sum(released(terms).values()), columns),)
+        return ((rows * released(terms, terms.used), columns),)
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
         over, _, new = self._at(spec)
@@ -138,8 +138,7 @@ class Stream(Mechanism[StreamTerms]):
 
     def words(self, spec: SpecBase) -> Words:
         over, terms, _ = self._at(spec)
-        everybody = spec.rows + sum(each.rows for each in terms.history)
-        return words.words(over.words(inner(spec, terms, everybody)), spec, terms)
+        return words.words(over.words(inner(spec, terms, spec.patients)), spec, terms)
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         over, _, new = self._at(spec)
