@@ -145,13 +145,8 @@ class Stream(Mechanism[StreamTerms]):
         return over.review_reasons(new, party, named=named)
 
     def scenario(self, options: StreamOptions, columns: Columns) -> dict[str, Any]:
-        room = {} if options.most_rows is None else {"rows": options.most_rows}
-        times = last_error(options.chosen, options.checkpoints)
-        return {
-            **self._over[options.of].scenario(options.inner, columns),
-            **room,
-            "stream": (options.of, times),
-        }
+        own = self._over[options.of].scenario(options.inner, columns)
+        return {**own, "stream": (options.of, last_error(options.chosen, options.checkpoints))}
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
         over, terms, new = self._at(spec)
