@@ -131,6 +131,10 @@ class Terms(Value):
         """Names of the columns that are outcomes only."""
         return ()
 
+    def patients(self, rows: int) -> int:
+        """How many patients a release tells about, where its spec describes so many rows."""
+        return rows
+
     def label(self, columns: tuple[Column, ...]) -> Label | None:
         """What the guarantee must be called; None where the terms do not say which columns are outcomes.
 
@@ -213,6 +217,11 @@ class SpecBase(Value):
     def mechanism(self) -> str:
         """Name of the mechanism."""
         return self.terms.mechanism
+
+    @property
+    def patients(self) -> int:
+        """How many patients the release tells about: n, and those of earlier checkpoints that it adds up."""
+        return self.terms.patients(self.rows)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -117,7 +117,7 @@ TERMS = SPEC.terms
 
 
 def test_every_vector_is_compared_with_the_code() -> None:
-    tests = [Path(__file__).with_name(f"test_docs_{name}.py") for name in ("format", "moments", "ranges")]
+    tests = [Path(__file__).with_name(f"test_docs_{name}.py") for name in ("format", "moments", "ranges", "streams")]
     used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', "".join(path.read_text() for path in tests))
     assert FORMAT.count("```") == 2 * len(V)
     assert set(V) == set(used)

@@ -126,7 +126,7 @@ class Release:
         """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""
         spec = self.spec
         lines = (
-            f"{spec.consortium}, release {self.digest[:8]}: {spec.rows} patients, mechanism {spec.mechanism}",
+            f"{spec.consortium}, release {self.digest[:8]}: {spec.patients} patients, mechanism {spec.mechanism}",
             f"Columns: {', '.join(spec.released)}",
             *self.guarantee,
         )

@@ -86,7 +86,7 @@ def verified(opened: Opened) -> None:
     spec = opened.release.spec
     _say(f"[bold]{plain(spec.title)}[/bold]")
     _say(f"release {spec.digest()} of consortium {plain(spec.consortium)}, published {opened.manifest.published}")
-    _say(f"{spec.rows} patients, {mechanism_of(spec).words(spec).content}")
+    _say(f"{spec.patients} patients, {mechanism_of(spec).words(spec).content}")
     _say(f"\n[bold]Checked[/bold] against the pinned root {opened.consortium.fingerprint}")
     for check in checks(spec):
         _say(f"  [green]ok[/green] {check}")

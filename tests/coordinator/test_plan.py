@@ -166,3 +166,30 @@ def test_outcomes_are_no_features_of_the_plan(office: Office, study: Path) -> No
     assert "age cannot be a feature: the release names it as an outcome" in refused.output
     study.write_text('outcomes = ["age"]\n' + STUDY)
     assert "outcomes belongs to mechanism 'moments'; mechanism 'mixed' has none" in run("plan", str(study)).output
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_stream_is_planned_beside_releases_that_stand_alone(office: Office, study: Path, of: str) -> None:
+    """At the price of one release of its kind, and with more noise."""
+    study.write_text(f'mechanism = "stream"\nof = "{of}"\ncheckpoints = 12\n' + STUDY)
+    planned = json.loads(run("plan", str(study), "--json").stdout)
+    released = planned["releases"]
+    assert {"mixed", "rows", "moments", "stream"} <= released.keys()
+    assert released["stream"]["charged_mu2"] == released[of]["charged_mu2"]
+    r2 = {each["mechanism"]: each["expected_r2"] for each in planned["forecasts"]}
+    assert r2["stream"] <= r2[of]
+    assert "stream" in run("plan", str(study)).stdout
+    made = run("release", "create", str(study), "--json")
+    assert made.exit_code == 0, made.output
+    with office.store.reading() as tx:
+        spec: ReleaseSpec = tx.releases.get(json.loads(made.stdout)["digest"]).read_spec()
+    charged = {name: float(Fraction(text)) for name, text in released["stream"]["charged_mu2"].items()}
+    assert charged == pytest.approx({part.party: float(part.mu2) for part in guarantee(spec).parties}, rel=1e-9)
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_stream_s_first_checkpoint_has_a_dry_run(office: Office, study: Path, of: str) -> None:
+    study.write_text(f'mechanism = "stream"\nof = "{of}"\ncheckpoints = 3\n' + STUDY)
+    done = run("release", "create", str(study), "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "checkpoint 1 of 3" in done.stdout
