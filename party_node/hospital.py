@@ -98,6 +98,7 @@ class HospitalState:
             rows_per_subject=self.settings.rows_per_subject,
             alignment=alignment.digest,
             columns=self.columns(),
+            batches=table.batches,
         )
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue
