@@ -13,10 +13,14 @@ from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.moments.mechanism import Moments
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
 from dprelease.mechanisms.ranges.mechanism import RANGES
+from dprelease.mechanisms.stream.mechanism import Stream
 from dprelease.one_line import quoted
 from dprelease.spec_base import SpecBase, Terms
 
-_TABLE: dict[str, Mechanism[Any]] = {each.name: each for each in (MIXED, ROWS, RANGES, Moments(first=RANGES))}
+_MOMENTS = Moments(first=RANGES)
+_TABLE: dict[str, Mechanism[Any]] = {
+    each.name: each for each in (MIXED, ROWS, RANGES, _MOMENTS, Stream(MIXED, _MOMENTS))
+}
 
 
 def names() -> tuple[str, ...]:

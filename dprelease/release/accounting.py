@@ -97,7 +97,7 @@ class Guarantee:
         """epsilon of what parties that pool their own rows and noise still learn about the others' columns."""
         if self.collusion_threshold is not None and not {part.party for part in self.parties} <= coalition:
             return self.joint_epsilon if len(coalition) <= self.collusion_threshold else math.inf
-        rest = sum((part.mu2 for part in self.parties if part.party not in coalition), Fraction(0))
+        rest = sum((part.exposure for part in self.parties if part.party not in coalition), Fraction(0))
         return epsilon_of(math.sqrt(rest), self.delta)
 
     def words(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def guarantee(spec: ReleaseSpec) -> Guarantee:
         for party, mu2 in cost.charges.items()
     )
     joint = epsilon_of(math.sqrt(cost.joint), delta)
-    figures = {part.party: epsilon_figure(part.epsilon) if part.mu2 else None for part in parties}
+    figures = {part.party: epsilon_figure(part.epsilon) if part.exposure else None for part in parties}
     return Guarantee(
         delta=delta,
         joint_mu2=cost.joint,
@@ -167,7 +167,7 @@ def _recompute(spec: ReleaseSpec) -> Guarantee:
     over = (
         result.joint_mu2 > allowed
         if spec.target.scope == "joint"
-        else any(part.mu2 > allowed for part in result.parties)
+        else any(part.exposure > allowed for part in result.parties)
     )
     if over:
         raise SpecRefused(f"the noise does not reach the {spec.target.scope} target epsilon = {spec.target.epsilon:g}")

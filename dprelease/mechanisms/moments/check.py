@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.base import COARSEST, Cost
+from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.entries import Kind, by_kind
@@ -58,11 +59,21 @@ def check(spec: SpecBase, terms: JointMoments) -> None:
         raise SpecRefused(
             "the noise scales are not those of the declared bounds, mu^2 and the number of curious hospitals"
         )
-    largest, finest = max(least.values()), min(scale for scale in least.values() if scale)
+    finest = min(scale for scale in least.values() if scale)
     if finest < scales.FINEST or unit * _smallest_move(spec, terms) < COARSEST**2 * mu2:
         raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
+    check_reach(spec, terms, Stretch(spec.rows))
+
+
+def check_reach(spec: SpecBase, terms: JointMoments, stretch: Stretch) -> None:
+    """Refuse sums that could wrap.
+
+    Raises:
+        SpecRefused: they could.
+    """
+    largest = stretch.scale(max(terms.scales.values()))
     # In integers: with doubles a sum near 2^63 could be rounded below it.
-    reach = (spec.rows << (2 * spec.grid_bits)) + scales.noise_reach(largest, len(spec.parties))
+    reach = (stretch.rows * stretch.largest << (2 * spec.grid_bits)) + scales.noise_reach(largest, len(spec.parties))
     if reach >= _RING or largest >= _SAMPLER:
         raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits")
 

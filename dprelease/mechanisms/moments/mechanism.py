@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,13 @@ from dprelease.mechanisms.base import (
     Words,
 )
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.clipping_words import scenario_of
 from dprelease.mechanisms.moments.first_round import SHARE, in_ranges, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
-from dprelease.mechanisms.moments.privatize import coded, noisy_share
+from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked
 from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, parts_of, propose_moments
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from dprelease.mechanisms.expected_error import Forecast, Proposed
 
 
-class Moments(Mechanism[JointMoments]):
+class Moments(Linear[JointMoments]):
     """The noisy Gram matrix of all hospitals' columns; `dprelease.mechanisms.base.Mechanism` says what each method is.
 
     Args:
@@ -110,23 +111,46 @@ class Moments(Mechanism[JointMoments]):
         before = self._before(spec)
         if before is not None and len(earlier.get(party, ())) < sum(self._first.rounds(before)):
             return self._first.privatize(rows, before, party, noise, earlier=earlier)
-        known = self._in_ranges(spec, earlier)
-        made = products or Products(coded(rows, known), {}, {})
-        return (noisy_share(made, known, party, noise),)
+        return super().privatize(rows, self._in_ranges(spec, earlier), party, noise, products)
+
+    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        return exact_share(products or Products(coded(rows, spec), {}, {}), spec, party)
+
+    def noise(self, spec: SpecBase, party: str, source: NoiseSource, stretch: Stretch) -> Integers:
+        return drawn(spec, source, stretch)
+
+    def masked(self, values: Integers, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        return masked(values, spec, party, {} if products is None else products.masks)
+
+    def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
+        parts = [values[part.party] for part in spec.parties]
+        scales = {kind: stretch.scale(scale) for kind, scale in self.own(spec).scales.items()}
+        shape = stretch.rows * stretch.largest, spec.grid_bits, scales, len(parts)
+        return add_up(parts, limits(layout_of(spec), *shape)).reshape(parts[0].shape)
+
+    def view(
+        self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes
+    ) -> NoisyMoments | ApartMoments:
+        spec = batches[0]
+        terms, layout = self.own(spec), layout_of(spec)
+        scales = {kind: scale * noise for kind, scale in terms.scales.items()}
+        shape = sum(each.rows for each in batches), spec.grid_bits, scales, len(spec.parties)
+        if terms.association is None:
+            gram = public_gram(public, spec.public, spec.grid_bits) if spec.public else 0
+            return NoisyMoments.read(layout, sums[0], *shape, gram, terms.clipping)
+        if terms.public_norm2 is not None:
+            check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
+        return ApartMoments.read(layout, sums[0], *shape, public)
+
+    def check_reach(self, spec: SpecBase, stretch: Stretch) -> None:
+        check.check_reach(spec, self.own(spec), stretch)
 
     def read(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
     ) -> NoisyMoments | ApartMoments:
         spec = self._in_ranges(spec, {party: blocks[:-1] for party, blocks in values.items()})
-        terms, layout = self.own(spec), layout_of(spec)
-        shape = spec.rows, spec.grid_bits, terms.scales, len(spec.parties)
-        total = add_up([values[part.party][-1] for part in spec.parties], limits(layout, *shape))
-        if terms.association is None:
-            gram = public_gram(public, spec.public, spec.grid_bits) if spec.public else 0
-            return NoisyMoments.read(layout, total, *shape, gram, terms.clipping)
-        if terms.public_norm2 is not None:
-            check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
-        return ApartMoments.read(layout, total, *shape, public)
+        last = {party: blocks[-1] for party, blocks in values.items()}
+        return self.view([spec], self.opened(spec, last, Stretch(spec.rows)), 1.0, public)
 
     def _before(self, spec: SpecBase) -> SpecBase | None:
         """The spec as the first round's mechanism reads it; None without one."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.moments.clipping import clip_rows
-from dprelease.mechanisms.moments.entries import code
+from dprelease.mechanisms.moments.entries import Integers, code
 from dprelease.mechanisms.moments.own_products import EVERYBODY, OwnMoments, places, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc.matrix_product import Codes
@@ -42,19 +42,13 @@ def coded(rows: BoundedRows, spec: SpecBase) -> Codes:
     return clip_rows(codes, rows.columns, weights, clipping, rows.grid_bits)
 
 
-def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) -> npt.NDArray[np.int64]:
-    """(1, E) the party's masked share of every noisy entry, modulo 2^64.
-
-    Guarantee: for tables that differ in all private cells of one patient (replace-one), the sum of all parties' shares is
-    mu-GDP on the grid with mu^2 = `accounting.guarantee(spec).joint_mu2`, also for up to t curious parties that subtract their own
-    shares; derived in `calibration`. A share alone is uniform to whoever lacks one of its masks. It must be
-    made once for a release, ever: two shares over different inputs differ by exact data.
+def exact_share(made: Products, spec: SpecBase, party: str) -> Integers:
+    """(1, E) the party's share of every exact entry, modulo 2^64; all parties' add up to exact data.
 
     Args:
         made: what the session left, and the coded rows (n, d_j) that it multiplied.
         spec: of joint moments, that `accounting.check_spec` accepted.
         party: name of the party in the spec.
-        noise: secret noise; `SecureNoise` outside tests.
 
     Raises:
         InvalidInput: a half or a mask is missing, or does not belong here; nothing would hide the share then. Or the spec has
@@ -66,16 +60,52 @@ def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) 
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
     if not set(layout.kinds.tolist()) <= {int(kind) for kind in terms.kinds}:
         raise InvalidInput("the spec declares no noise for some of what it releases")
-    total = _share(made.matrix, spec, party, made.shares)
-    drawn = np.zeros(layout.entries, np.int64)
+    return _share(made.matrix, spec, party, made.shares).view(np.int64).reshape(1, -1)
+
+
+def drawn(spec: SpecBase, noise: NoiseSource, stretch: Stretch) -> Integers:
+    """(1, E) one party's noise.
+
+    Guarantee: for tables that differ in all private cells of one patient (replace-one), the sum of all parties' exact shares and
+    noise is mu-GDP on the grid with mu^2 = `accounting.guarantee(spec).joint_mu2`, also for up to t curious parties that subtract
+    their own; derived in `calibration`. It must be drawn once for a release, ever: two shares over different inputs differ by
+    exact data.
+
+    Args:
+        spec: of joint moments.
+        noise: secret noise; `SecureNoise` outside tests.
+        stretch: of the declared scales.
+    """
+    layout, terms = layout_of(spec), joint_moments(spec)
+    found = np.zeros((1, layout.entries), np.int64)
     for kind in terms.kinds:
         chosen = layout.kinds == kind
-        drawn[chosen] = noise.discrete_gaussian(terms.scales[kind], (1, int(chosen.sum())))[0]
-    total += drawn.view(np.uint64)
-    for peer, seed in made.masks.items():
-        mask = SecretStream(seed).read_words(0, layout.entries, 1)[:, 0]
-        total = total + mask if schedule.parties.index(party) < schedule.parties.index(peer) else total - mask
-    return total.view(np.int64).reshape(1, -1)
+        found[:, chosen] = noise.discrete_gaussian(stretch.scale(terms.scales[kind]), (1, int(chosen.sum())))
+    return found
+
+
+def masked(values: Integers, spec: SpecBase, party: str, masks: Mapping[str, bytes]) -> Integers:
+    """(rows, E) noisy shares hidden by masks that cancel in the sum over parties.
+
+    A share alone is then uniform to whoever lacks one of its masks.
+
+    Args:
+        values: (rows, E).
+        spec: of joint moments.
+        party: name of the party in the spec.
+        masks: peer to the seed that we share with it, which must never hide anything else.
+
+    Raises:
+        InvalidInput: a mask is missing.
+    """
+    order = [part.party for part in spec.parties]
+    if set(masks) != set(order) - {party}:
+        raise InvalidInput("a block of joint moments needs a mask with every peer")
+    total = np.ascontiguousarray(values).view(np.uint64)
+    for peer, seed in masks.items():
+        mask = SecretStream(seed).read_words(0, *values.shape)
+        total = total + mask if order.index(party) < order.index(peer) else total - mask
+    return total.view(np.int64)
 
 
 def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words]) -> Words:

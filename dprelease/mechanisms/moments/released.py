@@ -23,6 +23,8 @@ from dprelease.mpc.ring import product
 Floats = npt.NDArray[np.float64]
 Indices = Sequence[int] | Integers
 
+_RING = 1 << 63
+
 
 def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[Kind, float], parties: int) -> list[int]:
     """(E,) largest absolute value of each noisy entry that is not garbage: n G^2 + 20 standard deviations, exact."""
@@ -31,25 +33,29 @@ def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[Kind, floa
     return [whole + beyond[int(kind)] for kind in layout.kinds]
 
 
-def add_up(blocks: Sequence[npt.NDArray[np.int64]], largest: Sequence[int]) -> npt.NDArray[np.int64]:
+def add_up(blocks: Sequence[Integers], largest: Sequence[int]) -> Integers:
     """The released integers: all parties' blocks added modulo 2^64, where their masks cancel, read as signed.
 
     Args:
-        blocks: one (1, E) array for each party.
-        largest: (E,) from `limits`.
+        blocks: one (rows, E) array for each party.
+        largest: (E,) from `limits`, the same for every row.
+
+    Returns:
+        (rows E,) row after row.
 
     Raises:
         IntegrityError: an entry is out of range: some party sent garbage, or not all blocks belong together.
     """
-    total = np.zeros(blocks[0].size, np.uint64)
+    total = np.zeros((blocks[0].size // len(largest), len(largest)), np.int64)
     for block in blocks:
-        total += np.ascontiguousarray(block).reshape(-1).view(np.uint64)
-    signed = total.view(np.int64)
-    if any(abs(int(value)) > most for value, most in zip(signed, largest, strict=True)):
+        total += block.reshape(total.shape)
+    above = np.array([min(most, _RING - 1) for most in largest], np.int64)
+    below = np.array([max(-most, -_RING) for most in largest], np.int64)
+    if ((total > above) | (total < below)).any():
         raise IntegrityError(
             "the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation"
         )
-    return signed
+    return total.reshape(-1)
 
 
 class Moments(ABC):

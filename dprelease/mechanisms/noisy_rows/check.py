@@ -6,11 +6,13 @@ from fractions import Fraction
 
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.base import COARSEST, Cost
+from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, spent
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.spec_base import SpecBase
 
-_EXACT = 1 << 53
+EXACT = 1 << 53
+"""Above every released integer: doubles hold all of them."""
 
 
 def cost(spec: SpecBase, terms: NoisyRowsTerms) -> Cost:
@@ -28,7 +30,7 @@ def check(spec: SpecBase, terms: NoisyRowsTerms) -> None:
     Raises:
         SpecRefused: with the first number that disagrees.
     """
-    for noise, part in zip(terms.noise, spec.parties, strict=True):
+    for noise in terms.noise:
         sensitivity2 = terms.squared_sensitivity(spec, noise.party)
         share = Fraction(noise.mu2)
         if sensitivity2 and share <= 0:
@@ -37,6 +39,17 @@ def check(spec: SpecBase, terms: NoisyRowsTerms) -> None:
             raise SpecRefused(f"{noise.party}: the noise scales are not those of its declared bounds and share")
         if sensitivity2 < COARSEST**2 * share:
             raise SpecRefused(f"{noise.party}: the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
-        largest = max(noise.scale, noise.anchor_scale or 0.0)
-        if (spec.rows * max(part.weights, default=1) << spec.grid_bits) + 20 * largest >= _EXACT:
+    check_reach(spec, terms, Stretch(spec.rows))
+
+
+def check_reach(spec: SpecBase, terms: NoisyRowsTerms, stretch: Stretch) -> None:
+    """Refuse integers of 2^53.
+
+    Raises:
+        SpecRefused: they could be released.
+    """
+    for noise, part in zip(terms.noise, spec.parties, strict=True):
+        largest = stretch.scale(max(noise.scale, noise.anchor_scale or 0.0))
+        sums = stretch.rows * stretch.largest * max(part.weights, default=1) << spec.grid_bits
+        if sums + 20 * largest >= EXACT:
             raise SpecRefused("released integers could reach 2^53; lower grid_bits")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import released_names
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.errors import IntegrityError
+from dprelease.mechanisms.base import Columns, Cost, Draft, Integers, Numbers, Words
+from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.noisy_rows import check, words
-from dprelease.mechanisms.noisy_rows.privatize import noisy_rows
+from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
 from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, propose_mixed, propose_rows
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms, RowsTerms
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 AnyRows = TypeVar("AnyRows", bound=NoisyRowsTerms)
 
 
-class _NoisyRows(Mechanism[AnyRows]):
+class _NoisyRows(Linear[AnyRows]):
     """What both share; `dprelease.mechanisms.base.Mechanism` says what each method is."""
 
     weighs_columns = True
@@ -36,20 +39,30 @@ class _NoisyRows(Mechanism[AnyRows]):
     def check(self, spec: SpecBase) -> None:
         check.check(spec, self.own(spec))
 
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
-        return (noisy_rows(rows, spec, self.own(spec), party, noise),)
+    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        return integer_query(weighted(rows, spec, party), spec, self.own(spec))
+
+    def noise(self, spec: SpecBase, party: str, source: NoiseSource, stretch: Stretch) -> Integers:
+        return drawn(spec, self.own(spec), party, source, stretch)
+
+    def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
+        found = np.hstack([values[part.party] for part in spec.parties])
+        if ((found >= check.EXACT) | (found <= -check.EXACT)).any():
+            raise IntegrityError("a party sent integers of 2^53 or more, which no honest block of this release has")
+        return found
+
+    def view(self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes) -> NoisyRows:
+        return read(batches, [self.own(spec) for spec in batches], sums, noise, public)
+
+    def check_reach(self, spec: SpecBase, stretch: Stretch) -> None:
+        check.check_reach(spec, self.own(spec), stretch)
 
     def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> NoisyRows:
-        return read(spec, self.own(spec), {party: only for party, (only,) in values.items()}, public)
+        blocks = {party: only for party, (only,) in values.items()}
+        return self.view([spec], self.opened(spec, blocks, Stretch(spec.rows)), 1.0, public)
+
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
+        return ((self.own(spec).released_rows(spec), private_width(spec, party)),)
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)
@@ -84,9 +97,8 @@ class Mixed(_NoisyRows[MixedTerms]):
     def propose(self, options: MixedOptions, draft: Draft) -> Numbers:
         return propose_mixed(options, draft)
 
-    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
-        terms = self.own(spec)
-        return ((terms.mixing.outputs + (1 if terms.rho else 0), private_width(spec, party)),)
+    def again(self, terms: MixedTerms, number: int) -> MixedTerms:
+        return terms.model_copy(update={"mixing": terms.mixing.again(number)})
 
     def least_rows(self, spec: SpecBase) -> int:
         return self.own(spec).mixing.outputs
@@ -110,9 +122,6 @@ class Rows(_NoisyRows[RowsTerms]):
 
     def propose(self, options: RowsOptions, draft: Draft) -> Numbers:
         return propose_rows(options, draft)
-
-    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
-        return ((spec.rows, private_width(spec, party)),)
 
 
 def private_width(spec: SpecBase, party: str) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.columns import private_weights
+from dprelease.data.columns import private_weights, released_names
+from dprelease.mechanisms.linear import Integers, Stretch
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.privacy.noise import NoiseSource
@@ -17,32 +18,31 @@ from dprelease.privacy.public_stream import PublicStream
 from dprelease.spec_base import SpecBase
 
 
-def noisy_rows(
-    bounded: BoundedRows, spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource
-) -> npt.NDArray[np.int64]:
-    """One party's noisy integers, (rows, a) for its a released private columns; the anchor row first, if there is one.
+def drawn(spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource, stretch: Stretch) -> Integers:
+    """(rows, a) one party's noise for its a released private columns; that of the anchor row first, if there is one.
 
-    Guarantee: for tables that differ in all private cells of one patient (replace-one), they are mu_j-GDP on the grid
-    with mu_j^2 = `calibration.spent`; derived in `dprelease.mechanisms.noisy_rows.calibration`. It holds for every fixed
-    public matrix B, so B needs no secrecy.
+    Guarantee: added to `integer_query`, for tables that differ in all private cells of one patient (replace-one), it gives
+    mu_j-GDP on the grid with mu_j^2 = `calibration.spent`; derived in `dprelease.mechanisms.noisy_rows.calibration`. It holds
+    for every fixed public matrix B, so B needs no secrecy.
 
     Args:
-        bounded: the party's rows in canonical order, (n, d_j) codes.
         spec: a spec that `accounting.check_spec` accepted.
         terms: its terms.
         party: name of the party in the spec.
         noise: secret noise; `SecureNoise` outside tests.
+        stretch: of the declared scales.
     """
-    codes = weighted(bounded, spec, party)
-    exact = integer_query(codes, spec, terms)
-    if not codes.shape[1]:
-        return exact
+    part = spec.party(party)
+    assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+    width, outputs = len(released_names(part.private)), terms.released_rows(spec)
+    if not width:
+        return np.zeros((outputs, 0), np.int64)
     scales = terms.noise_of(party)
     anchors = 1 if terms.rho else 0
-    drawn = noise.discrete_gaussian(scales.scale, (len(exact) - anchors, codes.shape[1]))
+    found = noise.discrete_gaussian(stretch.scale(scales.scale), (outputs - anchors, width))
     if scales.anchor_scale is not None:
-        drawn = np.vstack([noise.discrete_gaussian(scales.anchor_scale, (1, codes.shape[1])), drawn])
-    return exact + drawn
+        found = np.vstack([noise.discrete_gaussian(stretch.scale(scales.anchor_scale), (1, width)), found])
+    return found
 
 
 def weighted(bounded: BoundedRows, spec: SpecBase, party: str) -> npt.NDArray[np.int32]:
@@ -62,9 +62,8 @@ def integer_query(codes: npt.NDArray[np.int32], spec: SpecBase, terms: NoisyRows
     """
     if not isinstance(terms, MixedTerms):
         return codes.astype(np.int64)
-    rows = terms.mixing.outputs + (1 if terms.rho else 0)
     if not codes.shape[1]:
-        return np.zeros((rows, 0), np.int64)
+        return np.zeros((terms.released_rows(spec), 0), np.int64)
     mixed = mixer(terms, spec).apply([codes])
     return np.vstack([codes.sum(axis=0, dtype=np.int64), mixed]) if terms.rho else mixed
 

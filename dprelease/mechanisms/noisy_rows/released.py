@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +17,7 @@ from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.spec_base import SpecBase
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -75,37 +76,43 @@ class NoisyRows:
 
 
 def read(
-    spec: SpecBase, terms: NoisyRowsTerms, blocks: Mapping[str, npt.NDArray[np.int64]], public_codes: Codes
+    batches: Sequence[SpecBase],
+    terms: Sequence[NoisyRowsTerms],
+    noisy: Floats | Integers,
+    noise: float,
+    public_codes: Codes,
 ) -> NoisyRows:
     """A release in scaled units with equal variances along every column.
 
     A column of weight w was noised as w times itself: it is divided by w here, and so is its noise.
 
     Args:
-        spec: the spec.
-        terms: its terms.
-        blocks: party to its noisy integers.
+        batches: a spec for each batch of patients whose released rows were added up.
+        terms: their terms, which differ in seeds alone.
+        noisy: the rows, added up, party beside party.
+        noise: what the declared noise scales are multiplied by.
         public_codes: (n, a) codes of all public columns, party after party.
     """
-    grid, rho, first = 2.0**-spec.grid_bits, float(terms.rho), 1 if terms.rho else 0
+    spec, own = batches[0], terms[0]
+    grid, rho, first = 2.0**-spec.grid_bits, float(own.rho), 1 if own.rho else 0
+    rows = sum(each.rows for each in batches)
     public = is_public(spec.columns)
-    noisy = np.hstack([blocks[part.party] for part in spec.parties])
     values = np.empty((len(noisy), len(public)))
     column_weights = np.concatenate([private_weights(part.columns, part.weights) for part in spec.parties])
     values[:, ~public] = noisy / column_weights
-    mixing = np.sqrt((1 - rho) / terms.squared_norm)
-    row_weight, ones = np.full(len(noisy), mixing), np.ones(spec.rows)
-    if isinstance(terms, MixedTerms):
-        signs = mixer(terms, spec)
-        ones = signs.row_sums().astype(np.float64)
+    mixing = np.sqrt((1 - rho) / own.squared_norm)
+    row_weight, ones = np.full(len(noisy), mixing), np.ones(rows)
+    if isinstance(own, MixedTerms):
+        signs = [mixer(each, batch) for each, batch in zip(terms, batches, strict=True) if isinstance(each, MixedTerms)]
+        ones = sum(each.row_sums() for each in signs) + np.zeros(own.mixing.outputs)
         if public.any():  # the columns' owners publish them as they are; here they become rows like all others
             values[:first, public] = public_codes.sum(axis=0, dtype=np.int64)
-            values[first:, public] = signs.apply([public_codes])
+            values[first:, public] = signs[0].apply([public_codes])
     if first:
         row_weight[0] = np.sqrt(rho)
-        ones = np.concatenate([[float(spec.rows)], ones])
+        ones = np.concatenate([[float(rows)], ones])
     noise_sd = np.concatenate(
-        [np.full(len(part.released), terms.noise_of(part.party).scale * grid * mixing) for part in spec.parties]
+        [np.full(len(part.released), own.noise_of(part.party).scale * noise * grid * mixing) for part in spec.parties]
     )
     noise_sd[public] = 0.0
     noise_sd[~public] /= column_weights
@@ -114,7 +121,7 @@ def read(
         values=values * grid * row_weight[:, None],
         ones=ones * row_weight,
         noise_sd=noise_sd,
-        rows=spec.rows,
+        rows=rows,
         anchor=bool(first),
-        kind="mixtures" if isinstance(terms, MixedTerms) else "rows",
+        kind="mixtures" if isinstance(own, MixedTerms) else "rows",
     )

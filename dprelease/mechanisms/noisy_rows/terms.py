@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from dprelease.canonical import Digest, Rational, Value
+from dprelease.canonical import Digest, Rational, Value, sha256
 from dprelease.data.columns import Name, integer_sensitivity
 from dprelease.spec_base import SpecBase, Terms
 
@@ -24,6 +24,10 @@ class Mixing(Value):
     kind: Literal["bernoulli"] = "bernoulli"
     outputs: Annotated[int, Field(ge=1)]
     seed: Digest
+
+    def again(self, number: int) -> Mixing:
+        """Another matrix of the same kind: its seed is SHA-256 of this one's and the number, in eight bytes, big-endian."""
+        return self.model_copy(update={"seed": sha256(bytes.fromhex(self.seed) + number.to_bytes(8, "big"))})
 
 
 class PartyNoise(Value):
@@ -65,6 +69,10 @@ class NoisyRowsTerms(Terms):
         """c, the squared norm of a column of the integer matrix that the rows are multiplied by."""
         return 1
 
+    def released_rows(self, spec: SpecBase) -> int:
+        """Rows of a block."""
+        return spec.rows
+
     def noise_of(self, party: str) -> PartyNoise:
         """The named party's noise; the party must be in the spec."""
         return next(noise for noise in self.noise if noise.party == party)
@@ -101,6 +109,10 @@ class MixedTerms(NoisyRowsTerms):
     def squared_norm(self) -> int:
         """k: entries are +-1."""
         return self.mixing.outputs
+
+    def released_rows(self, spec: SpecBase) -> int:
+        """k, and the anchor row if there is one."""
+        return self.mixing.outputs + (1 if self.rho else 0)
 
     def consistent(self, spec: SpecBase) -> None:
         """The same, and no more mixing rows than patients."""

@@ -1,0 +1,112 @@
+"""Linear mechanisms: exact integers that add up over patients, and one draw of noise on them.
+
+Checkpoints of a stream are such releases in which the integers of several batches of patients are added up with public weights, and
+all noise is larger by one factor (`dprelease.mechanisms.stream`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism, OwnTerms
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mpc.session import Products
+from dprelease.privacy.calibration import root_up
+from dprelease.privacy.noise import NoiseSource
+from dprelease.spec_base import SpecBase
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What becomes of a release's integers and noise where several batches are added up.
+
+    Attributes:
+        rows: patients of all batches.
+        largest: largest weight of a batch.
+        noise2: what every noise variance is multiplied by; 1 leaves the declared scales as they are.
+    """
+
+    rows: int
+    largest: int = 1
+    noise2: int = 1
+
+    def scale(self, declared: float) -> float:
+        """A declared noise scale times sqrt(`noise2`), rounded up."""
+        return declared if self.noise2 == 1 or not declared else root_up(self.noise2 * Fraction(declared) ** 2)
+
+
+class Linear(Mechanism[OwnTerms]):
+    """A mechanism with one block a party: masked (exact integers + noise), all modulo 2^64."""
+
+    @abstractmethod
+    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        """Of `shapes`: the exact integers, or the party's share of them.
+
+        Raises:
+            InvalidInput: the products are not those that the mechanism needs.
+        """
+
+    @abstractmethod
+    def noise(self, spec: SpecBase, party: str, source: NoiseSource, stretch: Stretch) -> Integers:
+        """Of `shapes`: one draw, at the declared scales as `stretch` has them."""
+
+    @abstractmethod
+    def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
+        """The released integers of all parties' parts, whose rows may repeat the rows of a block many times.
+
+        Raises:
+            IntegrityError: they do not belong together.
+        """
+
+    @abstractmethod
+    def view(self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes) -> Any:
+        """What learners fit on.
+
+        Args:
+            batches: a spec for each batch of patients that was added up.
+            sums: their integers added up, as `opened` has those of one.
+            noise: what the declared noise scales are multiplied by.
+            public: (n, a) codes of all public columns.
+        """
+
+    @abstractmethod
+    def check_reach(self, spec: SpecBase, stretch: Stretch) -> None:
+        """Refuse integers that could leave their range.
+
+        Raises:
+            SpecRefused: they could.
+        """
+
+    def masked(self, values: Integers, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        """What a party sends: the values, hidden where blocks say something only together."""
+        return values
+
+    def again(self, terms: OwnTerms, number: int) -> OwnTerms:
+        """The same terms for another batch of patients: public randomness is drawn anew, all else stays."""
+        return terms
+
+    def privatize(
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
+    ) -> tuple[Integers, ...]:
+        """The one block; see `Mechanism.privatize`."""
+        exact = self.exact(rows, spec, party, products)
+        noisy = exact + self.noise(spec, party, noise, Stretch(spec.rows))
+        return (self.masked(noisy, spec, party, products),)

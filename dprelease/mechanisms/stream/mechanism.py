@@ -1,0 +1,150 @@
+"""Mechanism ``stream`` behind the contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.mechanisms.base import (
+    FIRST_ROUND,
+    Columns,
+    Cost,
+    Draft,
+    Earlier,
+    Integers,
+    Mechanism,
+    Numbers,
+    Words,
+)
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.linear import Linear
+from dprelease.mechanisms.stream import check, words
+from dprelease.mechanisms.stream.checkpoints import Checkpoints
+from dprelease.mechanisms.stream.privatize import released, stream_block
+from dprelease.mechanisms.stream.propose import StreamOptions, options_over, propose_stream
+from dprelease.mechanisms.stream.released import batch, read_prefix
+from dprelease.mechanisms.stream.terms import StreamTerms, inner
+from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.session import Products
+from dprelease.privacy.noise import NoiseSource
+from dprelease.spec_base import SpecBase, Terms
+
+if TYPE_CHECKING:
+    from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expected_error import Forecast, Proposed
+
+
+class Stream(Mechanism[StreamTerms]):
+    """Checkpoints of a linear mechanism; `dprelease.mechanisms.base.Mechanism` says what each method is.
+
+    Args:
+        over: mechanisms whose integers may be added up.
+    """
+
+    name = "stream"
+    terms = StreamTerms
+    checks_sum = True
+    fits = False
+
+    def __init__(self, *over: Linear[Any]) -> None:
+        self._over = {each.name: each for each in over}
+        self.options = options_over(self._over)
+        self.weighs_columns = any(each.weighs_columns for each in over)
+        self.continual = Checkpoints(self._increment)
+
+    def read_terms(self, data: object) -> StreamTerms:
+        return StreamTerms.model_validate_json(json.dumps(data), context=self._read_inner)
+
+    def _read_inner(self, data: object) -> Terms:
+        name = data.get("mechanism") if isinstance(data, dict) else None
+        if not isinstance(name, str) or name not in self._over:
+            raise ValueError(f"a stream is of {' or '.join(self._over)}")
+        found: Terms = self._over[name].read_terms(data)
+        return found
+
+    def _at(self, spec: SpecBase) -> tuple[Linear[Any], StreamTerms, SpecBase]:
+        """The inner mechanism, our terms, and the spec of the new patients as the former reads it."""
+        terms = self.own(spec)
+        over = self._over[terms.of.mechanism]
+        return over, terms, batch(over, spec, terms, terms.checkpoint)
+
+    def outcomes(self, options: StreamOptions, columns: Columns) -> tuple[str, ...]:
+        return self._over[options.of].outcomes(options.inner, columns)
+
+    def propose(self, options: StreamOptions, draft: Draft) -> Numbers:
+        return propose_stream(options, draft)
+
+    def cost(self, spec: SpecBase) -> Cost:
+        over, terms, _ = self._at(spec)
+        return check.cost(over, spec, terms)
+
+    def check(self, spec: SpecBase) -> None:
+        over, terms, _ = self._at(spec)
+        check.check(over, spec, terms)
+
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
+        over, terms, new = self._at(spec)
+        ((rows, columns),) = over.shapes(new, party)
+        return ((rows * sum(released(terms).values()), columns),)
+
+    def schedule(self, spec: SpecBase) -> Schedule | None:
+        over, _, new = self._at(spec)
+        found = over.schedule(new)
+        return None if found is None else replace(found, task=spec.digest())
+
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
+        over, _, new = self._at(spec)
+        return over.matrix(rows, new)
+
+    def _increment(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        over, _, new = self._at(spec)
+        return over.exact(rows, new, party, products)
+
+    def privatize(
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
+    ) -> tuple[Integers, ...]:
+        over, terms, new = self._at(spec)
+        if terms.checkpoint not in kept.increments:  # outside hospitals, which keep it before anything is drawn
+            own = self._increment(rows, spec, party, products)
+            kept = replace(kept, increments={**kept.increments, terms.checkpoint: own})
+        return (stream_block(over, new, terms, party, noise, products, kept),)
+
+    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Any:
+        return self.read_upto(spec, values, public, self.own(spec).checkpoint)
+
+    def read_upto(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
+    ) -> Any:
+        """What learners fit on at an earlier checkpoint that was published, from the block of a later one."""
+        over, terms, _ = self._at(spec)
+        return read_prefix(over, spec, terms, {party: only for party, (only,) in values.items()}, checkpoint, public)
+
+    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+        over, terms, _ = self._at(spec)
+        whole = inner(spec, terms, terms.most_rows)
+        return words.guarantee(over.guarantee(whole, figures, joint, delta), spec, terms)
+
+    def words(self, spec: SpecBase) -> Words:
+        over, terms, _ = self._at(spec)
+        everybody = spec.rows + sum(each.rows for each in terms.history)
+        return words.words(over.words(inner(spec, terms, everybody)), spec, terms)
+
+    def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
+        over, _, new = self._at(spec)
+        return over.review_reasons(new, party, named=named)
+
+    def proposed(self, setting: Setting) -> Proposed:
+        raise NotImplementedError
+
+    def forecast(self, setting: Setting, signal: float) -> Forecast:
+        raise NotImplementedError

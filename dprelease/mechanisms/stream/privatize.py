@@ -1,0 +1,77 @@
+"""One party's block of a checkpoint: weighted sums of its increments, fresh noise, and what it sent before.
+
+increments of all checkpoints -> rows of C' x -> discrete Gaussian noise -> masks -> below the rows sent before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.continual import Kept
+from dprelease.mechanisms.linear import Integers, Linear
+from dprelease.mechanisms.stream.terms import StreamTerms
+from dprelease.mpc.session import Products
+from dprelease.privacy.noise import NoiseSource
+from dprelease.spec_base import SpecBase
+
+
+def stream_block(
+    over: Linear[Any],
+    batch: SpecBase,
+    terms: StreamTerms,
+    party: str,
+    noise: NoiseSource,
+    products: Products | None,
+    kept: Kept,
+) -> Integers:
+    """The party's noisy integers of this checkpoint, below those of all earlier ones.
+
+    Guarantee: for streams that differ in the private cells of one patient at one checkpoint (replace-one), or of a patient with
+    up to q rows at any checkpoints, all blocks of all checkpoints together are mu-GDP with mu^2 = `Mechanism.cost` of the first
+    one's spec; derived in docs/guarantees.md, "Streams". It holds if noise is drawn once for each checkpoint, ever.
+
+    Args:
+        over: the inner mechanism.
+        batch: the spec of this checkpoint as the inner mechanism reads it.
+        terms: of the stream.
+        party: name of the party in the spec.
+        noise: secret noise; `SecureNoise` outside tests.
+        products: what the session left.
+        kept: increments of all checkpoints up to this one, and the block sent before.
+
+    Raises:
+        InvalidInput: what was kept is not what the checkpoint builds on; nothing is drawn.
+    """
+    (shape,) = over.shapes(batch, party)
+    _check_kept(kept, terms, shape)
+    fresh = []
+    for weights in terms.matrix.rows(terms.checkpoint, terms.checkpoints):
+        total = np.zeros(shape, np.int64)  # modulo 2^64, where shares live
+        for checkpoint in terms.used:
+            if weights[checkpoint - 1]:
+                total += weights[checkpoint - 1] * kept.increments[checkpoint]
+        fresh.append(total + over.noise(batch, party, noise, terms.stretch))
+    sent = over.masked(np.vstack(fresh), batch, party, products)
+    return sent if kept.sent is None else np.vstack([kept.sent, sent])
+
+
+def _check_kept(kept: Kept, terms: StreamTerms, shape: tuple[int, int]) -> None:
+    missing = [number for number in terms.used if number not in kept.increments]
+    if missing:
+        raise InvalidInput(
+            f"nothing is kept of checkpoint {', '.join(map(str, missing))} of the stream, on which this one builds"
+        )
+    if any(kept.increments[number].shape != shape for number in terms.used):
+        raise InvalidInput("what is kept of the stream's earlier checkpoints is of another shape")
+    rows = shape[0] * sum(released(terms).values()) - shape[0] * released(terms)[terms.checkpoint]
+    if (kept.sent is None) != (not terms.past) or (kept.sent is not None and kept.sent.shape != (rows, shape[1])):
+        raise InvalidInput("the block that was sent at the checkpoint before is not the one that was kept")
+
+
+def released(terms: StreamTerms) -> Mapping[int, int]:
+    """Checkpoint to the rows of C' x that are released at it, of all that this block has."""
+    return {number: len(terms.matrix.rows(number, terms.checkpoints)) for number in terms.used}

@@ -1,0 +1,104 @@
+"""From a request to the terms of a stream's first checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, create_model, model_validator
+
+from dprelease.data.columns import public
+from dprelease.errors import InvalidInput
+from dprelease.files.settings import Settings
+from dprelease.mechanisms.base import Draft, Numbers
+from dprelease.mechanisms.linear import Linear
+from dprelease.mechanisms.stream.factorization import MOST_CHECKPOINTS, FactorName, error
+from dprelease.mechanisms.stream.terms import StreamTerms
+
+Over = Mapping[str, Linear[Any]]
+"""Name to mechanism, of those whose integers a stream may add up."""
+
+ROOM = 2
+"""How many times the first checkpoint's patients every checkpoint may have on average, unless `most_rows` says otherwise."""
+
+
+class StreamOptions(Settings):
+    """What a request says of a stream; keys of the inner mechanism stand beside.
+
+    Attributes:
+        of: name of the inner mechanism.
+        checkpoints: T, how many there may be.
+        factor: how increments are added up.
+        most_rows: N, patients of all checkpoints at most; room for twice T times those of the first when absent.
+    """
+
+    over: ClassVar[Over] = {}
+
+    of: str
+    checkpoints: int
+    factor: FactorName = "square-root"
+    most_rows: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> StreamOptions:
+        if self.of not in self.over:
+            raise ValueError(f"a stream is of {' or '.join(self.over)}, not of {self.of!r}")
+        if not 1 <= self.checkpoints <= MOST_CHECKPOINTS:
+            raise ValueError(f"a stream has 1 to {MOST_CHECKPOINTS} checkpoints, not {self.checkpoints}")
+        foreign = self._given - self.over[self.of].options.model_fields.keys()
+        if foreign:
+            raise ValueError(f"a stream of {self.of!r} has no {', '.join(sorted(foreign))}")
+        _ = self.inner
+        return self
+
+    @property
+    def _given(self) -> set[str]:
+        return self.model_fields_set - StreamOptions.model_fields.keys()
+
+    @property
+    def inner(self) -> Settings:
+        """What the request says of the inner mechanism."""
+        return self.over[self.of].options.model_validate({key: getattr(self, key) for key in self._given})
+
+
+def options_over(over: Over) -> type[StreamOptions]:
+    """The options class of a stream of one of these mechanisms."""
+    fields: dict[str, Any] = {key: (Any, None) for each in over.values() for key in each.options.model_fields}
+    found = create_model("StreamOptions", __base__=StreamOptions, **fields)
+    found.over = over
+    return found
+
+
+def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
+    """Terms of the first checkpoint.
+
+    Args:
+        options: of the request.
+        draft: what is fixed; the patients agreed on are those of the first checkpoint.
+
+    Raises:
+        InvalidInput: there is no such stream.
+    """
+    shown = [column.name for column in public(draft.everything)]
+    if shown:
+        raise InvalidInput(
+            f"a stream has no public columns, whose rows would be published at each checkpoint: leave out {', '.join(shown)}"
+        )
+    rows = draft.agreed.rows
+    most = options.most_rows or ROOM * options.checkpoints * rows
+    if most < rows:
+        raise InvalidInput(f"most_rows: the stream has room for {most} patients, and the first checkpoint has {rows}")
+    agreed = draft.agreed.model_copy(update={"rows": most})
+    found = options.over[options.of].propose(options.inner, replace(draft, agreed=agreed))
+    if found.terms.outcomes:
+        raise InvalidInput("a stream names no outcomes: leave out outcomes")
+    terms = StreamTerms(
+        of=found.terms, factor=options.factor, checkpoints=options.checkpoints, checkpoint=1, most_rows=most
+    )
+    times = error(options.factor, options.checkpoints, tuple(range(1, options.checkpoints + 1)))
+    stretch = (
+        f"A stream of {options.checkpoints} checkpoints and up to {most} patients: at the last one, noise is {times:.3g} times "
+        "that of one release of everybody."
+    )
+    return replace(found, terms=terms, explanation=f"{found.explanation} {stretch}".strip())

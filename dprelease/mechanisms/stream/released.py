@@ -1,0 +1,49 @@
+"""A checkpoint in a learner's hands: noisy rows of C' x become a noisy prefix sum, which the inner mechanism reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dprelease.data.bounding import Codes
+from dprelease.mechanisms.linear import Integers, Linear
+from dprelease.mechanisms.stream.factorization import decoding, error
+from dprelease.mechanisms.stream.terms import StreamTerms, inner
+from dprelease.spec_base import SpecBase
+
+
+def read_prefix(
+    over: Linear[Any], spec: SpecBase, terms: StreamTerms, values: Mapping[str, Integers], upto: int, public: Codes
+) -> Any:
+    """What learners fit on of all patients up to a checkpoint.
+
+    Args:
+        over: the inner mechanism.
+        spec: of the stream.
+        terms: its terms.
+        values: party to the noisy integers of its block.
+        upto: a checkpoint that was published, this one at most.
+        public: (n, 0).
+
+    Raises:
+        IntegrityError: the blocks do not belong together.
+    """
+    used = tuple(number for number in terms.used if number <= upto)
+    whole = over.opened(inner(spec, terms, terms.most_rows), values, terms.stretch)
+    weights = decoding(terms.factor, terms.checkpoints, used)
+    rows = sum(len(terms.matrix.rows(number, terms.checkpoints)) for number in terms.used)
+    sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
+    return over.view(
+        [batch(over, spec, terms, number) for number in used],
+        sums,
+        error(terms.factor, terms.checkpoints, used),
+        public,
+    )
+
+
+def batch(over: Linear[Any], spec: SpecBase, terms: StreamTerms, checkpoint: int) -> SpecBase:
+    """The spec of a checkpoint's new patients as the inner mechanism reads it."""
+    rows = {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
+    return inner(spec, terms, rows[checkpoint], terms.of if checkpoint == 1 else over.again(terms.of, checkpoint))

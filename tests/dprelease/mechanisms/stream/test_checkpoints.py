@@ -1,0 +1,81 @@
+"""Whole streams without noise: what learners read at each checkpoint is exact over all patients so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprelease.mechanisms.noisy_rows.privatize import mixer
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.stream.released import batch
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
+from tests.support.noise import ZeroNoise
+from tests.support.specs import build_spec, categorical, numeric
+from tests.support.streams import Hospitals, first_spec, following
+
+COLUMNS = {
+    "north": (numeric("age", 0.0, 120.0), categorical("sex", "female", "male")),
+    "south": (numeric("glucose", 2.0, 30.0), numeric("weight", 30.0, 200.0)),
+    "east": (categorical("smokes", "yes"), numeric("visits", 0.0, 9.0)),
+}
+BATCHES = (40, 25, 31, 50, 28)
+
+
+def of(inner: str, **options: Any) -> ReleaseSpec:
+    return first_spec(build_spec(COLUMNS, rows=BATCHES[0], grid_bits=14), of=inner, checkpoints=8, **options)
+
+
+def exact_moments(hospitals: Hospitals, release: Release) -> None:
+    layout, rows = release.moments().layout, hospitals.rows()
+    whole = np.hstack([np.ones((len(rows), 1)), *(_variable(rows, release, each) for each in layout.variables)])
+    np.testing.assert_allclose(release.moments().gram, whole.T @ whole, atol=1e-8)
+    assert release.moments().rows == len(rows)
+
+
+def _variable(rows: Any, release: Release, variable: Any) -> Any:
+    cells = rows[:, [release.spec.released.index(variable.name)]]
+    return 2 * cells - 1 if variable.kind == "binary" else cells
+
+
+def exact_mixtures(hospitals: Hospitals, release: Release) -> None:
+    """A D with A of all checkpoints' signs beside one another."""
+    spec, view = release.spec, release.scaled()
+    terms: Any = spec.terms
+    over = mechanism_of(spec)._over["mixed"]  # type: ignore[attr-defined]
+    batches = [batch(over, spec, terms, number) for number in terms.used]
+    signs = np.hstack([mixer(each.terms, each).signs(0, each.rows) for each in batches])
+    rho, rows = float(terms.of.rho), hospitals.rows()
+    whole = np.vstack([np.sqrt(rho) * np.ones(len(rows)), signs * np.sqrt((1 - rho) / len(signs))])
+    np.testing.assert_allclose(view.values, whole @ rows, atol=1e-8)
+    np.testing.assert_allclose(view.ones, whole.sum(axis=1), atol=1e-9)
+    assert view.rows == len(rows)
+    assert len({tuple(each) for each in signs[:, : BATCHES[0]].tolist()}) == len(signs)
+
+
+@pytest.mark.parametrize("factor", ["square-root", "tree"])
+@pytest.mark.parametrize(("inner", "check"), [("moments", exact_moments), ("mixed", exact_mixtures)])
+def test_prefixes_are_exact_without_noise(factor: str, inner: str, check: Any) -> None:
+    hospitals = Hospitals(of(inner, factor=factor))
+    for rows in (*BATCHES[1:], None):
+        release = hospitals.publish(ZeroNoise())
+        check(hospitals, release)
+        if rows is not None:
+            hospitals.spec = following(hospitals.spec, rows)
+
+
+@pytest.mark.parametrize("factor", ["square-root", "tree"])
+@pytest.mark.parametrize(("inner", "check"), [("moments", exact_moments), ("mixed", exact_mixtures)])
+@pytest.mark.parametrize("lost", [{2}, {4}, {3, 4}])
+def test_a_checkpoint_that_failed_is_left_out(factor: str, inner: str, check: Any, lost: set[int]) -> None:
+    hospitals = Hospitals(of(inner, factor=factor))
+    published = hospitals.spec
+    hospitals.publish(ZeroNoise())
+    for number, rows in enumerate(BATCHES[1:], 2):
+        hospitals.spec = following(published, rows, number)
+        release = hospitals.publish(ZeroNoise(), failed=number in lost)
+        if number not in lost:
+            published = hospitals.spec
+            check(hospitals, release)
