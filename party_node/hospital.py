@@ -245,10 +245,10 @@ class HospitalState:
             codes, salt = table.bounded.digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
         if self.ledger.stage(self.settings.roster, record.release) != "reserve":
-            own = self.assess(spec).guarantee.party(self.settings.name)
+            given, name = self.assess(spec).guarantee, self.settings.name
             target = spec.target
             detail: dict[str, str | float] = {"title": spec.title, "epsilon": target.epsilon, "delta": target.delta}
-            self.ledger.reserve(self.settings.roster, record.release, own.mu2, detail, own.exposure)
+            self.ledger.reserve(self.settings.roster, record.release, given.party(name).mu2, detail, given.added(name))
         approval = approve(
             spec,
             self.settings.name,

@@ -1,7 +1,7 @@
 """The next checkpoint of a stream: its spec from the last one that was published, and the new rows that all parties have.
 
-The parties approved the stream and its whole price with the first checkpoint, and approve the later ones by themselves. A number that
-all of them have approved is never used again, whatever became of it: somebody may have made a block for it.
+The parties approved the stream and its whole price with the first checkpoint, and approve the later ones by themselves. A number
+that all of them have approved is never used again, whatever became of it: somebody may have made a block for it.
 
 Source: docs/protocol.md, "Streams".
 """
@@ -51,8 +51,8 @@ def propose_next(
         expires: until when the parties must have decided; as long as for the checkpoint before unless given.
 
     Raises:
-        InvalidInput: the release is of no stream, the checkpoint is not one that comes next, or the parties' batches are not there or
-            differ.
+        InvalidInput: the release is of no stream, the checkpoint is not one that comes next, or the parties' batches are not
+            there or differ.
         Conflict: another checkpoint is open, or none was published.
     """
     with store.writing() as tx:

@@ -149,7 +149,7 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     others = {part.party for part in spec.parties} - {party}
     own = spec.party(party)
     ours = {column.name for column in own.columns} if own is not None else set()
-    total = balance.exposure(spec.target.delta, result.party(party).exposure)
+    total = balance.exposure(spec.target.delta, result.added(party))
     found = []
     if limits.parties is not None and not others <= set(limits.parties):
         found.append(f"parties {', '.join(sorted(others - set(limits.parties)))} are not among those allowed")

@@ -198,8 +198,8 @@ def _price(
 ) -> tuple[str, Fraction, Fraction]:
     """Roster, charge and exposure of a release."""
     if record is not None:
-        own = guarantee(record.spec).party(party)
-        return record.spec.roster, own.mu2, own.exposure
+        given = guarantee(record.spec)
+        return record.spec.roster, given.party(party).mu2, given.added(party)
     if charge is not None:
         return charge.roster, Fraction(charge.mu2), Fraction(charge.exposure)
     return entries[0].roster, max(Fraction(each.mu2) for each in entries), max(each.exposure for each in entries)
