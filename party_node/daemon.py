@@ -231,7 +231,7 @@ class Daemon:
                 self._delivery.send_round(record, sealed)
             try:
                 blocks = self._blocks(coordinator, record, approvals, sealed)
-            except DataRefused as error:
+            except (DataRefused, SpecRefused) as error:  # the latter where another checkpoint was sealed meanwhile
                 log.error("release %s is withdrawn: %s", record.release[:12], error.message)
                 return self._refuse(coordinator, record, error)
             if isinstance(blocks, str):

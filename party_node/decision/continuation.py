@@ -9,7 +9,7 @@ Source: docs/protocol.md, "Streams".
 from __future__ import annotations
 
 from dprelease.data.bounding import BoundedRows
-from dprelease.errors import DataRefused, SpecRefused
+from dprelease.errors import SpecRefused
 from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
@@ -89,17 +89,14 @@ class Continuations:
             products: what a session left; None without one.
 
         Raises:
-            DataRefused: another checkpoint was sealed since it was approved, or see `earlier`; it can never be made.
+            SpecRefused: another checkpoint was sealed since it was approved, or see `earlier`; it can never be made.
             IntegrityError: as `earlier`, or our block of the checkpoint before is gone.
         """
         spec = record.spec
         continual = mechanism_of(spec).continual
         if continual is None:
             return NOTHING_KEPT
-        try:
-            chain = self.earlier(spec)
-        except SpecRefused as error:
-            raise DataRefused(error.message) from error
+        chain = self.earlier(spec)
         stream, number, noted = continual.stream(spec), continual.checkpoint(spec), self._ledger.kept(self._roster)
         increments = {at: self.folder.read(stream, at, noted[each.release]) for at, each in chain.items()}
         increments[number] = continual.increment(rows, spec, party, products)
