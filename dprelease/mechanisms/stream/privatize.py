@@ -49,7 +49,7 @@ def stream_block(
     (shape,) = over.shapes(batch, party)
     _check_kept(kept, terms, shape)
     fresh = []
-    for weights in terms.matrix.rows(terms.checkpoint, terms.checkpoints):
+    for weights in terms.matrix.rows(terms.checkpoint, terms.most):
         total = np.zeros(shape, np.int64)  # modulo 2^64, where shares live
         for checkpoint in terms.used:
             if weights[checkpoint - 1]:
@@ -74,4 +74,4 @@ def _check_kept(kept: Kept, terms: StreamTerms, shape: tuple[int, int]) -> None:
 
 def released(terms: StreamTerms) -> Mapping[int, int]:
     """Checkpoint to the rows of C' x that are released at it, of all that this block has."""
-    return {number: len(terms.matrix.rows(number, terms.checkpoints)) for number in terms.used}
+    return {number: len(terms.matrix.rows(number, terms.most)) for number in terms.used}
