@@ -25,6 +25,7 @@ from coordinator.proposals.checks import (
     check_delta,
     choose,
     enrolled,
+    first_batch,
     label_of,
     reported,
 )
@@ -236,7 +237,7 @@ def make_draft(
     """
     for name in request.parties:
         enrolled(members, name, now)
-    catalogues = reported(members, tuple(request.parties))
+    catalogues = reported(members, tuple(request.parties), first_batch(mechanism_named(request.mechanism)))
     agreed = agree(catalogues)
     columns = {name: choose(request.parties[name], catalogues[name]) for name in request.parties}
     check_clashes(columns)
