@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from coordinator.dry_run.trial_fit import trial
+from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import Box
@@ -18,8 +19,9 @@ from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.base import Draft
 from dprelease.mechanisms.moments.first_round import share
-from dprelease.mechanisms.registry import mechanism_named, mechanism_of
+from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.planning.comparison import compare
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import check_spec
@@ -135,3 +137,15 @@ def test_a_range_has_a_box_where_bounds_are_unknown_and_nowhere_else() -> None:
 def test_no_spec_multiplies_such_numbers_in_their_public_bounds() -> None:
     with pytest.raises(ValueError, match=r'age has unknown bounds; ask for mechanism .moments. with ranges = "first"'):
         build_spec({"a": (NumericColumn(name="age", bounds="unknown"), numeric("x"))}, mechanism="moments")
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_stream_in_public_bounds_is_neither_planned_nor_proposed(of: str) -> None:
+    columns = {part.party: part.columns for part in SPEC.parties}
+    facts = {name: getattr(SPEC, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
+    draft = Draft(columns, Catalogue(party="clinic", columns=SPEC.columns, **facts), SPEC.target, 16, bytes)
+    stream = mechanism_named("stream")
+    with pytest.raises(InvalidInput, match="age, cost, small has unknown bounds"):
+        stream.propose(read_options("stream", {"of": of, "checkpoints": 4}), draft)
+    asked = Setting(ROWS, columns, SPEC.target, "stream", "cost", ("age", "dose"), stream=(of, 1.0))
+    assert stream.plans(asked) == ()
