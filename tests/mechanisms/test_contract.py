@@ -100,6 +100,7 @@ CASES = [
     Case("stream", options=(("of", "moments"), ("checkpoints", 5))),
     Case("stream", 1, (("of", "moments"), ("checkpoints", 5), ("factor", "tree"), ("most_rows", 900))),
     Case("stream", options=(("of", "moments"), ("checkpoints", 1), ("ranges", "folder"))),
+    Case("stream", options=(("of", "moments"), ("checkpoints", 2), ("ranges", "folder")), unknown=("age",)),
     Case("stream", options=(("of", "mixed"), ("checkpoints", 12), ("k", 12))),
     Case("stream", 2, (("of", "mixed"), ("checkpoints", 3), ("factor", "tree"), ("weights", {"glucose": 3}))),
     Case("stream", 2, (("of", "mixed"), ("most_rows", 900), ("k", 8))),
