@@ -150,9 +150,9 @@ def test_rows_of_another_table_are_refused() -> None:
 def test_a_block_without_all_its_masks_is_never_made() -> None:
     spec = joint_spec(["n", "n", "n"], 20)
     rows, pairs = random_rows(spec, "a"), schedule_of(spec).pairs
-    halves = {pair: np.zeros((1, 1), np.uint64) for pair in pairs if pair.has("a")}
+    shares = {pair: np.zeros((1, 1), np.uint64) for pair in pairs if pair.has("a")}
     masks = {"b": bytes(32), "c": bytes(32)}
-    assert privatize_moments(rows, spec, "a", halves, masks, ZeroNoise()).values.shape == (1, 9)
-    for fewer_halves, fewer_masks in ((halves, {"b": bytes(32)}), ({}, masks), (halves, {**masks, "d": bytes(32)})):
-        with pytest.raises(InvalidInput, match="a half of every pair and a mask with every peer"):
-            privatize_moments(rows, spec, "a", fewer_halves, fewer_masks, ZeroNoise())
+    assert privatize_moments(rows, spec, "a", shares, masks, ZeroNoise()).values.shape == (1, 9)
+    for fewer_shares, fewer_masks in ((shares, {"b": bytes(32)}), ({}, masks), (shares, {**masks, "d": bytes(32)})):
+        with pytest.raises(InvalidInput, match="a share of every pair and a mask with every peer"):
+            privatize_moments(rows, spec, "a", fewer_shares, fewer_masks, ZeroNoise())
