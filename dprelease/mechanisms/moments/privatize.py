@@ -18,7 +18,7 @@ from dprelease.mechanisms.moments.own_products import EVERYBODY, OwnMoments, pla
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import SecretStream, Words
-from dprelease.mpc.schedule import Pair, Schedule
+from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
@@ -57,16 +57,16 @@ def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) 
         noise: secret noise; `SecureNoise` outside tests.
 
     Raises:
-        InvalidInput: a share of a product or a mask is missing, or does not belong here; nothing would hide the block then. Or the
-            spec has no noise for some entry.
+        InvalidInput: a half or a mask is missing, or does not belong here; nothing would hide the share then. Or the spec has
+            no noise for some entry.
     """
     schedule, layout, terms = schedule_of(spec), layout_of(spec), joint_moments(spec)
     peers = set(schedule.parties) - {party}
     if set(made.shares) != {pair for pair in schedule.pairs if pair.has(party)} or set(made.masks) != peers:
-        raise InvalidInput("a block of joint moments needs a share of every pair and a mask with every peer")
+        raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
     if not set(layout.kinds.tolist()) <= {int(kind) for kind in terms.kinds}:
         raise InvalidInput("the spec declares no noise for some of what it releases")
-    total = _share(made.matrix, spec, schedule, party, made.shares)
+    total = _share(made.matrix, spec, party, made.shares)
     drawn = np.zeros(layout.entries, np.int64)
     for kind in terms.kinds:
         chosen = layout.kinds == kind
@@ -78,9 +78,10 @@ def noisy_share(made: Products, spec: SpecBase, party: str, noise: NoiseSource) 
     return total.view(np.int64).reshape(1, -1)
 
 
-def _share(codes: Codes, spec: SpecBase, schedule: Schedule, party: str, shares: Mapping[Pair, Words]) -> Words:
+def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words]) -> Words:
     """(E,) the party's share of every noisy entry: its own products, its sums, its shares of its pairs', zero elsewhere."""
-    layout, (owner, local) = layout_of(spec), places(schedule)
+    schedule, layout = schedule_of(spec), layout_of(spec)
+    owner, local = places(schedule)
     row, column = layout.rows, layout.cols
     mine = schedule.parties.index(party)
     clipping = joint_moments(spec).clipping

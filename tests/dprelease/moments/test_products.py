@@ -154,5 +154,5 @@ def test_a_block_without_all_its_masks_is_never_made() -> None:
     masks = {"b": bytes(32), "c": bytes(32)}
     assert privatize_moments(rows, spec, "a", shares, masks, ZeroNoise()).values.shape == (1, 9)
     for fewer_shares, fewer_masks in ((shares, {"b": bytes(32)}), ({}, masks), (shares, {**masks, "d": bytes(32)})):
-        with pytest.raises(InvalidInput, match="a share of every pair and a mask with every peer"):
+        with pytest.raises(InvalidInput, match="a half of every pair and a mask with every peer"):
             privatize_moments(rows, spec, "a", fewer_shares, fewer_masks, ZeroNoise())
