@@ -39,7 +39,7 @@ from dprelease.mechanisms.moments.propose import (
 )
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
@@ -122,7 +122,7 @@ class Moments(Mechanism[JointMoments]):
 
     def read(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
-    ) -> NoisyMoments | ApartMoments:
+    ) -> NoisyMoments | OutcomeMoments:
         spec = self._in_ranges(spec, _before_the_last(values))
         terms, layout = self.own(spec), layout_of(spec)
         shape = spec.rows, spec.grid_bits, terms.scales, len(spec.parties)
@@ -132,7 +132,7 @@ class Moments(Mechanism[JointMoments]):
             return NoisyMoments.read(layout, total, *shape, gram, terms.clipping)
         if terms.public_norm2 is not None:
             check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
-        return ApartMoments.read(layout, total, *shape, public)
+        return OutcomeMoments.read(layout, total, *shape, public)
 
     def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
         return self._read_first(spec, _before_the_last(values))[0]
