@@ -74,13 +74,14 @@ def run(quick: bool) -> Results:
         widths.append(point(stream, regression(stream) | batch(stream), releases, 10 + place))
     progress("excess risk against d")
     narrow = []
-    for place, width in enumerate(SPARSE_WIDTHS[:2] if quick else SPARSE_WIDTHS):
+    for place, width in enumerate(SPARSE_WIDTHS[:1] if quick else SPARSE_WIDTHS):
         stream = sparse(1024 if quick else 4096, width, ENTRIES, np.random.default_rng([SEED, 3, place]))
         few = max(releases // 2, 2) if width < SPARSE_WIDTHS[-1] else 2
         narrow.append(point(stream, sparse_methods(stream, PROJECTED), few, 20 + place))
     progress("sparse rows")
     by_rows = {
-        str(rows): point(stream, projecting(stream, rows), 2, 40 + rows).mean("reg2") for rows in (10, 20, 40, 80)
+        str(rows): point(stream, projecting(stream, rows), 2, 40 + rows).mean("reg2")
+        for rows in ((10, 20) if quick else (10, 20, 40, 80))
     }
     full = dense(narrow[-1].length, 2 * PROJECTED, np.random.default_rng([SEED, 4]))
     wide = point(full, regression(full) | projecting(full, PROJECTED), max(releases // 2, 2), 30)
