@@ -42,7 +42,7 @@ class Listed:
     def of(cls, digest: str, manifest: Manifest) -> Self:
         """The line of a release."""
         spec, size = manifest.spec, sum(entry.sealed.size for entry in manifest.blocks)
-        return cls(digest, spec.title, manifest.published, spec.rows, len(spec.released), size)
+        return cls(digest, spec.title, manifest.published, spec.patients, len(spec.released), size)
 
     @property
     def token(self) -> str:

@@ -78,6 +78,18 @@ class Release:
             raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
         return self._columns[released]
 
+    def width(self, released: str) -> float:
+        """From one bound of a number to the other, of its range where bounds are unknown; 1 for an indicator.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        declared = self.column(released)
+        if isinstance(declared, CategoricalColumn):
+            return 1.0
+        seen = declared if declared.bounded else self.ranged[released]
+        return seen.upper - seen.lower
+
     def expand(self, names: tuple[str, ...], *, reference: bool) -> tuple[str, ...]:
         """Released names for names of columns or of released columns.
 
@@ -114,7 +126,7 @@ class Release:
         """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""
         spec = self.spec
         lines = (
-            f"{spec.consortium}, release {self.digest[:8]}: {spec.rows} patients, mechanism {spec.mechanism}",
+            f"{spec.consortium}, release {self.digest[:8]}: {spec.patients} patients, mechanism {spec.mechanism}",
             f"Columns: {', '.join(spec.released)}",
             *self.guarantee,
         )
@@ -151,6 +163,12 @@ class Release:
         if not isinstance(self.view, Ranges):
             raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no ranges")
         return self.view
+
+    @cached_property
+    def first_ranges(self) -> Ranges | None:
+        """Centre, scale and distribution of the numbers whose ranges a first round of the release published; None without one."""
+        found: Ranges | None = mechanism_of(self.spec).first_ranges(self.spec, values_of(self.blocks))
+        return found
 
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix, or that of the features where some columns are outcomes only.

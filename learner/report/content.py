@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dprelease.data.columns import CategoricalColumn, Column
-from dprelease.estimators import FitResult, fit
+from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.quality import BETTER
 from dprelease.release.release import Floats
@@ -119,7 +118,7 @@ class Report:
             Coefficient(
                 feature,
                 _per(unit, self.fit.units[feature]),
-                _reach(self.opened.release.column(feature)),
+                self.opened.release.width(feature),
                 *(float(each[target, column]) for each in values),
             )
             for column, feature in enumerate(self.fit.features)
@@ -169,6 +168,7 @@ def report(
     features: Sequence[str] = (),
     method: str | None = None,
     intercept: bool | None = None,
+    within: ConvexSet | None = None,
 ) -> Report:
     """Fit, and gather what there is to say.
 
@@ -178,11 +178,12 @@ def report(
         features: the same; every other column if empty.
         method: name in the table of methods; by the kind of release if None.
         intercept: whether to fit one; by the method if None.
+        within: the set that weights are kept within; by the method if None.
 
     Raises:
         InvalidInput: as `dprelease.estimators.fit`.
     """
-    result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept)
+    result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept, within)
     return Report(
         opened=opened,
         fit=result,
@@ -197,12 +198,9 @@ def _command(result: FitResult, targets: Iterable[str], features: Iterable[str])
     words += [word for name in targets for word in ("--target", name)]
     words += [word for name in features for word in ("--features", name)]
     words += ["--method", result.method, "--intercept" if result.fit_intercept else "--no-intercept"]
+    words += ["--within", result.within] if result.within else []
     return shlex.join([*words, "--out", "report.html"])
 
 
 def _per(outcome: str, feature: str) -> str:
     return f"{outcome or '1'} per {feature}" if feature else outcome or "1"
-
-
-def _reach(declared: Column) -> float:
-    return 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower
