@@ -184,13 +184,13 @@ def make_proposal(
         InvalidInput: the request cannot be met; the message says why, in counts and names only.
         SpecRefused: the numbers do not work out, e.g. the grid is too coarse.
     """
-    mechanism = mechanism_named(request.mechanism)
-    draft = make_draft(request, consortium, members, now, draw, root, first_batch(mechanism))
+    draft = make_draft(request, consortium, members, now, draw, root)
     parties, columns, agreed = (
         {name: enrolled(members, name, now) for name in draft.columns},
         draft.columns,
         draft.agreed,
     )
+    mechanism = mechanism_named(request.mechanism)
     outcomes = mechanism.outcomes(request.options, columns)
     label = label_of(columns, mechanism, request.public_side, outcomes)
     if not allow_large_delta:
@@ -229,18 +229,15 @@ def make_draft(
     now: datetime,
     draw: Callable[[int], bytes] = secrets.token_bytes,
     root: Path | None = None,
-    batch: int | None = None,
 ) -> Draft:
     """What a request and the catalogues fix before a mechanism is asked; arguments as of `make_proposal`.
-
-    All rows of the tables count, unless the number of a batch is given.
 
     Raises:
         InvalidInput: a party is not enrolled or offers no such column, catalogues disagree, or the target makes no sense.
     """
     for name in request.parties:
         enrolled(members, name, now)
-    catalogues = reported(members, tuple(request.parties), batch)
+    catalogues = reported(members, tuple(request.parties), first_batch(mechanism_named(request.mechanism)))
     agreed = agree(catalogues)
     columns = {name: choose(request.parties[name], catalogues[name]) for name in request.parties}
     check_clashes(columns)

@@ -13,12 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
-from dprelease.catalogue import Batch
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from tests.coordinator.office import COLUMNS, STUDY, Office, catalogue
+from tests.coordinator.office import COLUMNS, STUDY, Office, catalogue, grow
 
 
 def run(*arguments: str) -> Result:
@@ -169,17 +168,10 @@ def test_outcomes_are_no_features_of_the_plan(office: Office, study: Path) -> No
     assert "outcomes belongs to mechanism 'moments'; mechanism 'mixed' has none" in run("plan", str(study)).output
 
 
-def in_one_batch(office: Office) -> None:
-    """All rows that there are came together."""
-    tables = [catalogue(party) for party in ("north", "south")]
-    batches = [(Batch(number=1, rows=each.rows, alignment=each.alignment),) for each in tables]
-    office.report(*(catalogue(each.party, batches=own) for each, own in zip(tables, batches, strict=True)))
-
-
 @pytest.mark.parametrize("of", ["mixed", "moments"])
 def test_a_stream_is_planned_beside_releases_that_stand_alone(office: Office, study: Path, of: str) -> None:
     """At the price of one release of its kind, and with more noise."""
-    in_one_batch(office)
+    grow(office, 1)
     study.write_text(f'mechanism = "stream"\nof = "{of}"\ncheckpoints = 12\n' + STUDY)
     planned = json.loads(run("plan", str(study), "--json").stdout)
     released = planned["releases"]
@@ -198,7 +190,7 @@ def test_a_stream_is_planned_beside_releases_that_stand_alone(office: Office, st
 
 @pytest.mark.parametrize("of", ["mixed", "moments"])
 def test_a_stream_s_first_checkpoint_has_a_dry_run(office: Office, study: Path, of: str) -> None:
-    in_one_batch(office)
+    grow(office, 1)
     study.write_text(f'mechanism = "stream"\nof = "{of}"\ncheckpoints = 3\n' + STUDY)
     done = run("release", "create", str(study), "--dry-run")
     assert done.exit_code == 0, done.output

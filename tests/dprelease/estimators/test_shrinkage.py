@@ -103,7 +103,7 @@ def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_sa
 def test_constant_and_shrinkage_are_chosen_as_derived(sd: float):
     """By loops over the draws: the constant by relative squares, alpha by the cautious quantile where the rare one is no loss.
 
-    It is no longer than where .95 of the gain is reached that is left once the draws' own spread is taken off.
+    It is no longer than where .95 of the gain is reached that the released numbers tell without bias.
     """
     moments = noisy_moments(MIXED, ROWS, sd, np.random.default_rng(5))
     draws, x, y = posterior(moments), [1, 3], OUTCOME
@@ -126,9 +126,18 @@ def test_constant_and_shrinkage_are_chosen_as_derived(sd: float):
         cautious.append(np.quantile(gains, 0.2) if np.quantile(gains, 0.05) >= 0 else -np.inf)
     alpha = steps[np.flatnonzero(np.array(cautious) >= 0.95 * max(cautious)).max()]
     inner = mean[np.ix_(x, x)] - np.outer(mean[0, x], mean[0, x])
-    left = [s[x, y] - s[0, x] * s[0, y] - (s[np.ix_(x, x)] - np.outer(s[0, x], s[0, x])) @ best[1:] for s in draws]
-    scatter = np.mean([each @ np.linalg.solve(inner, each) for each in left])
-    factor = max(1 - scatter / (best[1:] @ inner @ best[1:]), 0)
+    covariances = [s[x, y] - s[0, x] * s[0, y] for s in draws]
+    models = [(s[np.ix_(x, x)] - np.outer(s[0, x], s[0, x])) @ best[1:] for s in draws]
+    lifted = [np.linalg.solve(inner, one - other) for one, other in zip(covariances, models, strict=True)]
+    released = moments.gram / moments.rows
+    seen = released[np.ix_(x, x)] - np.outer(released[0, x], released[0, x])
+    linear = best[1:] @ (released[x, y] - released[0, x] * released[0, y])
+    linear -= np.mean(
+        [one @ (each - np.mean(covariances, axis=0)) for one, each in zip(lifted, covariances, strict=True)]
+    )
+    square = best[1:] @ seen @ best[1:]
+    square -= 2 * np.mean([one @ (each - np.mean(models, axis=0)) for one, each in zip(lifted, models, strict=True)])
+    factor = max(linear, 0) / square if square > 0 else 0
     left_over = 2 * steps * factor - steps**2
     alpha = min(alpha, steps[left_over >= 0.95 * left_over.max()].max())
     np.testing.assert_allclose(found.weights[:, 0], alpha * best[1:], rtol=1e-7)
