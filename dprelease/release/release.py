@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 
@@ -21,6 +21,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
+from dprelease.release.stream import patients
 
 Regressable = NoisyRows | NoisyMoments | ApartMoments
 """What estimators read of a release, whatever its mechanism."""
@@ -52,16 +53,32 @@ class Release:
         spec: the release spec.
         blocks: party to its blocks, by sequence number.
         guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
+        upto: of a stream, an earlier checkpoint whose numbers are read; None for this one's.
     """
 
     spec: ReleaseSpec
     blocks: Mapping[str, tuple[Block, ...]]
     guarantee: tuple[str, ...]
+    upto: int | None = None
 
     @property
     def digest(self) -> str:
         """The release's identity."""
         return self.spec.digest()
+
+    @property
+    def patients(self) -> int:
+        """n: at a checkpoint of a stream, everybody so far."""
+        return patients(self.spec, self.upto)
+
+    def checkpoints(self) -> Mapping[int, Release]:
+        """Every checkpoint of the stream up to this one: number to what was released then, to fit as any release.
+
+        All are read from this release's blocks, which repeat the numbers of those before. Empty for a release that stands alone.
+        """
+        continual = mechanism_of(self.spec).continual
+        numbers = [] if continual is None else list(continual.patients(self.spec))
+        return {number: replace(self, upto=number) for number in numbers if self.upto is None or number <= self.upto}
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -114,7 +131,7 @@ class Release:
         """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""
         spec = self.spec
         lines = (
-            f"{spec.consortium}, release {self.digest[:8]}: {spec.rows} patients, mechanism {spec.mechanism}",
+            f"{spec.consortium}, release {self.digest[:8]}: {self.patients} patients, mechanism {spec.mechanism}",
             f"Columns: {', '.join(spec.released)}",
             *self.guarantee,
         )
@@ -128,7 +145,11 @@ class Release:
         Raises:
             IntegrityError: the blocks do not belong together.
         """
-        view: View = mechanism_of(self.spec).read(self.spec, values_of(self.blocks), self.public_codes)
+        mechanism, values = mechanism_of(self.spec), values_of(self.blocks)
+        if self.upto is None or mechanism.continual is None:
+            view: View = mechanism.read(self.spec, values, self.public_codes)
+        else:
+            view = mechanism.continual.read_upto(self.spec, values, self.public_codes, self.upto)
         return view
 
     @property

@@ -29,7 +29,7 @@ class DescribedRanges:
         return {
             "version": 1,
             "release": self.release.digest,
-            "patients": self.release.spec.rows,
+            "patients": self.release.patients,
             "columns": [_column(each) for each in self.columns],
             "guarantee": list(self.release.guarantee),
             "trust": list(trust(self.release.spec)),

@@ -84,7 +84,7 @@ def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
     facts: list[list[Cell]] = [
         ["digest", element("span", spec.digest(), class_="digest")],
         ["consortium", spec.consortium],
-        ["patients", f"{spec.rows:,} ({count(spec.rows_per_subject, 'row')} each at most)"],
+        ["patients", f"{opened.release.patients:,} ({count(spec.rows_per_subject, 'row')} each at most)"],
         ["hospitals", ", ".join(part.party for part in spec.parties)],
         ["mechanism", mechanism_of(spec).words(spec).summary],
         ["guarantee", spec.guarantee],
