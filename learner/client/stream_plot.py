@@ -32,9 +32,10 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
     from matplotlib.ticker import MaxNLocator
 
     first = next(iter(fits.values()))
-    lines = -(-len(first.features) // COLUMNS)
-    figure = Figure(figsize=(3.4 * COLUMNS, 2.5 * lines + 0.8), layout="constrained")
-    axes = figure.subplots(lines, COLUMNS, sharex=True, squeeze=False).ravel()
+    across = min(len(first.features), COLUMNS)
+    lines = -(-len(first.features) // across)
+    figure = Figure(figsize=(3.4 * across + 0.4, 2.5 * lines + 0.8), layout="constrained")
+    axes = figure.subplots(lines, across, squeeze=False).ravel()
     found = [fit.inference for fit in fits.values()]
     estimate = np.array([each.estimate[0] for each in found])
     lower, upper = (np.array(ends) for ends in zip(*(each.interval(LEVEL) for each in found), strict=True))
@@ -42,13 +43,15 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
         axis, centre = axes[place], estimate[:, place]
         ends = [np.where(np.isfinite(end[:, 0, place]), end[:, 0, place], np.nan) for end in (lower, upper)]
         axis.fill_between(list(fits), *ends, alpha=0.25)
+        axis.vlines(list(fits), *ends, linewidth=0.8)
         axis.plot(list(fits), centre, marker="o", markersize=3)
         axis.axhline(0, color="black", linewidth=0.8)
+        axis.set_xlim(0.5, max(fits) + 0.5)
         axis.set_title(_text(name), fontsize="medium")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axis in axes[len(first.features) :]:
         axis.set_axis_off()
-    for axis in axes[max(0, len(first.features) - COLUMNS) : len(first.features)]:
+    for axis in axes[len(first.features) - across : len(first.features)]:
         axis.set_xlabel("checkpoint")
     figure.suptitle(_text(f"Coefficients for {first.targets[0]}, {LEVEL:.0%} intervals"), fontsize="medium")
     try:
