@@ -47,6 +47,7 @@ from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
 from dprelease.mechanisms.ranges import terms as ranges_terms
+from dprelease.mechanisms.stream import terms as stream_terms
 from dprelease.mpc import messages
 from dprelease.privacy import gaussian
 from dprelease.privacy.public_stream import PublicStream
@@ -149,6 +150,7 @@ VALUES: dict[str, type[Value]] = {
         ranges_terms,
         clipping,
         terms,
+        stream_terms,
         approval,
         block,
         manifest,

@@ -84,6 +84,8 @@ class Setting:
             codes numbers in them and clips rows. None for public bounds.
         clip: k of that; None for the rule.
         number_weights: number to its weight in that, where it is not 1.
+        stream: mechanism whose integers a ``stream`` adds up, and how many times more noise there is than in one release of all n
+            patients; None for no stream.
 
     Raises:
         InvalidInput: a name or a number that makes no sense.
@@ -109,6 +111,7 @@ class Setting:
     ranges: Fraction | None = None
     clip: float | None = None
     number_weights: Mapping[str, float] = field(default_factory=dict)
+    stream: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

@@ -11,7 +11,7 @@ from typing import Any
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed
-from dprelease.mechanisms.registry import mechanism_named, names_for_fits
+from dprelease.mechanisms.registry import mechanism_named, names, names_for_fits
 from dprelease.planning.forecast import (
     MOST_EPSILON,
     MOST_ROWS,
@@ -188,7 +188,8 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
 
     Args:
         setting: public numbers and guesses; its mechanism plays no part.
-        mechanisms: which ones; all if empty. Those whose releases nobody fits on are left out.
+        mechanisms: which ones; all if empty. Those whose releases nobody fits on are left out; a stream is there where the
+            setting is of one.
         signals: assumed R^2.
 
     Raises:
@@ -197,8 +198,8 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
     fitting = names_for_fits()
     settings = tuple(
         each
-        for name in fitting
-        if name in (mechanisms or fitting)
+        for name in names()
+        if (name in fitting and name in (mechanisms or fitting)) or (setting.stream and mechanism_named(name).continual)
         for each in mechanism_named(name).plans(replace(setting, mechanism=name))
     )
     if not settings:

@@ -29,20 +29,20 @@ from tests.support.specs import SEED, build_spec, random_rows
 
 
 def first_spec(
-    spec: ReleaseSpec | None = None, ranges: Callable[[str], PublishedRanges] | None = None, **options: Any
+    spec: ReleaseSpec | None = None, published: Callable[[str], PublishedRanges] | None = None, **options: Any
 ) -> ReleaseSpec:
     """The spec of a stream's first checkpoint as a request makes it.
 
     Args:
         spec: parties, target, first patients; of any mechanism.
-        ranges: what earlier releases published.
+        published: what earlier releases did.
         options: keys of the request.
     """
     base = spec or build_spec()
     facts = {name: getattr(base, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
     agreed = Catalogue(party=base.parties[0].party, columns=base.parties[0].columns, **facts)
     columns = {part.party: part.columns for part in base.parties}
-    known = {} if ranges is None else {"ranges": ranges}
+    known = {} if published is None else {"ranges": published}
     draft = Draft(columns, agreed, base.target, base.grid_bits, lambda size: SEED[:size], **known)
     numbers = mechanism_named("stream").propose(read_options("stream", options), draft)
     return ReleaseSpec.from_bytes(base.model_copy(update={"terms": numbers.terms}).to_bytes())

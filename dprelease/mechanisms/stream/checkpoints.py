@@ -76,9 +76,9 @@ class Checkpoints(Continual):
             raise InvalidInput(
                 f"checkpoint {checkpoint} cannot follow checkpoint {before.checkpoint}: none is made twice"
             )
-        if checkpoint > before.checkpoints:
+        if checkpoint > before.most:
             raise InvalidInput(
-                f"the stream has {before.checkpoints} checkpoints, so there is no checkpoint {checkpoint}; propose a new stream"
+                f"the stream has {before.most} checkpoints, so there is no checkpoint {checkpoint}; propose a new stream"
             )
         history = _history(previous)
         total = rows + sum(each.rows for each in history)

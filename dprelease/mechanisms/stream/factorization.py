@@ -3,10 +3,11 @@
 Let A be the T x T lower triangular matrix of ones: A x are the prefix sums of the increments x_1, ..., x_T of T checkpoints.
 Released is C x plus noise whose size follows from the longest column of C alone, and learners apply B. Here C = C' is in
 integers: its row r says how often each increment is counted in released row r, and D'^2 is its largest squared column norm
-(docs/guarantees.md, "Streams").
+(docs/guarantees.md 20).
 
-    square-root    C'_ts = round(2^12 c_(t-s) / |(c_0, ..., c_(T-s))|),  c_0 = 1, c_k = c_(k-1) (2k - 1) / (2k):  A = C C for the
-                   matrix of all c_(t-s), whose columns are then made equally long
+    square-root    C'_ts = round(2^12 c_(t-s) / |(c_0, ..., c_(T-s))|),  c_0 = 1, c_k = c_(k-1) (k - 1 + a) / k with a = 1/2:
+                   A is the square of the matrix of all c_(t-s), whose columns are then made equally long
+    fractional     the same with a = 2/5 and for T the most that there may be, where nobody knows how many there will be
     tree           a row of ones for each node of the binary tree over checkpoints, released where its last leaf is
 
 Entries are computed in IEEE doubles with one rounding for each operation, in the order written here, and so are the same on every
@@ -20,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from fractions import Fraction
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -31,10 +33,10 @@ from scipy.linalg import solve_triangular
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-FactorName = Literal["square-root", "tree"]
+FactorName = Literal["square-root", "fractional", "tree"]
 
 FRACTION_BITS = 12
-"""f: entries of the square root are multiples of 2^-f."""
+"""f: entries of all factors but the tree's are multiples of 2^-f."""
 
 MOST_CHECKPOINTS = 4096
 """T at most: daily for eleven years. Learners solve T x T equations."""
@@ -48,18 +50,26 @@ class Factor:
         rows: (checkpoint t, T) to the rows that are released at t, (k, t): weights of the increments up to t.
         norm2: T to D'^2, the largest squared column norm.
         largest: largest entry.
+        weights: checkpoints that were published, in order, and T, to the weights of their released rows in the prefix sum.
     """
 
     rows: Callable[[int, int], Integers]
     norm2: Callable[[int], int]
     largest: int
+    weights: Callable[[tuple[int, ...], int], Floats]
 
 
 @lru_cache(maxsize=8)
-def bennett(checkpoints: int) -> tuple[Floats, Floats]:
-    """(c_k) and (c_0^2 + ... + c_k^2) for k < T."""
+def coefficients(order: Fraction, checkpoints: int) -> tuple[Floats, Floats]:
+    """(c_k) and (c_0^2 + ... + c_k^2) for k < T: the power series of (1 - z)^-a.
+
+    Args:
+        order: a.
+        checkpoints: T.
+    """
     k = np.arange(1, checkpoints)
-    values = np.multiply.accumulate(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
+    ratios = (order.denominator * (k - 1) + order.numerator) / (order.denominator * k)
+    values = np.multiply.accumulate(np.concatenate([[1.0], ratios]))
     return values, np.add.accumulate(values * values)
 
 
@@ -67,33 +77,66 @@ def _on_grid(exact: Floats) -> Integers:
     return np.asarray(np.rint(exact * 2**FRACTION_BITS), np.int64)
 
 
-def _square_root_rows(checkpoint: int, checkpoints: int) -> Integers:
-    values, squares = bennett(checkpoints)
+def _power_rows(order: Fraction, checkpoint: int, checkpoints: int) -> Integers:
+    values, squares = coefficients(order, checkpoints)
     numbers = np.arange(1, checkpoint + 1)
-    exact = values[checkpoint - numbers] / np.sqrt(squares[checkpoints - numbers])
-    return _on_grid(exact)[None]
+    return _on_grid(values[checkpoint - numbers] / np.sqrt(squares[checkpoints - numbers]))[None]
 
 
 @lru_cache(maxsize=64)
-def _square_root_norm2(checkpoints: int) -> int:
-    values, squares = bennett(checkpoints)
-    largest = 0
-    for length in range(1, checkpoints + 1):
-        column = _on_grid(values[:length] / np.sqrt(squares[length - 1]))
-        largest = max(largest, int(column @ column))
-    return largest
+def _power_norm2(order: Fraction, checkpoints: int) -> int:
+    values, squares = coefficients(order, checkpoints)
+    columns = (_on_grid(values[:length] / np.sqrt(squares[length - 1])) for length in range(1, checkpoints + 1))
+    return max(int(column @ column) for column in columns)
+
+
+def _power_weights(order: Fraction, used: tuple[int, ...], checkpoints: int) -> Floats:
+    columns = np.array(used) - 1
+    whole = np.zeros((len(used), len(used)))
+    for place, number in enumerate(used):
+        whole[place, : place + 1] = _power_rows(order, number, checkpoints)[0, columns[: place + 1]]
+    found: Floats = solve_triangular(whole, np.ones(len(used)), trans="T", lower=True, check_finite=False)
+    return found
+
+
+def _power(order: Fraction) -> Factor:
+    return Factor(
+        partial(_power_rows, order), partial(_power_norm2, order), 1 << FRACTION_BITS, partial(_power_weights, order)
+    )
 
 
 def _tree_rows(checkpoint: int, checkpoints: int) -> Integers:
     lowest = checkpoint & -checkpoint
     sizes = 1 << np.arange(lowest.bit_length())
-    return (np.arange(1, checkpoint + 1) > checkpoint - sizes[:, None]).astype(np.int64)
+    return np.asarray(np.arange(1, checkpoint + 1) > checkpoint - sizes[:, None], np.int64)
+
+
+def _tree_weights(used: tuple[int, ...], checkpoints: int) -> Floats:
+    """The shortest w: of c that leaves ask for, a node that was released gives K / (1 + K) c, and its children the rest.
+
+    K c^2 is the least sum of squares with which the children alone give c to all leaves that were published; with the node it
+    is K / (1 + K) c^2.
+    """
+    depth = (used[-1] - 1).bit_length()
+    there = np.zeros(1 << depth)
+    there[np.array(used) - 1] = 1
+    given, least = [there], there
+    for level in range(1, depth + 1):
+        below, released = least[::2] + least[1::2], there[(1 << level) - 1 :: 1 << level]
+        given.append(released * below / (1 + below))
+        least = below / (1 + released * below)
+    asked = np.ones(1)
+    for level in range(depth, -1, -1):
+        given[level] = asked * given[level]
+        asked = np.repeat(asked - given[level], 2)
+    return np.array([given[level][(t >> level) - 1] for t in used for level in range((t & -t).bit_length())])
 
 
 FACTORS: Mapping[FactorName, Factor] = MappingProxyType(
     {
-        "square-root": Factor(_square_root_rows, _square_root_norm2, 1 << FRACTION_BITS),
-        "tree": Factor(_tree_rows, int.bit_length, 1),
+        "square-root": _power(Fraction(1, 2)),
+        "fractional": _power(Fraction(2, 5)),
+        "tree": Factor(_tree_rows, int.bit_length, 1, _tree_weights),
     }
 )
 
@@ -109,19 +152,7 @@ def decoding(name: FactorName, checkpoints: int, used: tuple[int, ...]) -> Float
         checkpoints: T.
         used: checkpoints that were published, in order; what others hold is in no released row.
     """
-    factor, columns = FACTORS[name], np.array(used) - 1
-    whole = np.zeros((0, len(used)))
-    parts = []
-    for place, checkpoint in enumerate(used, 1):
-        rows = factor.rows(checkpoint, checkpoints)[:, columns[:place]]
-        parts.append(np.pad(rows, ((0, 0), (0, len(used) - place))))
-    whole = np.vstack(parts).astype(np.float64)
-    ones = np.ones(len(used))
-    if len(whole) == len(used):
-        found: Floats = solve_triangular(whole, ones, trans="T", lower=True)
-        return found
-    # C (C^T C)^-1 1: the columns of C are independent, as every checkpoint's own increment is a node.
-    return np.asarray(whole @ np.linalg.solve(whole.T @ whole, ones))
+    return FACTORS[name].weights(used, checkpoints)
 
 
 def error(name: FactorName, checkpoints: int, used: tuple[int, ...]) -> float:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import (
     FIRST_ROUND,
     Columns,
@@ -23,8 +24,9 @@ from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.stream import check, words
 from dprelease.mechanisms.stream.checkpoints import Checkpoints
+from dprelease.mechanisms.stream.factorization import error
 from dprelease.mechanisms.stream.privatize import released, stream_block
-from dprelease.mechanisms.stream.propose import StreamOptions, options_over, propose_stream
+from dprelease.mechanisms.stream.propose import StreamOptions, last_error, options_over, propose_stream
 from dprelease.mechanisms.stream.released import batch, read_prefix
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.mpc.schedule import Schedule
@@ -142,8 +144,38 @@ class Stream(Mechanism[StreamTerms]):
         over, _, new = self._at(spec)
         return over.review_reasons(new, party, named=named)
 
+    def scenario(self, options: StreamOptions, columns: Columns) -> dict[str, Any]:
+        room = {} if options.most_rows is None else {"rows": options.most_rows}
+        times = last_error(options.chosen, options.checkpoints)
+        return {
+            **self._over[options.of].scenario(options.inner, columns),
+            **room,
+            "stream": (options.of, times),
+        }
+
+    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
+        over, terms, new = self._at(spec)
+        return {
+            **over.scenario_of(new),
+            "stream": (terms.of.mechanism, error(terms.factor, terms.most, terms.used)),
+        }
+
     def proposed(self, setting: Setting) -> Proposed:
-        raise NotImplementedError
+        from dprelease.mechanisms.stream import forecast  # slow to load, and only planners ask
+
+        return forecast.proposed(self._of(setting), setting)
 
     def forecast(self, setting: Setting, signal: float) -> Forecast:
-        raise NotImplementedError
+        from dprelease.mechanisms.stream import forecast
+
+        return forecast.forecast(self._of(setting), setting, signal)
+
+    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+        return (setting,)
+
+    def _of(self, setting: Setting) -> Linear[Any]:
+        if setting.stream is None:
+            raise InvalidInput(
+                "a stream is planned from a request that names its checkpoints and the mechanism it is of"
+            )
+        return self._over[setting.stream[0]]

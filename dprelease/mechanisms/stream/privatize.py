@@ -32,7 +32,7 @@ def stream_block(
 
     Guarantee: for streams that differ in the private cells of one patient at one checkpoint (replace-one), or of a patient with
     up to q rows at any checkpoints, all blocks of all checkpoints together are mu-GDP with mu^2 = `Mechanism.cost` of the first
-    one's spec; derived in docs/guarantees.md, "Streams". It holds if noise is drawn once for each checkpoint, ever.
+    one's spec; derived in docs/guarantees.md 20. It holds if noise is drawn once for each checkpoint, ever.
 
     Args:
         over: the inner mechanism.
@@ -49,7 +49,7 @@ def stream_block(
     (shape,) = over.shapes(batch, party)
     _check_kept(kept, terms, shape)
     fresh = []
-    for weights in terms.matrix.rows(terms.checkpoint, terms.checkpoints):
+    for weights in terms.matrix.rows(terms.checkpoint, terms.most):
         total = np.zeros(shape, np.int64)  # modulo 2^64, where shares live
         for checkpoint in terms.used:
             if weights[checkpoint - 1]:
@@ -74,4 +74,4 @@ def _check_kept(kept: Kept, terms: StreamTerms, shape: tuple[int, int]) -> None:
 
 def released(terms: StreamTerms) -> Mapping[int, int]:
     """Checkpoint to the rows of C' x that are released at it, of all that this block has."""
-    return {number: len(terms.matrix.rows(number, terms.checkpoints)) for number in terms.used}
+    return {number: len(terms.matrix.rows(number, terms.most)) for number in terms.used}

@@ -28,29 +28,40 @@ class StreamOptions(Settings):
 
     Attributes:
         of: name of the inner mechanism.
-        checkpoints: T, how many there may be.
-        factor: how increments are added up.
+        checkpoints: T, how many there may be; leave it out where nobody knows, and noise is some 1.25 times larger.
+        factor: how increments are added up; ``square-root`` when absent, ``fractional`` where T is unknown, and only there.
         most_rows: N, patients of all checkpoints at most; room for twice T times those of the first when absent.
     """
 
     over: ClassVar[Over] = {}
 
     of: str
-    checkpoints: int
-    factor: FactorName = "square-root"
+    checkpoints: int | None = None
+    factor: FactorName | None = None
     most_rows: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> StreamOptions:
         if self.of not in self.over:
             raise ValueError(f"a stream is of {' or '.join(self.over)}, not of {self.of!r}")
-        if not 1 <= self.checkpoints <= MOST_CHECKPOINTS:
+        if self.checkpoints is not None and not 1 <= self.checkpoints <= MOST_CHECKPOINTS:
             raise ValueError(f"a stream has 1 to {MOST_CHECKPOINTS} checkpoints, not {self.checkpoints}")
+        if self.factor is not None and (self.factor == "fractional") != (self.checkpoints is None):
+            raise ValueError(
+                "leave out factor, or checkpoints: 'fractional' is the factor of streams of unknown length"
+            )
+        if self.checkpoints is None and self.most_rows is None:
+            raise ValueError("a stream of unknown length says how many patients it has at most: most_rows")
         foreign = self._given - self.over[self.of].options.model_fields.keys()
         if foreign:
             raise ValueError(f"a stream of {self.of!r} has no {', '.join(sorted(foreign))}")
         _ = self.inner
         return self
+
+    @property
+    def chosen(self) -> FactorName:
+        """The factor that is asked for, or the default."""
+        return self.factor or ("fractional" if self.checkpoints is None else "square-root")
 
     @property
     def _given(self) -> set[str]:
@@ -70,6 +81,12 @@ def options_over(over: Over) -> type[StreamOptions]:
     return found
 
 
+def last_error(factor: FactorName, checkpoints: int | None) -> float:
+    """What noise is multiplied by at the last checkpoint, if none fails."""
+    most = checkpoints or MOST_CHECKPOINTS
+    return error(factor, most, tuple(range(1, most + 1)))
+
+
 def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
     """Terms of the first checkpoint.
 
@@ -86,7 +103,7 @@ def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
             f"a stream has no public columns, whose rows would be published at each checkpoint: leave out {', '.join(shown)}"
         )
     rows = draft.agreed.rows
-    most = options.most_rows or ROOM * options.checkpoints * rows
+    most = options.most_rows or ROOM * (options.checkpoints or 1) * rows
     if most < rows:
         raise InvalidInput(f"most_rows: the stream has room for {most} patients, and the first checkpoint has {rows}")
     agreed = draft.agreed.model_copy(update={"rows": most})
@@ -94,11 +111,11 @@ def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
     if found.terms.outcomes:
         raise InvalidInput("a stream names no outcomes: leave out outcomes")
     terms = StreamTerms(
-        of=found.terms, factor=options.factor, checkpoints=options.checkpoints, checkpoint=1, most_rows=most
+        of=found.terms, factor=options.chosen, checkpoints=options.checkpoints, checkpoint=1, most_rows=most
     )
-    times = error(options.factor, options.checkpoints, tuple(range(1, options.checkpoints + 1)))
+    times = last_error(terms.factor, terms.checkpoints)
     stretch = (
-        f"A stream of {options.checkpoints} checkpoints and up to {most} patients: at the last one, noise is {times:.3g} times "
-        "that of one release of everybody."
+        f"A stream of up to {terms.most} checkpoints and {most} patients: at the last one, noise is {times:.3g} times that of "
+        "one release of everybody."
     )
     return replace(found, terms=terms, explanation=f"{found.explanation} {stretch}".strip())

@@ -32,13 +32,13 @@ def read_prefix(
     """
     used = tuple(number for number in terms.used if number <= upto)
     whole = over.opened(inner(spec, terms, terms.most_rows), values, terms.stretch)
-    weights = decoding(terms.factor, terms.checkpoints, used)
-    rows = sum(len(terms.matrix.rows(number, terms.checkpoints)) for number in terms.used)
+    weights = decoding(terms.factor, terms.most, used)
+    rows = sum(len(terms.matrix.rows(number, terms.most)) for number in terms.used)
     sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
     return over.view(
         [batch(over, spec, terms, number) for number in used],
         sums,
-        error(terms.factor, terms.checkpoints, used),
+        error(terms.factor, terms.most, used),
         public,
     )
 

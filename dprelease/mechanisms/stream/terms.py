@@ -43,7 +43,7 @@ class StreamTerms(Terms):
     Attributes:
         of: terms of the mechanism whose integers are added up, as of one release of everybody; the same at every checkpoint.
         factor: how they are added up (`factorization`).
-        checkpoints: T, how many there may be.
+        checkpoints: T, how many there may be; None, and left out of canonical bytes, where nobody knows: then `MOST_CHECKPOINTS`.
         checkpoint: t, from 1. A number is used once; a checkpoint that failed leaves its number unused for ever.
         most_rows: N, patients of all checkpoints at most.
         first: digest of the first checkpoint's spec; None in itself, and then left out of canonical bytes.
@@ -54,7 +54,9 @@ class StreamTerms(Terms):
     mechanism: Literal["stream"] = "stream"
     of: InnerTerms
     factor: FactorName
-    checkpoints: Annotated[int, Field(ge=1, le=MOST_CHECKPOINTS)]
+    checkpoints: Annotated[int | None, Field(ge=1, le=MOST_CHECKPOINTS, exclude_if=lambda number: number is None)] = (
+        None
+    )
     checkpoint: Annotated[int, Field(ge=1)]
     most_rows: Annotated[int, Field(ge=1)]
     first: Annotated[Digest | None, Field(exclude_if=lambda digest: digest is None)] = None
@@ -79,7 +81,12 @@ class StreamTerms(Terms):
     @property
     def stretch(self) -> Stretch:
         """What becomes of the inner mechanism's integers and noise."""
-        return Stretch(self.most_rows, self.matrix.largest, self.matrix.norm2(self.checkpoints))
+        return Stretch(self.most_rows, self.matrix.largest, self.matrix.norm2(self.most))
+
+    @property
+    def most(self) -> int:
+        """How many checkpoints there may be."""
+        return self.checkpoints or MOST_CHECKPOINTS
 
     def consistent(self, spec: SpecBase) -> None:
         """Whether numbers are in order, within T and N, and the inner terms fit."""
@@ -90,10 +97,12 @@ class StreamTerms(Terms):
             )
         if list(self.used) != sorted(set(self.used)) or self.used[0] != 1:
             raise ValueError("checkpoints are numbered upwards from 1")
-        if self.checkpoint > self.checkpoints:
+        if (self.checkpoints is None) != (self.factor == "fractional"):
             raise ValueError(
-                f"the stream has {self.checkpoints} checkpoints, and this would be number {self.checkpoint}"
+                "factor 'fractional' is for streams that do not say how many checkpoints they have, and only for them"
             )
+        if self.checkpoint > self.most:
+            raise ValueError(f"the stream has {self.most} checkpoints, and this would be number {self.checkpoint}")
         total = spec.rows + sum(each.rows for each in self.history)
         if total > self.most_rows:
             raise ValueError(

@@ -19,16 +19,16 @@ def guarantee(found: tuple[str, ...], spec: SpecBase, terms: StreamTerms) -> tup
     """The guarantee as sentences, from those of the inner mechanism."""
     q = spec.rows_per_subject
     events = "one row of one checkpoint" if q == 1 else f"at most {q} rows of all checkpoints"
-    whole = WHOLE.format(checkpoint=terms.checkpoint, checkpoints=terms.checkpoints, events=events)
+    whole = WHOLE.format(checkpoint=terms.checkpoint, checkpoints=terms.most, events=events)
     return (*found, whole)
 
 
 def words(found: Words, spec: SpecBase, terms: StreamTerms) -> Words:
     """Every other sentence, from those of the inner mechanism about everybody up to this checkpoint."""
-    at = f"checkpoint {terms.checkpoint} of {terms.checkpoints}"
-    times = error(terms.factor, terms.checkpoints, terms.used)
+    at = f"checkpoint {terms.checkpoint}" + (f" of {terms.checkpoints}" if terms.checkpoints else "")
+    times = error(terms.factor, terms.most, terms.used)
     price = (
-        f"it is charged for all {terms.checkpoints} checkpoints; who approves it approves the later ones, which cost nothing"
+        f"it is charged for all checkpoints, {terms.most} at most; who approves it approves the later ones, which cost nothing"
         if terms.checkpoint == 1
         else "nothing is charged: the first checkpoint was, for all of them"
     )

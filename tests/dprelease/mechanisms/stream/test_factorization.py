@@ -1,0 +1,150 @@
+"""Factorisations against published errors, against their definitions, and against least squares."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import solve_triangular
+
+from dprelease.mechanisms.stream.factorization import (
+    FACTORS,
+    FRACTION_BITS,
+    MOST_CHECKPOINTS,
+    FactorName,
+    coefficients,
+    decoding,
+    error,
+)
+
+NAMES: tuple[FactorName, ...] = get_args(FactorName)
+HALF = Fraction(1, 2)
+
+
+@cache
+def matrix(name: FactorName, checkpoints: int, most: int | None = None) -> Any:
+    """(R, T) all rows of C' up to a checkpoint."""
+    rows = [FACTORS[name].rows(number, most or checkpoints) for number in range(1, checkpoints + 1)]
+    return np.vstack([np.pad(each, ((0, 0), (0, checkpoints - each.shape[1]))) for each in rows])
+
+
+@cache
+def variances(name: FactorName, checkpoints: int, most: int | None = None) -> Any:
+    """(T,) noise variances of all prefix sums of a square factor: squared rows of A C'^-1, times D'^2."""
+    ones = np.tril(np.ones((checkpoints, checkpoints)))
+    whole = matrix(name, checkpoints, most).astype(np.float64)
+    back = solve_triangular(whole, ones.T, trans="T", lower=True)
+    return (back**2).sum(axis=0) * FACTORS[name].norm2(most or checkpoints)
+
+
+def plain_tree(checkpoints: int) -> Any:
+    """(T,) the same of the tree where each prefix is the sum of the fewest nodes."""
+    return checkpoints.bit_length() * np.bitwise_count(np.arange(1, checkpoints + 1))
+
+
+# For sensitivity 1 and noise 1, in exact columns: plain tree, square root, square root with columns of one norm.
+PUBLISHED = {
+    12: (3.464, 2.708, 1.851, 1.709, 1.696, 1.625),
+    52: (5.477, 4.062, 2.323, 2.164, 2.147, 2.064),
+    100: (6.481, 4.725, 2.531, 2.371, 2.351, 2.265),
+    365: (8.485, 6.063, 2.944, 2.782, 2.756, 2.668),
+    1000: (9.487, 7.027, 3.265, 3.102, 3.073, 2.984),
+}
+
+
+@pytest.mark.parametrize("checkpoints", PUBLISHED)
+def test_errors_of_prefix_sums(checkpoints: int) -> None:
+    """Worst and root mean square: the plain tree, the square root without and with columns of equal norms."""
+    squares = coefficients(HALF, checkpoints)[1]
+    kinds = plain_tree(checkpoints), squares * squares[-1], variances("square-root", checkpoints)
+    found = [value for each in kinds for value in (math.sqrt(each.max()), math.sqrt(each.mean()))]
+    np.testing.assert_allclose(found, PUBLISHED[checkpoints], atol=1e-3)
+
+
+@pytest.mark.parametrize(("checkpoints", "worst"), [(10_000, 3.998), (100_000, 4.731)])
+def test_errors_of_long_streams(checkpoints: int, worst: float) -> None:
+    assert coefficients(HALF, checkpoints)[1][-1] == pytest.approx(worst, abs=1e-3)
+
+
+def test_the_default_has_a_third_of_the_trees_worst_error() -> None:
+    default, tree = (math.sqrt(each.max()) for each in (variances("square-root", 1000), plain_tree(1000)))
+    assert default <= 0.33 * tree
+
+
+def test_coefficients_of_the_square_root() -> None:
+    values, squares = coefficients(HALF, 16)
+    assert values[:6].tolist() == [1, 0.5, 0.375, 0.3125, 0.2734375, 0.24609375]
+    assert squares[15] == pytest.approx(1.943879, abs=1e-6)
+    bounds = {4: 1.488281, 8: 1.718379, 12: 1.850677, 52: 2.322469, 64: 2.388848, 365: 2.944054, 1024: 3.272554}
+    for checkpoints, bound in bounds.items():
+        assert coefficients(HALF, checkpoints)[1][-1] == pytest.approx(bound, abs=1e-6)
+    np.testing.assert_allclose(np.convolve(values, values)[:16], 1, atol=1e-15)  # its square is all ones
+
+
+def test_levels_of_the_tree() -> None:
+    levels = {1: 1, 2: 2, 3: 2, 4: 3, 7: 3, 8: 4, 1000: 10, 1023: 10, 1024: 11}
+    assert {checkpoints: FACTORS["tree"].norm2(checkpoints) for checkpoints in levels} == levels
+    sigma = 3.73063163482  # Delta = 1, (epsilon, delta) = (1, 1e-5)
+    for checkpoints, scale in {1: 3.73063, 2: 5.2759099, 8: 7.4612633, 1024: 12.373105}.items():
+        assert sigma * math.sqrt(FACTORS["tree"].norm2(checkpoints)) == pytest.approx(scale, abs=1e-5)
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, 3, 7, 8, 33, 100])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_norm_is_that_of_the_rounded_columns(name: FactorName, checkpoints: int) -> None:
+    whole, factor = matrix(name, checkpoints), FACTORS[name]
+    assert whole.dtype == np.int64
+    assert factor.norm2(checkpoints) == int((whole**2).sum(axis=0).max())
+    assert factor.largest == int(np.abs(whole).max())
+    assert factor.norm2(checkpoints) >= 1
+    assert (np.triu(whole[-checkpoints:], 1) == 0).all() or name == "tree"
+
+
+@pytest.mark.parametrize("name", ["square-root", "fractional"])
+def test_entries_are_rounded_ones(name: FactorName) -> None:
+    """By exact rational arithmetic, but where a number lies within 1e-9 of the middle of two."""
+    order, checkpoints = {"square-root": HALF, "fractional": Fraction(2, 5)}[name], 40
+    values = [Fraction(1)]
+    for k in range(1, checkpoints):
+        values.append(values[-1] * (k - 1 + order) / k)
+    for t in range(1, checkpoints + 1):
+        for s in range(1, t + 1):
+            squared = values[t - s] ** 2 / sum(value**2 for value in values[: checkpoints - s + 1])
+            exact = math.sqrt(squared) * 2**FRACTION_BITS
+            if abs(exact % 1 - 0.5) > 1e-9:
+                assert FACTORS[name].rows(t, checkpoints)[0, s - 1] == round(exact)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_decoding_is_the_shortest_solution_whatever_fails(data: st.DataObject) -> None:
+    checkpoints = data.draw(st.integers(1, 40))
+    later = data.draw(st.sets(st.integers(2, max(checkpoints, 2)).filter(lambda t: t <= checkpoints)))
+    used = (1, *sorted(later))
+    for name in NAMES:
+        rows = [FACTORS[name].rows(number, checkpoints) for number in used]
+        padded = np.vstack([np.pad(each, ((0, 0), (0, checkpoints - each.shape[1]))) for each in rows])
+        whole = padded[:, np.array(used) - 1].astype(float)
+        weights = decoding(name, checkpoints, used)
+        np.testing.assert_allclose(weights @ whole, 1, atol=1e-10)
+        shortest = np.linalg.lstsq(whole.T, np.ones(len(used)), rcond=None)[0]
+        np.testing.assert_allclose(weights, shortest, atol=1e-9)
+
+
+def test_the_tree_is_read_better_than_by_the_fewest_nodes() -> None:
+    for t in range(1, 200):
+        assert error("tree", 200, tuple(range(1, t + 1))) <= math.sqrt(8 * t.bit_count()) + 1e-12
+
+
+def test_unknown_length_costs_less_than_twice_the_variance_of_a_known_one() -> None:
+    """For every T up to 512, over a stream that knew it: some 1.5 times from T = 32."""
+    found = np.maximum.accumulate(variances("fractional", 512, MOST_CHECKPOINTS))
+    ratios = {T: found[T - 1] / variances("square-root", T).max() for T in (1, 2, 4, 12, 32, 100, 365, 512)}
+    assert max(ratios.values()) < 1.9
+    assert max(ratio for T, ratio in ratios.items() if T >= 32) < 1.57
