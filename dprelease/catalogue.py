@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from dprelease.canonical import Digest, Value
 from dprelease.data.columns import Column, Name, distinct_names
+from dprelease.errors import NotFound
+
+
+class Batch(Value):
+    """Rows of a table that came together: the new patients of one checkpoint of a stream.
+
+    Attributes:
+        number: t, from 1: which checkpoint's.
+        rows: how many.
+        alignment: keyed digest of their ordered identifiers, as of a table that has no others.
+    """
+
+    number: Annotated[int, Field(ge=1)]
+    rows: Annotated[int, Field(ge=1)]
+    alignment: Digest
 
 
 class Catalogue(Value):
@@ -20,6 +36,8 @@ class Catalogue(Value):
         rows_per_subject: q, most rows that one patient may have.
         alignment: keyed digest of the ordered identifiers; equal digests mean equal rows.
         columns: declarations.
+        batches: rows that came together, in the order of their numbers; none where the source says nothing of that, and then left
+            out of canonical bytes.
     """
 
     format: Literal[1] = 1
@@ -29,13 +47,30 @@ class Catalogue(Value):
     rows_per_subject: Annotated[int, Field(ge=1)]
     alignment: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
+    batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Catalogue:
         if not distinct_names(self.columns):
             raise ValueError("column names must be distinct")
+        if any(one.number >= two.number for one, two in pairwise(self.batches)):
+            raise ValueError("batches stand once each, in the order of their numbers")
+        if sum(batch.rows for batch in self.batches) > self.rows:
+            raise ValueError("batches have no more rows than the table")
         return self
 
     def column(self, name: str) -> Column | None:
         """The named column's declaration, or None."""
         return next((column for column in self.columns if column.name == name), None)
+
+    def of_batch(self, number: int) -> Catalogue:
+        """The catalogue of a table that has the rows of one batch only.
+
+        Raises:
+            NotFound: it is not there; which is the last.
+        """
+        found = next((batch for batch in self.batches if batch.number == number), None)
+        if found is None:
+            last = f"its last one is {self.batches[-1].number}" if self.batches else "its source names none"
+            raise NotFound(f"the table of {self.party} has no batch {number}; {last}")
+        return self.model_copy(update={"rows": found.rows, "alignment": found.alignment, "batches": ()})

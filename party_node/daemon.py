@@ -89,6 +89,7 @@ class Daemon:
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
             self._joint.sweep(datetime.now(UTC))
+            self._desk.streams.sweep()
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
             pause, away = waits.waits(), False
             log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
@@ -230,7 +231,7 @@ class Daemon:
                 self._delivery.send_round(record, sealed)
             try:
                 blocks = self._blocks(coordinator, record, approvals, sealed)
-            except DataRefused as error:
+            except (DataRefused, SpecRefused) as error:  # the latter where another checkpoint was sealed meanwhile
                 log.error("release %s is withdrawn: %s", record.release[:12], error.message)
                 return self._refuse(coordinator, record, error)
             if isinstance(blocks, str):
@@ -248,7 +249,8 @@ class Daemon:
         """Note the blocks of the latest round; the whole price is charged with those of the first."""
         roster, digests = self._desk.settings.roster, tuple(block.sha256 for block in sealed)
         start = next(each.start for each in record.spec.rounds() if each.stop == len(sealed))
-        self._desk.ledger.make(roster, record.release, digests[start:], digests[:start])
+        kept = self._desk.streams.noted(record.spec)
+        self._desk.ledger.make(roster, record.release, digests[start:], digests[:start], kept=kept)
         self._desk.ledger.charge(roster, record.release)
 
     def _blocks(
@@ -270,7 +272,8 @@ class Daemon:
         if bounded.digest() != record.codes:
             raise DataRefused("the columns changed after they were approved")
         desk.require(record.release, "send" if sealed else "reserve", before=sealed)
-        return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values)
+        kept = desk.streams.keep(record, desk.settings.name, bounded, None)
+        return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values, kept)
 
     def _end(self, record: Record, pending: PendingRelease) -> None:
         if record.status == Status.ENDED:

@@ -14,19 +14,22 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.block import SealedBlock
 from dprelease.release.spec import ReleaseSpec
+from party_node.decision.continuation import Continuations
 from party_node.decision.decision import Assessment, assess
 from party_node.decision.duplicates import repetitions
 from party_node.decision.linkage import linkages
 from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, Identity
 from party_node.settings import PartySettings
+from party_node.source.batches import Checkpoint
 from party_node.source.findings import Findings, problems, read_findings, write_findings
-from party_node.source.public_columns import PublicDeclaration, latest, public_declarations, with_public
+from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
 from party_node.state.earlier import EarlierRounds
-from party_node.state.journal import Journal, Record, Status
+from party_node.state.journal import PUBLISHED, Journal, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.session import SessionFolder
+from party_node.state.streams import Streams
 from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class HospitalState:
         self.ledger = Ledger(settings.state / "ledger.sqlite")
         self.journal = Journal(settings.state / "journal.sqlite")
         self.vault = Vault(settings.state / "sealed")
+        folder = Streams(settings.state / "streams")
+        self.streams = Continuations(settings.roster, self.journal, self.ledger, self.vault, folder)
         self._catalogue = settings.state / "catalogue.json"
         self._findings = settings.state / "findings.json"
 
@@ -60,7 +65,9 @@ class HospitalState:
     @property
     def books(self) -> Books:
         """What we keep of what we were charged, beside what the office has seen."""
-        return Books(self.ledger, self.journal, self.vault, self.settings.name, self.identity.charges())
+        return Books(
+            self.ledger, self.journal, self.vault, self.streams.folder, self.settings.name, self.identity.charges()
+        )
 
     def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
         """The whole table, bounded on a grid and in canonical order."""
@@ -98,6 +105,7 @@ class HospitalState:
             rows_per_subject=self.settings.rows_per_subject,
             alignment=alignment.digest,
             columns=self.columns(),
+            batches=table.batches,
         )
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue
@@ -143,6 +151,7 @@ class HospitalState:
         roster = self.settings.roster
         records, stages = self.journal.records(), self.ledger.stages(roster)
         implausible = read_findings(self._findings)[1]
+        continued = bool(self.streams.earlier(spec))
         return assess(
             spec,
             self.catalogue(),
@@ -152,9 +161,10 @@ class HospitalState:
             self.settings.policy,
             self.ledger.balance(roster, without=spec.digest()),
             datetime.now(UTC),
-            repetitions(spec, self.settings.name, records, stages),
+            () if continued else repetitions(spec, self.settings.name, records, stages),
             linkages(spec, bool(self.public()), records, stages),
             problems(self.findings(spec), implausible),
+            continued=continued,
         )
 
     def accept(self, record: Record) -> Assessment:
@@ -173,39 +183,24 @@ class HospitalState:
     def decline(self, record: Record, reason: str) -> None:
         """A person's no, before our approval was signed: the daemon tells the coordinator next time it looks.
 
+        To a published checkpoint of a stream it is the end of the stream: nothing more is kept of it, and none of its
+        checkpoints approved.
+
         Raises:
             Conflict: the approval is signed, or the release is over.
         """
+        if record.note == PUBLISHED and mechanism_of(record.spec).continual is not None:
+            self.streams.end(record, reason)
+            return
         self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)
         self.release_hold(record.release)
 
     def check_declarations(self, spec: ReleaseSpec) -> tuple[Column, ...]:
-        """Our columns of a spec, if it calls public just what the owner's acts cover, under just these declarations.
-
-        Raises:
-            DataRefused: it does not, or has none of ours.
-        """
+        """Our columns of a spec; raises `DataRefused` if it has none of ours, and as `check_declared`."""
         part = spec.party(self.settings.name)
         if part is None:
             raise DataRefused("this release has no columns of ours")
-        now = {column.name: column for column in self.columns(frozenset(column.name for column in part.columns))}
-        gone = [column.name for column in part.columns if column.name not in now]
-        if gone:
-            raise DataRefused(f"column {', '.join(gone)} of the release is no longer declared in party.toml")
-        other = [column.name for column in part.columns if now[column.name].derivation != column.derivation]
-        if other:
-            raise DataRefused(f"column {', '.join(other)} is derived in another way than the release says")
-        turned = [column.name for column in part.columns if now[column.name].public and not column.public]
-        if turned:
-            raise DataRefused(
-                f"{', '.join(turned)} became public after the release was approved, which promised otherwise"
-            )
-        uncovered = [column.name for column in part.columns if column.public and now[column.name] != column]
-        if uncovered:
-            raise DataRefused(
-                f"{', '.join(uncovered)} was not declared public as the release says; it needs a new proposal"
-            )
-        return part.columns
+        return check_declared(part.columns, self.columns(frozenset(column.name for column in part.columns)))
 
     def bounded(self, spec: ReleaseSpec) -> BoundedRows:
         """Our columns of a spec, on its grid, in canonical order; see `_table`."""
@@ -220,7 +215,11 @@ class HospitalState:
         columns = self.check_declarations(spec)
         from party_node.source.table import read_table
 
-        table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits)
+        continual, at = mechanism_of(spec).continual, None
+        if continual is not None:
+            codes = {number: record.codes or "" for number, record in self.streams.earlier(spec).items()}
+            at = Checkpoint(continual.checkpoint(spec), codes)
+        table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits, at)
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")
         return table
@@ -246,10 +245,10 @@ class HospitalState:
             codes, salt = table.bounded.digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
         if self.ledger.stage(self.settings.roster, record.release) != "reserve":
-            own = self.assess(spec).guarantee.party(self.settings.name)
+            given, name = self.assess(spec).guarantee, self.settings.name
             target = spec.target
             detail: dict[str, str | float] = {"title": spec.title, "epsilon": target.epsilon, "delta": target.delta}
-            self.ledger.reserve(self.settings.roster, record.release, own.mu2, detail, own.exposure)
+            self.ledger.reserve(self.settings.roster, record.release, given.party(name).mu2, detail, given.added(name))
         approval = approve(
             spec,
             self.settings.name,
@@ -284,6 +283,7 @@ class HospitalState:
         """End a release here; see `release_hold` for what comes back."""
         self.release_hold(record.release)
         self.journal.move(record.release, set(Status), status, note)
+        self.streams.sweep()
 
     def release_hold(self, release: str) -> None:
         """Give the budget back and destroy the block, unless its first byte has left; erase what we have of peers."""

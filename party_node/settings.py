@@ -26,6 +26,8 @@ class SourceSettings(Settings):
         format: how to read it; by the file's ending unless given.
         subject: column with the subject identifier.
         record: column that tells apart several rows of one subject; needed when rows_per_subject > 1.
+        batch: column with the number of the batch that a row came with, from 1; for streams.
+        batch_rows: instead of it, how many rows make a batch, in the order of the file.
         delimiter: of a CSV file; one ASCII character, not the quotation mark.
         missing: texts that mean a missing cell.
     """
@@ -34,8 +36,21 @@ class SourceSettings(Settings):
     format: Literal["csv", "parquet"] | None = None
     subject: str
     record: str | None = None
+    batch: str | None = None
+    batch_rows: Annotated[int, Field(ge=1)] | None = None
     delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$")] = ","
     missing: tuple[str, ...] = MISSING
+
+    @property
+    def tells_batches(self) -> bool:
+        """Whether it says which rows came together."""
+        return (self.batch or self.batch_rows) is not None
+
+    @model_validator(mode="after")
+    def _batches_are_told_in_one_way(self) -> SourceSettings:
+        if self.batch is not None and self.batch_rows is not None:
+            raise ValueError("batch and batch_rows both say which batch a row is of; leave out one of them")
+        return self
 
 
 class Limits(Settings):

@@ -89,6 +89,7 @@ def _describe(store: Store, tx: Transaction, now: datetime) -> list[dict[str, An
                 "rows": catalogue.rows if catalogue else None,
                 "columns": [column.name for column in catalogue.columns] if catalogue else None,
                 "public_columns": [column.name for column in public(catalogue.columns)] if catalogue else None,
+                "batches": [batch.number for batch in catalogue.batches] if catalogue else None,
                 "last_seen": _when(member.last_seen),
                 "certificate_until": instant(member.expires),
                 "key": member.fingerprint,
@@ -99,7 +100,10 @@ def _describe(store: Store, tx: Transaction, now: datetime) -> list[dict[str, An
     for invitation in tx.members.invitations(now):
         if invitation.party not in known:
             state = f"invited until {instant(invitation.expires)}"
-            row = dict.fromkeys((*_SHOWN, "public_columns", "history")) | {"party": invitation.party, "state": state}
+            row = dict.fromkeys((*_SHOWN, "public_columns", "batches", "history")) | {
+                "party": invitation.party,
+                "state": state,
+            }
             rows.append(row | _cap(invitation.cap_mu2, delta))
     return rows
 

@@ -10,7 +10,7 @@ import click
 
 from coordinator.cli.options import opened, print_json, with_json, with_settings
 from coordinator.clock import utc_now
-from coordinator.proposals.checks import agree, check_clashes, choose, enrolled, reported
+from coordinator.proposals.checks import agree, check_clashes, choose, enrolled, first_batch, reported
 from coordinator.proposals.proposals import Request
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
@@ -81,7 +81,7 @@ def _requested(request: Request, members: Members, now: datetime) -> dict[str, A
     names = tuple(request.parties)
     for name in names:
         enrolled(members, name, now)
-    catalogues = reported(members, names)
+    catalogues = reported(members, names, first_batch(mechanism_named(request.mechanism)))
     agreed = agree(catalogues)
     parties: dict[str, tuple[Column, ...]] = {name: choose(request.parties[name], catalogues[name]) for name in names}
     check_clashes(parties)

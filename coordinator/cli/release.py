@@ -13,12 +13,12 @@ import click
 
 from coordinator.cli.dry_run_report import print_report, report_json
 from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
-from coordinator.cli.release_report import describe, print_release, standing
+from coordinator.cli.release_report import describe, named, print_release, standing
 from coordinator.clock import utc_now
 from coordinator.dry_run.dry_run import dry_run
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.lifecycle.status import State
-from coordinator.proposals import proposals
+from coordinator.proposals import continuing, proposals
 from coordinator.proposals.checks import LABELS, PublicSide
 from coordinator.service.witness import left_after, left_text
 from coordinator.settings import CoordinatorSettings
@@ -113,6 +113,26 @@ def create(
         click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2))
 
 
+@release.command("next")
+@click.argument("prefix", metavar="ID")
+@click.option("--checkpoint", type=click.IntRange(min=2), help="Its number; what lies between is left out for good.")
+@with_json
+@with_settings
+def propose_next(settings: CoordinatorSettings, prefix: str, checkpoint: int | None, as_json: bool) -> None:
+    """Offer the next checkpoint of a stream to its parties: the rows of the next batch, which all of them have.
+
+    ID names any checkpoint of the stream. Nothing is charged, and parties that approved the stream approve by themselves.
+
+    \b
+    Example:
+      coordinator release next 3fa9c1
+    """
+    run_time = timedelta(hours=settings.run_hours)
+    with opened(settings) as store:
+        made, _ = continuing.propose_next(store, prefix, run_time, utc_now(), number=checkpoint)
+    print_json(describe(made)) if as_json else print_release(made)
+
+
 def _warn_of(similar: Release | None) -> None:
     if similar is not None:
         state, digest = similar.record.state, similar.digest[:SHORT]
@@ -137,7 +157,7 @@ def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool)
     if as_json:
         print_json([describe(one) for one in found])
         return
-    rows = [(one.digest[:SHORT], one.record.state.value, one.title, one.record.explain()) for one in found]
+    rows = [(one.digest[:SHORT], one.record.state.value, named(one), one.record.explain()) for one in found]
     print_table(("RELEASE", "STATE", "TITLE", "EXPLANATION"), rows)
 
 

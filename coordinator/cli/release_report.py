@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from coordinator.proposals.continuing import checkpoint_of
 from coordinator.store.history import Happening
 from coordinator.store.releases import Release
 from dprelease.mechanisms.registry import mechanism_of
@@ -14,6 +15,12 @@ from dprelease.privacy.price import price_text
 from dprelease.release.accounting import guarantee
 from dprelease.release.trust import trust
 from dprelease.spec_base import instant
+
+
+def named(found: Release) -> str:
+    """The title of a release; of a checkpoint, which one it is of which stream, too."""
+    at = checkpoint_of(found.read_spec())
+    return found.title if at is None else f"{found.title} (checkpoint {at[1]} of stream {at[0][:12]})"
 
 
 def standing(found: Release) -> dict[str, Any]:
@@ -56,6 +63,9 @@ def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict
         "guarantee": list(given.words()),
         "trust": list(trust(spec)),
     }
+    at = checkpoint_of(spec)
+    if at is not None:
+        described |= {"stream": at[0], "checkpoint": at[1]}
     if lines is not None:
         described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
     return described
@@ -65,7 +75,7 @@ def print_release(found: Release) -> None:
     """A release for people."""
     described, spec = describe(found), found.read_spec()
     click.echo(f"release {found.digest}")
-    click.echo(f"{found.title}: {found.record.state}, {found.record.explain()}")
+    click.echo(f"{named(found)}: {found.record.state}, {found.record.explain()}")
     for party, columns in described["parties"].items():
         click.echo(f"{party}: {', '.join(columns)}")
     for party, mu2 in described["charged_mu2"].items():

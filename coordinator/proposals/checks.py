@@ -47,17 +47,36 @@ def enrolled(members: Members, name: str, now: datetime) -> Party:
     return party
 
 
-def reported(members: Members, names: tuple[str, ...]) -> dict[str, Catalogue]:
-    """The catalogues of these parties.
+def reported(members: Members, names: tuple[str, ...], batch: int | None = None) -> dict[str, Catalogue]:
+    """The catalogues of these parties; of tables that have the rows of one batch alone, where a number is given.
 
     Raises:
-        InvalidInput: some party has reported none yet.
+        InvalidInput: some party has reported none yet, or none with such a batch.
     """
     known = members.catalogues()
     silent = [name for name in names if name not in known]
     if silent:
         raise InvalidInput(f"no catalogue yet from {', '.join(silent)}; a party reports it when its daemon first calls")
-    return {name: known[name] for name in names}
+    if batch is None:
+        return {name: known[name] for name in names}
+    lacking = [name for name in names if batch not in {each.number for each in known[name].batches}]
+    if lacking:
+        there = "; ".join(f"{name} has {_batches(known[name])}" for name in lacking)
+        raise InvalidInput(
+            f"batch {batch} is not there yet at {listed(lacking)} ({there}); a party reports its table anew when the file changes"
+        )
+    return {name: known[name].of_batch(batch) for name in names}
+
+
+def _batches(catalogue: Catalogue) -> str:
+    if not catalogue.batches:
+        return "none: its party.toml names no source.batch, or none is complete"
+    return f"{len(catalogue.batches)}, the last is {catalogue.batches[-1].number}"
+
+
+def first_batch(mechanism: Mechanism[Any]) -> int | None:
+    """The batch that a request is about; None for the whole table, where releases do not continue one another."""
+    return None if mechanism.continual is None else 1
 
 
 def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:

@@ -25,6 +25,7 @@ from coordinator.proposals.checks import (
     check_delta,
     choose,
     enrolled,
+    first_batch,
     label_of,
     reported,
 )
@@ -184,11 +185,11 @@ def make_proposal(
         SpecRefused: the numbers do not work out, e.g. the grid is too coarse.
     """
     parties = {name: enrolled(members, name, now) for name in request.parties}
-    catalogues = reported(members, tuple(parties))
+    mechanism = mechanism_named(request.mechanism)
+    catalogues = reported(members, tuple(parties), first_batch(mechanism))
     agreed = agree(catalogues)
     columns = {name: choose(request.parties[name], catalogues[name]) for name in parties}
     check_clashes(columns)
-    mechanism = mechanism_named(request.mechanism)
     outcomes = mechanism.outcomes(request.options, columns)
     label = label_of(columns, mechanism, request.public_side, outcomes)
     check_target(request.epsilon, request.delta)

@@ -77,6 +77,7 @@ class Guarantee:
         label: what the guarantee is called; ``DP`` where it covers every column.
         private: names of the columns that it covers.
         public: names of those that it does not cover.
+        adds: whether these figures add to those of other releases; those of a later checkpoint of a stream are the first one's.
     """
 
     delta: float
@@ -88,6 +89,16 @@ class Guarantee:
     label: Label = "DP"
     private: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
+    adds: bool = True
+
+    @property
+    def added_mu2(self) -> Fraction:
+        """mu^2 by which the release adds to what others of its roster reveal together."""
+        return self.joint_mu2 if self.adds else Fraction(0)
+
+    def added(self, name: str) -> Fraction:
+        """mu^2 by which it adds to what others reveal of the named party's own columns."""
+        return self.party(name).exposure if self.adds else Fraction(0)
 
     def party(self, name: str) -> PartyGuarantee:
         """The named party's guarantee."""
@@ -137,6 +148,7 @@ def guarantee(spec: ReleaseSpec) -> Guarantee:
         label=spec.guarantee,
         private=tuple(column.name for column in private(spec.columns)),
         public=tuple(column.name for column in spec.public),
+        adds=mechanism.continual is None or mechanism.continual.previous(spec) is None,
     )
 
 

@@ -66,10 +66,9 @@ class SignedStatement(Value):
 
 def charge(spec: ReleaseSpec, party: str, *, published: bool) -> Charge:
     """What a spec costs one of its parties."""
-    own = guarantee(spec).party(party)
-    return Charge(
-        release=spec.digest(), roster=spec.roster, mu2=str(own.mu2), exposure=str(own.exposure), published=published
-    )
+    given = guarantee(spec)
+    mu2, exposure = str(given.party(party).mu2), str(given.added(party))
+    return Charge(release=spec.digest(), roster=spec.roster, mu2=mu2, exposure=exposure, published=published)
 
 
 def state(consortium: str, party: str, charges: Iterable[Charge], key: PrivateKey, now: datetime) -> SignedStatement:

@@ -28,7 +28,7 @@ class Spent:
 
     Attributes:
         manifest: signed and checked.
-        mu2: joint mu^2 of the release.
+        mu2: joint mu^2 that the release adds: nothing at later checkpoints of a stream.
         total: of all releases of its roster that were published up to it, itself included.
     """
 
@@ -88,8 +88,8 @@ def _account(roster: str, manifests: Iterable[Manifest]) -> Account:
     hospitals: dict[str, Fraction] = {}
     for manifest in manifests:
         given = guarantee(manifest.spec)
-        total += given.joint_mu2
-        releases.append(Spent(manifest, given.joint_mu2, total))
+        total += given.added_mu2
+        releases.append(Spent(manifest, given.added_mu2, total))
         for part in given.parties:
             hospitals[part.party] = hospitals.get(part.party, Fraction(0)) + part.mu2
     return Account(roster, tuple(releases), hospitals)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
+from dprelease.one_line import listed
 from dprelease.privacy.price import mu2_text
 from party_node.hospital import HospitalState
 from party_node.identity import key_check
@@ -78,6 +79,9 @@ def _source(desk: HospitalState) -> list[Finding]:
         return [Finding("source", False, error.message)]
     rows = table.alignment.rows
     findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
+    if desk.settings.source.tells_batches:
+        there = listed([f"{batch.number} ({batch.rows} rows)" for batch in table.batches[::-1]])
+        findings.append(Finding("batches", True, f"{there}, the latest first" if there else "none is complete yet"))
     for name, found in table.findings.items():
         implausible = name in table.implausible
         hint = "; look at its declaration" if implausible else ""

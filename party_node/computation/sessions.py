@@ -90,7 +90,8 @@ class JointWork:
         if isinstance(done, str):
             return done
         desk.require(record.release, "send", before=own)
-        return privatize(done.bounded, spec, party, self._noise, done.products, before.values)
+        kept = desk.streams.keep(record, party, done.bounded, done.products)
+        return privatize(done.bounded, spec, party, self._noise, done.products, before.values, kept)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of our session, if there is one, for peers that are not as far.

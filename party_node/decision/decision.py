@@ -63,6 +63,8 @@ def assess(
     repeats: tuple[str, ...] = (),
     linked: tuple[str, ...] = (),
     implausible: tuple[str, ...] = (),
+    *,
+    continued: bool = False,
 ) -> Assessment:
     """Check a proposal.
 
@@ -78,17 +80,22 @@ def assess(
         repeats: from `repetition.repetitions`.
         linked: from `linkage.linkages`.
         implausible: from `findings.problems`, of our columns of the proposal.
+        continued: whether it continues a stream that was approved here, and was approved with it; see `continuation.continues`.
 
     Raises:
+        NotFound: it is a checkpoint whose batch is not in our table yet.
         SpecRefused: the proposal disagrees with our own recomputation or our own table's public facts.
         PolicyRefused: it is sound, but outside our limits.
         BudgetExceeded: our ledger has no room for it.
     """
+    continual = mechanism_of(spec).continual
+    if continual is not None:
+        own = own.of_batch(continual.checkpoint(spec))
     _check_own_part(spec, own, fingerprint, consortium, now)
     result = check_spec(spec)
     cost = result.party(own.party).mu2
-    refused = _outside(policy.limits, spec, own.party, result, balance)
-    if spec.target.delta * spec.rows >= 1 and not policy.allow_large_delta:
+    refused = [] if continued else _outside(policy.limits, spec, own.party, result, balance)
+    if not continued and spec.target.delta * spec.rows >= 1 and not policy.allow_large_delta:
         refused.append(f"delta = {spec.target.delta:g} is not below 1/n = {1 / spec.rows:.3g}")
     if refused:
         raise PolicyRefused("outside this hospital's limits: " + "; ".join(refused))
@@ -99,8 +106,8 @@ def assess(
             remaining=float(balance.remaining),
         )
     blockers = [*implausible, *_unpinned(spec, own.party, pins)]
-    auto = ["approval by a person is this hospital's policy"]
-    if policy.auto_approve is not None:
+    auto = [] if continued else ["approval by a person is this hospital's policy"]
+    if policy.auto_approve is not None and not continued:
         auto = [
             *_outside(policy.auto_approve, spec, own.party, result, balance),
             *_more_trust(policy.auto_approve, spec, own.party),
@@ -142,7 +149,7 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     others = {part.party for part in spec.parties} - {party}
     own = spec.party(party)
     ours = {column.name for column in own.columns} if own is not None else set()
-    total = balance.exposure(spec.target.delta, result.party(party).exposure)
+    total = balance.exposure(spec.target.delta, result.added(party))
     found = []
     if limits.parties is not None and not others <= set(limits.parties):
         found.append(f"parties {', '.join(sorted(others - set(limits.parties)))} are not among those allowed")

@@ -149,3 +149,31 @@ def with_public(
             )
         columns.append(column if act is None else act.column)
     return tuple(columns)
+
+
+def check_declared(promised: tuple[Column, ...], now: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Our columns of a spec, if it calls public just what acts cover, under just these declarations.
+
+    Args:
+        promised: the columns as the spec has them.
+        now: the same, and perhaps others, as they are declared here.
+
+    Raises:
+        DataRefused: it does not.
+    """
+    declared = {column.name: column for column in now}
+    gone = [column.name for column in promised if column.name not in declared]
+    if gone:
+        raise DataRefused(f"column {', '.join(gone)} of the release is no longer declared in party.toml")
+    other = [column.name for column in promised if declared[column.name].derivation != column.derivation]
+    if other:
+        raise DataRefused(f"column {', '.join(other)} is derived in another way than the release says")
+    turned = [column.name for column in promised if declared[column.name].public and not column.public]
+    if turned:
+        raise DataRefused(f"{', '.join(turned)} became public after the release was approved, which promised otherwise")
+    uncovered = [column.name for column in promised if column.public and declared[column.name] != column]
+    if uncovered:
+        raise DataRefused(
+            f"{', '.join(uncovered)} was not declared public as the release says; it needs a new proposal"
+        )
+    return promised

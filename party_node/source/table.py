@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from dprelease.catalogue import Batch
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, align, pseudonym
+from party_node.source.batches import NONE, Checkpoint, check_released, numbers_in, numbers_of, of
 from party_node.source.cells import Cells, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
@@ -38,15 +40,19 @@ class Table:
         alignment: canonical order and its digest.
         findings: column name to what its cells were like, sources of derived columns included.
         implausible: columns that must not be released; see `Findings.implausible`.
+        batches: rows that came together, in the order of their numbers; none where the source does not say.
     """
 
     bounded: BoundedRows
     alignment: Alignment
     findings: dict[str, Findings] = field(repr=False)
     implausible: frozenset[str] = field(repr=False)
+    batches: tuple[Batch, ...] = ()
 
 
-def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int) -> Table:
+def read_table(
+    settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, at: Checkpoint | None = None
+) -> Table:
     """Read, bound and align the hospital's table.
 
     Args:
@@ -54,14 +60,16 @@ def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...],
         key: alignment key.
         columns: declarations to bound by, in released order.
         grid_bits: b of the grid.
+        at: a checkpoint of a stream, whose batch alone is returned; its patients may have q rows in all batches up to it.
 
     Raises:
-        DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
+        DataRefused: the file cannot be read, a column or identifier is missing, identifiers repeat, or the checkpoint's batch is
+            not there, or see `check_released`.
     """
     source = settings.source
     read, derived = _plan(settings, columns)
     findings = {name: Findings() for name in [column.name for column in columns] + list(read)}
-    codes, pseudonyms = [], []
+    codes, pseudonyms, numbers = [], [], []
     with _read_errors(source):
         for batch in _batches(source, [name for each in read.values() for name in each.source_names]):
             raw: dict[str, Cells] = {}
@@ -76,11 +84,28 @@ def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...],
                 findings[name].count(cells.missing, cells.unreadable, cells.outside)
             codes.append(bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits))
             pseudonyms += _pseudonyms(batch, source, key)
+            numbers.append(numbers_in(batch, source))
     if not codes:
         raise DataRefused(f"{settings.source.path} has no rows")
+    implausible = _implausible(settings, findings, len(pseudonyms))
+    whole, of_batch = np.vstack(codes), numbers_of(numbers, source)
+    if at is not None:
+        come = np.flatnonzero((of_batch != NONE) & (of_batch <= at.number))
+        whole, of_batch, pseudonyms = whole[come], of_batch[come], [pseudonyms[place] for place in come]
+        if at.number not in of_batch:
+            raise DataRefused(f"the source has no rows of batch {at.number}")
     alignment = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
-    bounded = BoundedRows(np.vstack(codes)[alignment.order], columns, grid_bits)
-    return Table(bounded, alignment, findings, _implausible(settings, findings, alignment.rows))
+    whole, of_batch = whole[alignment.order], of_batch[alignment.order]
+    alone = {}
+    for number in np.unique(of_batch[of_batch != NONE]) if at is None else [at.number]:
+        names = [pseudonyms[place] for place in alignment.order[of_batch == number]]
+        alone[int(number)] = align(key, names, settings.roster, settings.rows_per_subject)
+    bounded = BoundedRows(whole, columns, grid_bits)
+    if at is not None:
+        check_released(bounded, of_batch, at)
+        bounded, alignment = of(bounded, of_batch == at.number), alone[at.number]
+    batches = tuple(Batch(number=number, rows=each.rows, alignment=each.digest) for number, each in alone.items())
+    return Table(bounded, alignment, findings, implausible, batches)
 
 
 def _plan(
@@ -118,7 +143,7 @@ def _kind(source: SourceSettings) -> str:
 
 
 def _batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    wanted = list(dict.fromkeys([source.subject, *([source.record] if source.record else []), *columns]))
+    wanted = list(dict.fromkeys([*filter(None, (source.subject, source.record, source.batch)), *columns]))
     present = _header(source)
     absent = [name for name in wanted if name not in present]
     if absent:

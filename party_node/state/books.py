@@ -1,4 +1,4 @@
-"""Ledger, journal and vault side by side, and the office's word: one story, unless one was restored from an older backup.
+"""Ledger, journal, vault and streams side by side, and the office's word: one story, unless one was restored from an older backup.
 
 Every step of a release is written to them in a fixed order, so after any crash only few combinations are possible. Any other
 one means that a store has forgotten something. Where all were restored together the office is the witness: it has seen which
@@ -14,16 +14,18 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dprelease.errors import IntegrityError
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge
-from party_node.state.entries import CHARGED, Entry, last_made, last_stage
+from party_node.state.entries import CHARGED, Entry, last_kept, last_made, last_stage
 from party_node.state.journal import PUBLISHED, Journal, Record, Status
 from party_node.state.ledger import Ledger
+from party_node.state.streams import Streams, over
 from party_node.state.vault import Vault
 
 RESTORE = (
-    "restore ledger.sqlite, journal.sqlite and sealed/ from one moment, the latest that there is; or close such releases at "
-    "their full price: party-node ledger reconcile"
+    "restore ledger.sqlite, journal.sqlite and sealed/, with streams/, from one moment, the latest that there is; or close such "
+    "releases at their full price: party-node ledger reconcile"
 )
 """What to do about it."""
 
@@ -50,6 +52,7 @@ class Books:
         ledger: the budget.
         journal: of releases.
         vault: of sealed blocks.
+        streams: what is kept between checkpoints.
         party: our name.
         seen: charges that the office has seen.
     """
@@ -57,6 +60,7 @@ class Books:
     ledger: Ledger
     journal: Journal
     vault: Vault
+    streams: Streams
     party: str
     seen: tuple[Charge, ...] = ()
 
@@ -87,11 +91,16 @@ def mismatches(books: Books) -> list[Mismatch]:
         if entry.release:
             entries.setdefault(entry.release, []).append(entry)
     records = {record.release: record for record in books.journal.records()}
-    seen = {charge.release: charge for charge in books.seen}
+    seen, done = {charge.release: charge for charge in books.seen}, over(records.values())
     found = []
     for release in sorted(entries.keys() | records.keys() | seen.keys()):
         charge, record, own = seen.get(release), records.get(release), entries.get(release, [])
-        words = _unknown(charge, own) or _unfinished(charge, record, own) or _disagreement(record, own, books)
+        words = (
+            _unknown(charge, own)
+            or _unfinished(charge, record, own)
+            or _disagreement(record, own, books)
+            or _lost(record, own, books, done)
+        )
         if words:
             price = _price(charge, record, own, books.party)
             found.append(Mismatch(release, *price, f"release {release[:12]}: {words}"))
@@ -170,13 +179,27 @@ def _disagreement(record: Record | None, entries: list[Entry], books: Books) -> 
     return ""
 
 
+def _lost(record: Record | None, entries: list[Entry], books: Books, done: set[str]) -> str:
+    """What is lost of a checkpoint that later ones of its stream add to; empty if nothing is, or no later one comes."""
+    noted, continual = last_kept(entries), None if record is None else mechanism_of(record.spec).continual
+    if record is None or continual is None or not noted or last_stage(entries) == "close":
+        return ""
+    stream = continual.stream(record.spec)
+    try:
+        if stream not in done:
+            books.streams.check(stream, continual.checkpoint(record.spec), noted)
+    except IntegrityError as error:
+        return error.message
+    return ""
+
+
 def _price(
     charge: Charge | None, record: Record | None, entries: list[Entry], party: str
 ) -> tuple[str, Fraction, Fraction]:
     """Roster, charge and exposure of a release."""
     if record is not None:
-        own = guarantee(record.spec).party(party)
-        return record.spec.roster, own.mu2, own.exposure
+        given = guarantee(record.spec)
+        return record.spec.roster, given.party(party).mu2, given.added(party)
     if charge is not None:
         return charge.roster, Fraction(charge.mu2), Fraction(charge.exposure)
     return entries[0].roster, max(Fraction(each.mu2) for each in entries), max(each.exposure for each in entries)

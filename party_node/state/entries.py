@@ -59,6 +59,11 @@ class Entry:
         """SHA-256 of each block that a ``made`` entry names, by sequence number; none for others."""
         return tuple(json.loads(self.detail)["blocks"]) if self.kind == "made" else ()
 
+    @property
+    def kept(self) -> str:
+        """SHA-256 of what a ``made`` entry says is kept for later checkpoints of a stream; empty where there is nothing."""
+        return str(json.loads(self.detail).get("kept", "")) if self.kind == "made" else ""
+
     def expected_hash(self) -> str:
         """The hash that the fields call for."""
         fields = [self.number, self.roster, self.kind, self.release, self.mu2, self.detail, self.at, self.previous]
@@ -113,6 +118,11 @@ def last_stage(entries: Iterable[Entry]) -> str:
 def last_made(entries: Iterable[Entry]) -> tuple[str, ...]:
     """SHA-256 of all blocks that were made for a release, from its entries, oldest first; each names those before it too."""
     return next((entry.blocks for entry in reversed(list(entries)) if entry.blocks), ())
+
+
+def last_kept(entries: Iterable[Entry]) -> str:
+    """SHA-256 of what is kept of a release for later checkpoints of its stream, from its entries, oldest first; or empty."""
+    return next((entry.kept for entry in reversed(list(entries)) if entry.blocks), "")
 
 
 def balance_of(entries: list[Entry], roster: str) -> Balance:

@@ -105,7 +105,13 @@ class Ledger:
         """Release to the SHA-256 of each of its blocks, of all blocks that were ever made here; see `make`."""
         return {entry.release: entry.blocks for entry in self.entries(roster) if entry.kind == "made"}
 
-    def make(self, roster: str, release: str, blocks: tuple[str, ...], before: tuple[str, ...] = ()) -> None:
+    def kept(self, roster: str) -> dict[str, str]:
+        """Release to the SHA-256 of what is kept of it for later checkpoints of its stream; see `make`."""
+        return {entry.release: entry.kept for entry in self.entries(roster) if entry.kept}
+
+    def make(
+        self, roster: str, release: str, blocks: tuple[str, ...], before: tuple[str, ...] = (), kept: str = ""
+    ) -> None:
         """Note the blocks of a round, after all were sealed and before a byte of any leaves; again changes nothing.
 
         Args:
@@ -113,6 +119,7 @@ class Ledger:
             release: spec digest.
             blocks: SHA-256 of each block's bytes, by sequence number.
             before: those of the rounds before, as they were noted; the entry names them too.
+            kept: SHA-256 of what is kept for later checkpoints of a stream; empty outside streams.
 
         Raises:
             Conflict: the release holds no budget.
@@ -124,7 +131,14 @@ class Ledger:
                 raise Conflict(f"the ledger holds no budget for a block of release {release[:12]}")
             noted = last_made(entry for entry in entries if (entry.roster, entry.release) == (roster, release))
             if noted == before:
-                _append(db, roster, "made", release, Fraction(0), {"blocks": (*before, *blocks)})
+                _append(
+                    db,
+                    roster,
+                    "made",
+                    release,
+                    Fraction(0),
+                    {"blocks": (*before, *blocks)} | ({"kept": kept} if kept else {}),
+                )
             elif noted != (*before, *blocks):
                 raise IntegrityError(
                     f"the ledger knows another block of release {release[:12]}; this one must not leave"

@@ -80,6 +80,10 @@ class Vault:
                 )
         return blocks
 
+    def holds(self, release: str) -> bool:
+        """Whether any block of a release counts as sealed; its bytes are not looked at."""
+        return self._seal(release).exists()
+
     def discard(self, release: str) -> None:
         """Destroy blocks that never left, after their reservation was given back; again changes nothing."""
         there = [path for path in (self._seal(release), *self._folder.glob(f"{release}.*.block")) if path.exists()]

@@ -11,7 +11,7 @@ from typing import Any
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable, VersionMismatch
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import caller
@@ -77,7 +77,10 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         if release not in self.coordinator.records:
             raise NotFound("no such release")
         if release not in self.posts:
-            self.posts[release] = Post(schedule_of(ReleaseSpec.from_bytes(self.coordinator.records[release].spec)))
+            spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
+            schedule = mechanism_of(spec).schedule(spec)
+            assert schedule is not None
+            self.posts[release] = Post(schedule)
         return self.posts[release]
 
     def OpenParcel(self, request: Any, context: Any) -> relay_pb2.OpenParcelResponse:

@@ -35,6 +35,13 @@ def test_everything_in_order(world: World) -> None:
     assert world.office.address in findings["coordinator"].words
 
 
+def test_batches_are_shown_the_latest_first(world: World) -> None:
+    world.north.edit('subject = "patient"', 'subject = "patient"\nbatch_rows = 15')
+    assert found(world)["batches"].words == "2 (15 rows), 1 (15 rows), the latest first"
+    world.north.edit("batch_rows = 15", "batch_rows = 41")
+    assert found(world)["batches"].words == "none is complete yet"
+
+
 def test_the_key_check_is_equal_at_both_hospitals(world: World) -> None:
     words = [
         {finding.what: finding.words for finding in check(hospital.desk(), connectivity=False)}["alignment key"]

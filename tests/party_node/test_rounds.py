@@ -124,7 +124,7 @@ def test_books_from_between_the_rounds_are_recognised_once_the_office_saw_a_publ
     desk = world.north.desk()
     for published, found in ((False, []), (True, ["the office saw it published, the ledger knows of 1 of 2 blocks"])):
         seen = charge(world.north.record(release).spec, "north", published=published)
-        books = Books(desk.ledger, desk.journal, desk.vault, "north", (seen,))
+        books = Books(desk.ledger, desk.journal, desk.vault, desk.streams.folder, "north", (seen,))
         assert [each.words.partition(": ")[2] for each in mismatches(books)] == found
 
 

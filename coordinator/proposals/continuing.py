@@ -1,0 +1,118 @@
+"""The next checkpoint of a stream: its spec from the last one that was published, and the new rows that all parties have.
+
+The parties approved the stream and its whole price with the first checkpoint, and approve the later ones by themselves. A number
+that all of them have approved is never used again, whatever became of it: somebody may have made a block for it.
+
+Source: docs/protocol.md, "Streams".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from coordinator.lifecycle.status import State, propose
+from coordinator.proposals.checks import agree, enrolled, reported
+from coordinator.proposals.proposals import Proposal, check_dealt_sizes
+from coordinator.store.releases import Release
+from coordinator.store.store import Store, Transaction
+from dprelease.canonical import read_data
+from dprelease.errors import Conflict, InvalidInput
+from dprelease.mechanisms.continual import Continual
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.accounting import check_spec
+from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import instant, moment
+
+
+def checkpoint_of(spec: ReleaseSpec) -> tuple[str, int] | None:
+    """First digest of a release's stream and the number of its checkpoint; None outside streams."""
+    continual = mechanism_of(spec).continual
+    return None if continual is None else (continual.stream(spec), continual.checkpoint(spec))
+
+
+def propose_next(
+    store: Store,
+    prefix: str,
+    run_time: timedelta,
+    now: datetime,
+    *,
+    number: int | None = None,
+    expires: timedelta | None = None,
+) -> tuple[Release, Proposal]:
+    """Make the spec of a stream's next checkpoint and offer it to the parties.
+
+    Args:
+        store: the consortium's.
+        prefix: first digits of any checkpoint of the stream.
+        run_time: how long blocks may take after the last approval.
+        now: the present.
+        number: t; the one after all that were published or approved unless given. What lies between is left out for good.
+        expires: until when the parties must have decided; as long as for the checkpoint before unless given.
+
+    Raises:
+        InvalidInput: the release is of no stream, the checkpoint is not one that comes next, or the parties' batches are not
+            there or differ.
+        Conflict: another checkpoint is open, or none was published.
+    """
+    with store.writing() as tx:
+        previous, least = _last(tx, tx.releases.find(prefix))
+        spec = previous.read_spec()
+        continual = mechanism_of(spec).continual
+        assert continual is not None, spec.mechanism  # noqa: S101 - it is of a stream
+        chosen = least if number is None else number
+        if chosen < least:
+            raise InvalidInput(
+                f"checkpoint {chosen} was published or approved by all before, or comes before one that was; the next is {least}"
+            )
+        proposal = _proposal(tx, continual, spec, chosen, now, expires or moment(spec.expires) - moment(spec.created))
+        parties = [part.party for part in spec.parties]
+        joint = mechanism_of(spec).schedule(proposal.spec) is not None
+        record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=joint)
+        return tx.releases.add(proposal.spec, record, now), proposal
+
+
+def _last(tx: Transaction, named: Release) -> tuple[Release, int]:
+    """The last published checkpoint of a release's stream, and the least number that may come next."""
+    found = checkpoint_of(named.read_spec())
+    if found is None:
+        raise InvalidInput(f"release {named.digest[:12]} is no checkpoint of a stream; it stands alone")
+    stream, (title, numbered) = found[0], (named.title, _checkpoints(tx.releases.all(), found[0]))
+    for number, release in numbered:
+        if not release.record.final:
+            raise Conflict(
+                f"checkpoint {number} of {title!r} is open, {release.digest[:12]}: {release.record.explain()}"
+            )
+    published = [(number, release) for number, release in numbered if release.record.state is State.PUBLISHED]
+    if not published:
+        raise Conflict(
+            f"stream {stream[:12]} has no published checkpoint to go on from; propose a new one: coordinator release create"
+        )
+    spent = [number for number, release in numbered if release.record.approved == frozenset(release.record.parties)]
+    return max(published, key=lambda each: each[0])[1], max(spent) + 1
+
+
+def _checkpoints(releases: Iterable[Release], stream: str) -> list[tuple[int, Release]]:
+    found = ((checkpoint_of(release.read_spec()), release) for release in releases)
+    return [(at[1], release) for at, release in found if at is not None and at[0] == stream]
+
+
+def _proposal(
+    tx: Transaction, continual: Continual, previous: ReleaseSpec, number: int, now: datetime, expires: timedelta
+) -> Proposal:
+    names = tuple(part.party for part in previous.parties)
+    for part in previous.parties:
+        if enrolled(tx.members, part.party, now).fingerprint != part.key:
+            raise InvalidInput(f"{part.party} has another key than when the stream began; propose a new stream")
+    agreed = agree(reported(tx.members, names, number))
+    fields = previous.model_dump(mode="json") | {
+        "rows": agreed.rows,
+        "alignment": agreed.alignment,
+        "terms": continual.following(previous, number, agreed.rows).model_dump(mode="json"),
+        "created": instant(now),
+        "expires": instant(now + expires),
+    }
+    spec = read_data(ReleaseSpec, fields, "the next checkpoint")
+    continual.check_follows(spec, previous)
+    check_dealt_sizes(spec)
+    return Proposal(spec, check_spec(spec), "")

@@ -1,0 +1,136 @@
+"""Streams at a hospital: which checkpoints a proposal adds to, and what its block is made of beside its new rows.
+
+A checkpoint that continues a stream that was approved here costs nothing more, and was approved with the first one. Nothing that
+the coordinator says of a stream is trusted: what a checkpoint adds to is looked up in our own journal and ledger.
+
+Source: docs/protocol.md, "Streams".
+"""
+
+from __future__ import annotations
+
+from dprelease.data.bounding import BoundedRows
+from dprelease.errors import SpecRefused
+from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mpc.session import Products
+from dprelease.release.block import read_block
+from dprelease.release.spec import ReleaseSpec
+from party_node.state.journal import Journal, Record, Status
+from party_node.state.ledger import Ledger
+from party_node.state.streams import Streams, over
+from party_node.state.vault import Vault
+
+_CHARGED = frozenset({"charge", "send"})
+
+
+class Continuations:
+    """Streams of one party.
+
+    Args:
+        roster: whose budget.
+        journal: of releases.
+        ledger: the budget.
+        vault: of sealed blocks.
+        folder: of what is kept between checkpoints.
+    """
+
+    def __init__(self, roster: str, journal: Journal, ledger: Ledger, vault: Vault, folder: Streams) -> None:
+        self._roster, self._journal, self._ledger, self._vault = roster, journal, ledger, vault
+        self.folder = folder
+
+    def earlier(self, spec: ReleaseSpec) -> dict[int, Record]:
+        """Number to record of the earlier checkpoints that a proposal adds to; none of a first one and outside streams.
+
+        Raises:
+            SpecRefused: it is a checkpoint that may not be made here.
+            IntegrityError: what is kept of an earlier one is gone, or older than the ledger.
+        """
+        continual = mechanism_of(spec).continual
+        if continual is None:
+            return {}
+        records = {record.release: record for record in self._journal.records()}
+        made = self._ledger.made(self._roster)
+        sealed = {release for release in records if release in made or self._vault.holds(release)}
+        stream, number = continual.stream(spec), continual.checkpoint(spec)
+        own = [
+            each.spec for each in records.values() if each.release in sealed and _is_of(each.spec, continual, stream)
+        ]
+        latest = max(map(continual.checkpoint, own), default=0)
+        if latest >= number and spec.digest() not in sealed:
+            raise SpecRefused(
+                f"checkpoint {latest} of this stream was sealed here: none up to it is made, or made again"
+            )
+        chain, stages = {}, self._ledger.stages(self._roster)
+        previous = digest = continual.previous(spec)
+        while digest is not None:
+            record = records.get(digest)
+            if record is None or digest not in sealed or stages.get(digest) not in _CHARGED:
+                raise SpecRefused(f"it adds to checkpoint {digest[:12]}, of which no block was sealed and charged here")
+            chain[continual.checkpoint(record.spec)], digest = record, continual.previous(record.spec)
+        if previous is None:
+            return {}
+        continual.check_follows(spec, records[previous].spec)
+        if sorted(chain) != list(continual.past(spec)) or chain[min(chain)].release != stream:
+            raise SpecRefused("it names other earlier checkpoints than those that it was built on here")
+        if records[stream].status is Status.DECLINED:
+            raise SpecRefused(f"stream {stream[:12]} was ended here")
+        noted = self._ledger.kept(self._roster)
+        for at, record in chain.items():
+            self.folder.check(stream, at, noted.get(record.release, ""))
+        return chain
+
+    def keep(self, record: Record, party: str, rows: BoundedRows, products: Products | None) -> Kept:
+        """What a checkpoint's block is made of beside its new rows, whose increment is on disk first; nothing outside streams.
+
+        Args:
+            record: of a release that everybody has approved, and of which no block is sealed.
+            party: our name.
+            rows: our new rows.
+            products: what a session left; None without one.
+
+        Raises:
+            SpecRefused: another checkpoint was sealed since it was approved, or see `earlier`; it can never be made.
+            IntegrityError: as `earlier`, or our block of the checkpoint before is gone.
+        """
+        spec = record.spec
+        continual = mechanism_of(spec).continual
+        if continual is None:
+            return NOTHING_KEPT
+        chain = self.earlier(spec)
+        stream, number, noted = continual.stream(spec), continual.checkpoint(spec), self._ledger.kept(self._roster)
+        increments = {at: self.folder.read(stream, at, noted[each.release]) for at, each in chain.items()}
+        increments[number] = continual.increment(rows, spec, party, products)
+        self.folder.keep(stream, number, record.release, increments[number])
+        if not chain:
+            return Kept(increments)
+        before = chain[max(chain)]
+        self._vault.find(before.release)  # its bytes are those that were sealed
+        data = self._vault.path(before.release).read_bytes()
+        return Kept(increments, read_block(data, before.spec, party).values)
+
+    def noted(self, spec: ReleaseSpec) -> str:
+        """SHA-256 of what is kept of a checkpoint for later ones, for the ledger; empty outside streams."""
+        continual = mechanism_of(spec).continual
+        return "" if continual is None else self.folder.digest(continual.stream(spec), continual.checkpoint(spec))
+
+    def end(self, record: Record, reason: str) -> None:
+        """Keep nothing more of a stream, and approve none of its checkpoints.
+
+        Raises:
+            Conflict: its first checkpoint is under way.
+        """
+        continual = mechanism_of(record.spec).continual
+        assert continual is not None, record.spec.mechanism  # noqa: S101 - callers know that it is a checkpoint
+        stream = continual.stream(record.spec)
+        self._journal.move(stream, {Status.ENDED}, Status.DECLINED, f"the stream was ended here: {reason}")
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Erase what is kept of streams that have no more checkpoints."""
+        kept = self.folder.kept()
+        for stream in over(self._journal.records()).intersection(kept) if kept else ():
+            self.folder.erase(stream)
+
+
+def _is_of(spec: ReleaseSpec, continual: Continual, stream: str) -> bool:
+    return mechanism_of(spec).continual is continual and continual.stream(spec) == stream

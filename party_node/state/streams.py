@@ -1,0 +1,124 @@
+"""What a hospital keeps of its streams between checkpoints: the exact integers of each one's new rows, or our shares of them.
+
+    streams/FIRST/NUMBER.increment      release, shape, and after a line feed the integers, row by row, as little-endian int64
+
+FIRST is the digest of the stream's first spec. A file is written before any noise is drawn for its checkpoint, and replaced only
+while no block of that is sealed; the ledger notes its SHA-256 beside those of the blocks. Nothing can make it again.
+
+Source: docs/party.md, "Streams".
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from dprelease.canonical import Digest, Value, sha256
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.files.durable import sync_folder, write_durably
+from dprelease.mechanisms.continual import Continual, Integers
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.spec import ReleaseSpec
+from party_node.state.journal import PUBLISHED, Record, Status
+
+_SECRET = 0o600
+
+
+class Increment(Value):
+    """Which integers a file has.
+
+    Attributes:
+        release: spec digest of the checkpoint.
+        rows: of the integers.
+        columns: of the integers.
+    """
+
+    release: Digest
+    rows: int
+    columns: int
+
+
+class Streams:
+    """Increments of all streams of one party.
+
+    Args:
+        folder: where they are kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, stream: str, number: int, release: str, integers: Integers) -> None:
+        """Write the (a, b) increment of a checkpoint, in place of one that no block was made of."""
+        rows, columns = integers.shape
+        header = Increment(release=release, rows=rows, columns=columns).to_bytes()
+        data = np.ascontiguousarray(integers, dtype="<i8").tobytes()
+        write_durably(self._path(stream, number), header + b"\n" + data, mode=_SECRET)
+
+    def digest(self, stream: str, number: int) -> str:
+        """SHA-256 of a checkpoint's file; empty where there is none."""
+        path = self._path(stream, number)
+        return sha256(path.read_bytes()) if path.exists() else ""
+
+    def read(self, stream: str, number: int, noted: str) -> Integers:
+        """The increment of a checkpoint.
+
+        Args:
+            stream: digest of its first spec.
+            number: of the checkpoint.
+            noted: SHA-256 of its file, as the ledger has it.
+
+        Raises:
+            IntegrityError: it is gone, or not the one that was noted.
+        """
+        self.check(stream, number, noted)
+        header, _, data = self._path(stream, number).read_bytes().partition(b"\n")
+        shape = Increment.from_bytes(header)
+        return np.frombuffer(data, "<i8").reshape(shape.rows, shape.columns).astype(np.int64)
+
+    def check(self, stream: str, number: int, noted: str) -> None:
+        """Refuse to go on without the increment of a checkpoint; raises as `read`."""
+        found = self.digest(stream, number)
+        if not found or found != noted:
+            raise IntegrityError(
+                f"what later checkpoints of stream {stream[:12]} add to is {'older' if found else 'gone'}: "
+                f"{self._path(stream, number).relative_to(self._folder.parent)} of checkpoint {number}; restore streams/ from "
+                "the latest backup, nothing can make it again"
+            )
+
+    def kept(self) -> list[str]:
+        """First digests of all streams of which something is kept."""
+        return sorted(path.name for path in self._folder.glob("*"))
+
+    def erase(self, stream: str) -> None:
+        """Forget a stream; again changes nothing."""
+        if (self._folder / stream).exists():
+            shutil.rmtree(self._folder / stream)
+            sync_folder(self._folder)
+
+    def _path(self, stream: str, number: int) -> Path:
+        return self._folder / stream / f"{number}.increment"
+
+
+def over(records: Iterable[Record]) -> set[str]:
+    """First digests of the streams that have no more checkpoints: the last one was published, or they were ended here."""
+    ended = set()
+    for record in records:
+        continual = mechanism_of(record.spec).continual
+        if continual is not None:
+            stream = continual.stream(record.spec)
+            declined = record.status is Status.DECLINED and record.release == stream
+            if declined or (record.note == PUBLISHED and _is_last(continual, record.spec)):
+                ended.add(stream)
+    return ended
+
+
+def _is_last(continual: Continual, spec: ReleaseSpec) -> bool:
+    try:
+        continual.following(spec, continual.checkpoint(spec) + 1, 1)
+    except InvalidInput:
+        return True
+    return False

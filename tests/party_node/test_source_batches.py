@@ -1,0 +1,119 @@
+"""Batches of a table: which rows came together, at every hospital alike, and rows of earlier checkpoints that changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dprelease.errors import DataRefused
+from party_node.source.batches import Checkpoint
+from party_node.source.table import Table, read_table
+from tests.party_node.tables import GRID_BITS, KEY, csv, parquet, read, settings
+
+LINES = [f"s-{i:03},{(i % 7) / 7:.5f},u,{1 + i // 10}" for i in range(40)]
+"""Four batches of ten."""
+
+
+def text(lines: list[str]) -> str:
+    return "id,x,c,month\n" + "".join(line + "\n" for line in lines)
+
+
+def at(path: Path, number: int, released: dict[int, str] | None = None, **more: object) -> Table:
+    described = settings(path, **{"batch": "month", **more})  # type: ignore[arg-type]
+    checkpoint = Checkpoint(number, released or {})
+    return read_table(described, KEY, described.declarations(), GRID_BITS, checkpoint)
+
+
+def test_a_batch_is_the_table_that_has_its_rows_alone(tmp_path: Path) -> None:
+    path = csv(tmp_path, text(LINES))
+    whole = read(path, batch="month")
+    assert [(each.number, each.rows) for each in whole.batches] == [(1, 10), (2, 10), (3, 10), (4, 10)]
+    for number in range(1, 5):
+        alone = read(csv(tmp_path, text(LINES[10 * number - 10 : 10 * number]), "alone.csv"))
+        found = at(path, number)
+        assert found.alignment.digest == alone.alignment.digest == whole.batches[number - 1].alignment
+        assert np.array_equal(found.bounded.codes, alone.bounded.codes)
+        assert found.bounded.digest() == alone.bounded.digest()
+
+
+def test_the_whole_table_is_what_it_is_without_batches(tmp_path: Path) -> None:
+    path = csv(tmp_path, text(LINES))
+    with_them, without = read(path, batch="month"), read(path)
+    assert without.batches == ()
+    assert with_them.alignment.digest == without.alignment.digest
+    assert with_them.bounded.digest() == without.bounded.digest()
+
+
+@pytest.mark.parametrize("order", [LINES[::-1], LINES[1::2] + LINES[::2]])
+def test_the_order_of_the_file_does_not_matter_to_a_column(tmp_path: Path, order: list[str]) -> None:
+    there = read(csv(tmp_path, text(LINES)), batch="month")
+    other = read(csv(tmp_path, text(order), "other.csv"), batch="month")
+    assert there.batches == other.batches
+
+
+def test_batches_by_place_count_once_they_are_complete(tmp_path: Path) -> None:
+    by_column = read(csv(tmp_path, text(LINES)), batch="month").batches
+    assert read(csv(tmp_path, text(LINES[:29]), "short.csv"), batch_rows=10).batches == by_column[:2]
+    assert read(csv(tmp_path, text(LINES[:30]), "more.csv"), batch_rows=10).batches == by_column[:3]
+    with pytest.raises(DataRefused, match="no rows of batch 3"):
+        at(csv(tmp_path, text(LINES[:29]), "short.csv"), 3, batch=None, batch_rows=10)
+
+
+def test_numbers_may_be_integers_of_parquet_and_have_gaps(tmp_path: Path) -> None:
+    ids, months = [f"s-{i:03}" for i in range(4)], [1, 1, 4, 9]
+    path = parquet(tmp_path, {"id": ids, "x": [0.0] * 4, "c": ["u"] * 4, "month": months})
+    assert [each.number for each in read(path, batch="month").batches] == [1, 4, 9]
+
+
+@pytest.mark.parametrize("cell", ["", "0", "-1", "1.5", "2026-01", "x", "1234567890", "²"])
+def test_what_is_no_number_of_a_batch_is_refused(tmp_path: Path, cell: str) -> None:
+    path = csv(tmp_path, text([*LINES, f"s-100,0,u,{cell}"]))
+    with pytest.raises(DataRefused, match=r"^1 cells of month are no whole number from 1"):
+        read(path, batch="month")
+
+
+def test_a_column_that_is_not_there_and_two_ways_to_tell_are_refused(tmp_path: Path) -> None:
+    path = csv(tmp_path, text(LINES))
+    with pytest.raises(DataRefused, match="has no column week"):
+        read(path, batch="week")
+    with pytest.raises(ValidationError, match="leave out one of them"):
+        settings(path, batch="month", batch_rows=10)
+    with pytest.raises(ValidationError):
+        settings(path, batch_rows=0)
+
+
+def changed(how: str) -> list[str]:
+    first, *others = LINES
+    return {
+        "a cell": [first.replace("0.00000", "0.50000"), *others],
+        "removed": others,
+        "added": [*LINES, "s-100,0,u,1"],
+        "in another batch": [first[:-1] + "2", *others],
+    }[how]
+
+
+@pytest.mark.parametrize("how", ["a cell", "removed", "added", "in another batch"])
+def test_rows_of_an_earlier_checkpoint_stay_what_they_were(tmp_path: Path, how: str) -> None:
+    path = csv(tmp_path, text(LINES))
+    released = {number: at(path, number).bounded.digest() for number in (1, 2)}
+    assert at(path, 3, released).alignment.rows == 10
+    csv(tmp_path, text(changed(how)))
+    with pytest.raises(DataRefused, match=r"rows of batch 1 changed, were removed or added after checkpoint 1"):
+        at(path, 3, released)
+    assert at(path, 3, {2: released[2]} if how != "in another batch" else {}).alignment.rows == 10
+
+
+def test_a_patient_may_have_q_rows_in_all_batches_up_to_the_checkpoint(tmp_path: Path) -> None:
+    again = [*LINES, "s-000,0,u,5", "s-001,0,u,6"]
+    path = csv(tmp_path, text(again))
+    assert at(path, 4).alignment.rows == 10
+    with pytest.raises(DataRefused, match="1 rows repeat an identifier"):
+        at(path, 5)
+    lines = [f"{line.rsplit(',', 1)[0]},{line.rsplit(',', 1)[1]},v{place}" for place, line in enumerate(again)]
+    path = csv(tmp_path, "id,x,c,month,visit\n" + "\n".join(lines) + "\n")
+    assert at(path, 6, rows_per_subject=2, record="visit").alignment.rows == 1
+    with pytest.raises(DataRefused, match=r"more than rows_per_subject = 1 rows \(1 too many\)"):
+        at(path, 5, record="visit")
