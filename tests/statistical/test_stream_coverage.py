@@ -23,7 +23,7 @@ from tests.support.streams import continual_of, first_spec, following
 
 COLUMNS = (numeric("x"), numeric("z"), numeric("y"))
 SLOPES = np.array([0.4, -0.3])
-CHECKPOINTS, STREAMS = 6, 200
+CHECKPOINTS, STREAMS = 5, 150
 LEVEL, CHANCE = 0.95, 1e-4
 """Probability of a false alarm, of one number."""
 
@@ -59,7 +59,7 @@ def last_release(specs: list[ReleaseSpec], seed: int) -> Release:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("inner", "factor", "rows", "epsilon"),
-    [("moments", "square-root", 1500, 2.0), ("moments", "tree", 1500, 2.0), ("mixed", "square-root", 1000, 200.0)],
+    [("moments", "square-root", 1500, 2.0), ("moments", "tree", 1500, 2.0), ("mixed", "square-root", 400, 300.0)],
 )
 def test_intervals_hold_the_truth_at_every_checkpoint(inner: str, factor: str, rows: int, epsilon: float) -> None:
     specs = specs_of(inner, rows, epsilon, factor)
@@ -69,8 +69,8 @@ def test_intervals_hold_the_truth_at_every_checkpoint(inner: str, factor: str, r
             found = fit(release, ["y"], ["x", "z"], "ols").inference
             lower, upper = (ends[0] for ends in found.interval(LEVEL))
             claimed[number - 1] += found.known[0]
-            held[number - 1] += (lower <= SLOPES) & (SLOPES <= upper) & found.known[0]
-    print(inner, factor, claimed[:, 0], (held / claimed).round(3).tolist())
+            held[number - 1] += (lower <= SLOPES) & (upper >= SLOPES) & found.known[0]
     assert (claimed >= 0.95 * STREAMS).all()
     least, most = binom.ppf([CHANCE, 1 - CHANCE], claimed[..., None], LEVEL).transpose(2, 0, 1)
-    assert (least <= held).all() and (held <= most).all()
+    assert (least <= held).all()
+    assert (held <= most).all()
