@@ -29,7 +29,7 @@ from dprelease.mechanisms.moments.entries import Layout, by_kind, code
 from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.released import NoisyMoments, noise_sd
 from dprelease.mechanisms.ranges.calibration import numbers
-from dprelease.mechanisms.ranges.privatize import noisy_ranges
+from dprelease.mechanisms.ranges.privatize import boxes_in, noisy_blocks
 from dprelease.mechanisms.ranges.released import later_range
 from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.mechanisms.ranges.terms import RangesTerms
@@ -87,14 +87,15 @@ def bounded_rows(problem: Problem) -> dict[str, BoundedRows]:
 def published_ranges(bounded: Mapping[str, BoundedRows], mu: float, random: np.random.Generator) -> list[Range]:
     """A release of mechanism ``ranges``, mu-GDP."""
     parties = {party: rows.columns for party, rows in bounded.items()}
-    columns = sum(len(numbers(own)) for own in parties.values())
+    columns = tuple(column for own in parties.values() for column in own)
     terms, found = RangesTerms.least(Fraction(mu) ** 2, columns, 1), []
-    spec = build_spec(parties, rows=len(next(iter(bounded.values())).codes), grid_bits=GRID_BITS)
+    spec = build_spec(parties, mechanism="ranges", rows=len(next(iter(bounded.values())).codes), grid_bits=GRID_BITS)
     for rows in bounded.values():
-        block = noisy_ranges(rows, spec, terms, SeededNoise(int(random.integers(1 << 62))))
+        *decades, block = noisy_blocks(rows, spec, terms, SeededNoise(int(random.integers(1 << 62))))
+        boxes = boxes_in(decades[0], rows.columns) if decades else {}
         for column, integers in zip(numbers(rows.columns), block, strict=True):
             last = Row.of(integers).last
-            found.append(later_range(column.name, last.centre, last.scale))
+            found.append(later_range(column.name, last.centre, last.scale, boxes.get(column.name)))
     return found
 
 

@@ -61,13 +61,10 @@ class Schema:
             frame[name] = frame[name].map({level: rank for rank, level in enumerate(levels)})
         return frame[[column if isinstance(column, str) else column.name for column in self.columns]].dropna()
 
-    def declared(self, bounds: Mapping[str, tuple[float, float]]) -> dict[str, tuple[Column, ...]]:
-        """Party to declared columns.
-
-        Args:
-            bounds: number to its lower and upper bound.
-        """
-        return {party: tuple(_declared(column, bounds) for column in part) for party, part in self.parties.items()}
+    @property
+    def declared(self) -> dict[str, tuple[Column, ...]]:
+        """Party to declared columns, numbers without bounds."""
+        return {party: tuple(map(_declared, part)) for party, part in self.parties.items()}
 
     def design(self, frame: pd.DataFrame) -> Floats:
         """(n, d+1) features as numbers, without the first level of a category, and a constant."""
@@ -81,11 +78,10 @@ class Schema:
         return np.hstack(parts)
 
 
-def _declared(column: str | CategoricalColumn, bounds: Mapping[str, tuple[float, float]]) -> Column:
+def _declared(column: str | CategoricalColumn) -> Column:
     if isinstance(column, CategoricalColumn):
         return column
-    lower, upper = bounds[column]
-    return NumericColumn(name=column, lower=lower, upper=upper, fill=(lower + upper) / 2)
+    return NumericColumn.model_validate({"name": column, "bounds": "unknown"})
 
 
 def _but_one(column: CategoricalColumn) -> tuple[str, ...]:

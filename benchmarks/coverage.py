@@ -2,7 +2,7 @@
 
 Populations are those of `_coverage_populations`: ten features, an outcome, and known coefficients.
 Patients, mixing and noise are drawn anew each time. Five parties have two features each, a sixth has the outcome. Mixed blocks
-have (epsilon, delta) each, moments have it for the whole row.
+have (epsilon, delta) each, moments have it for the whole row. Clipped rows have populations of their own (`_coverage_clipped`).
 
 A draw whose signal is below the threshold claims nothing and is counted apart. A setting counts as above the threshold if at
 least half of its draws claim to know; below, coverage is that of the draws that are left.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._block_releases import Blocks, mixed, squared_error
+from benchmarks._coverage_clipped import CLIPPED, held, note
 from benchmarks._coverage_populations import (
     COLUMNS,
     FEATURES,
@@ -92,6 +93,7 @@ def run(quick: bool) -> Results:
     with ProcessPoolExecutor() as pool:
         measured = pool.map(measure, settings, [_draws(each, quick) for each in settings])
         tails = pool.map(explained, TABLES, [1 if quick else 200] * len(TABLES))
+        clipped = pool.map(held, CLIPPED, [2 if quick else 100] * len(CLIPPED))
         for setting, found in zip(settings, measured, strict=True):
             _note(results, setting, found, quick)
             if found.above and setting != UNEQUAL:
@@ -104,6 +106,8 @@ def run(quick: bool) -> Results:
             results.add(f"{title}: 5 % quantile of R^2 below the constant predictor's, worst outcome", behind)
             results.add(f"{title}: R^2 within 2.5 of its s.e.", tail.within, None if quick else LEAST_COVERED, ">=")
             results.details[title] = tail.outcomes
+        for each, share in zip(CLIPPED, clipped, strict=True):
+            note(results, each, share, gated=not quick)
     values, weights = np.array(intercepts).T
     pooled = float(np.average(values, weights=weights))
     results.add("coverage of intercepts, all settings above", pooled, LEAST, ">=")

@@ -9,8 +9,8 @@ Every method keeps (epsilon, delta) = (ln 3, 1e-5) for the rows it is fitted to,
     boosted adassp    Boosted AdaSSP for this outcome, clipping norms 1, 100 rounds
     not private       least squares
 
-Ours is a simulation of exact noise laws. Its first step, for columns of unknown scale, is written for this benchmark alone
-(`_plug_ours`): hospitals that use the library declare bounds, and spend nothing on it. The rivals are written from their papers
+Ours declares every number with unknown bounds. Its ranges are the library's own; its moments simulate exact noise laws
+(`_plug_ours`). The rivals are written from their papers
 (`_plug_rivals`); they trust one curator with all rows and protect under add-or-remove. A model of Boosted AdaSSP is for features
 clipped to norm 1 and gets such; where TukeyEM's check fails, it predicts 0.
 """

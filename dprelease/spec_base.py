@@ -5,8 +5,10 @@ A mechanism never sees more of a spec than this, so that it can be read, checked
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
@@ -129,6 +131,10 @@ class Terms(Value):
         """Names of the columns that are outcomes only."""
         return ()
 
+    def patients(self, rows: int) -> int:
+        """How many patients a release tells about, where its spec describes so many rows."""
+        return rows
+
     def label(self, columns: tuple[Column, ...]) -> Label | None:
         """What the guarantee must be called; None where the terms do not say which columns are outcomes.
 
@@ -193,10 +199,29 @@ class SpecBase(Value):
         if fitting not in (None, self.guarantee):
             raise ValueError(f"with these outcomes the guarantee is called {fitting}, not {self.guarantee}")
 
+    @cached_property
+    def _digest(self) -> str:
+        return super().digest()
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical bytes, in hexadecimal; computed once."""
+        return self._digest
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Pydantic's copy, with a digest of its own."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("_digest", None)
+        return copy
+
     @property
     def mechanism(self) -> str:
         """Name of the mechanism."""
         return self.terms.mechanism
+
+    @property
+    def patients(self) -> int:
+        """How many patients the release tells about: n, and those of earlier checkpoints that it adds up."""
+        return self.terms.patients(self.rows)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dprelease.canonical import Digest, Value
 from dprelease.release.manifest import Manifest
-from dprelease.release.stream import Checkpoint, checkpoint_of, patients
+from dprelease.release.stream import Checkpoint, checkpoint_of
 from dprelease.spec_base import Instant
 
 INDEX = "index.json"
@@ -45,9 +45,7 @@ class Listed:
     def of(cls, digest: str, manifest: Manifest) -> Self:
         """The line of a release."""
         spec, size = manifest.spec, sum(entry.sealed.size for entry in manifest.blocks)
-        return cls(
-            digest, spec.title, manifest.published, patients(spec), len(spec.released), size, checkpoint_of(spec)
-        )
+        return cls(digest, spec.title, manifest.published, spec.patients, len(spec.released), size, checkpoint_of(spec))
 
     @property
     def token(self) -> str:

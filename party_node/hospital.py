@@ -21,7 +21,6 @@ from party_node.decision.linkage import linkages
 from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, Identity
 from party_node.settings import PartySettings
-from party_node.source.batches import Checkpoint
 from party_node.source.findings import Findings, problems, read_findings, write_findings
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
@@ -215,11 +214,10 @@ class HospitalState:
         columns = self.check_declarations(spec)
         from party_node.source.table import read_table
 
-        continual, at = mechanism_of(spec).continual, None
-        if continual is not None:
-            codes = {number: record.codes or "" for number, record in self.streams.earlier(spec).items()}
-            at = Checkpoint(continual.checkpoint(spec), codes)
-        table = read_table(self.settings, self.identity.alignment_key(), columns, spec.grid_bits, at)
+        key = self.identity.alignment_key()
+        table = self.streams.read(spec, self.settings, key, columns) or read_table(
+            self.settings, key, columns, spec.grid_bits
+        )
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")
         return table

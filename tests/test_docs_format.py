@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from coordinator.authority.authority import Authority
 from dprelease import catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
-from dprelease.data import columns, ranges
+from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.derivation import FORMS
 from dprelease.errors import InvalidInput
@@ -117,7 +117,7 @@ TERMS = SPEC.terms
 
 
 def test_every_vector_is_compared_with_the_code() -> None:
-    tests = [Path(__file__).with_name(f"test_docs_{name}.py") for name in ("format", "moments", "ranges")]
+    tests = [Path(__file__).with_name(f"test_docs_{name}.py") for name in ("format", "moments", "ranges", "streams")]
     used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', "".join(path.read_text() for path in tests))
     assert FORMAT.count("```") == 2 * len(V)
     assert set(V) == set(used)
@@ -142,6 +142,7 @@ VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
     for module in (
         columns,
+        decades,
         ranges,
         catalogue,
         spec_base,

@@ -7,7 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 from dprelease.canonical import canonical_bytes
+from dprelease.data.bounding import bound
+from dprelease.data.columns import NumericColumn
+from dprelease.data.decades import CELLS as DECADE_CELLS
+from dprelease.data.decades import EDGES, Box, decade_codes
 from dprelease.data.ranges import STEPS
+from dprelease.mechanisms.ranges.box import LEAST_TAIL, MOST_TAIL, SURE, TOTAL
+from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, SQUARED_SUMS, Scales
 from dprelease.mechanisms.ranges.check import largest
 from dprelease.mechanisms.ranges.location import CAUTION, MISFIT, TAIL
@@ -30,6 +36,9 @@ def test_the_factor_and_how_far_it_moves() -> None:
     assert squared_sensitivity(CELLS) == 53_531_620
     assert "53531620 is the largest squared length" in " ".join(FORMAT.split())
     assert "53,531,620" in GUARANTEES
+    assert squared_sensitivity(DECADE_CELLS) == 68_065_518
+    assert "D0^2 = 68065518" in " ".join(FORMAT.split())
+    assert "68,065,518" in GUARANTEES
 
 
 def test_noise_scales() -> None:
@@ -39,7 +48,30 @@ def test_noise_scales() -> None:
         counts = root_up(q**2 * 53531620 / first_round + 4)
         sums = root_up(d2 / second + 4), root_up(d2 * LARGEST_CODE**2 / 4 / second + 4)
         assert Scales.least(COLUMN_MU2, q) == Scales(counts, *sums)
+        decades = root_up(q**2 * 68065518 / (COLUMN_MU2 / 2) + 4)
+        assert Scales.least(COLUMN_MU2, q, decades=True) == Scales(counts, *sums, decades)
     assert (1 << 16, Fraction(51447, 10000)) == (LARGEST_CODE, SQUARED_SUMS)
+
+
+def test_the_decade_scale() -> None:
+    column = NumericColumn(name="x", bounds="unknown")
+    cells, codes = zip(*(line.split() for line in V["decade-codes"].splitlines()), strict=True)
+    found = bound({"x": np.array([float(cell) for cell in cells])}, (column,), 10)[:, 0]
+    assert found.tolist() == [int(code) for code in codes]
+    box, at = Box(low=90, high=94), [cells.index("36.6"), cells.index("120.0")]
+    assert (box.lower, box.upper) == (18.0, 180.0)
+    ends, places = ([int(each) for each in line.split()] for line in V["box-places"].splitlines())
+    assert box.code(decade_codes(EDGES[90:95], 10), 10).tolist() == ends
+    assert box.code(found[at], 10).tolist() == places
+
+
+def test_the_rule_for_boxes() -> None:
+    text = " ".join(FORMAT.split())
+    assert "t = min(1/4, max(3/100, 5/2 w s/n))" in text
+    assert (MOST_TAIL, LEAST_TAIL, SURE) == (1 / 4, 3 / 100, 5 / 2)
+    assert "10^6 (sum g - 1)^2" in text
+    assert TOTAL**2 == 10**6
+    assert DECADES_WIDTH == 122
 
 
 def test_the_row_is_followed_to_the_last_digits() -> None:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
 from coordinator.cli.options import opened, print_json, with_json, with_settings
 from coordinator.clock import utc_now
-from coordinator.proposals.checks import agree, check_clashes, choose, enrolled, first_batch, reported
-from coordinator.proposals.proposals import Request
+from coordinator.proposals.proposals import Request, make_draft
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.members import Members
 from dprelease.cli.plan_options import compared, with_guesses
-from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.assumptions import Setting, chosen
 from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.planning.forecast import proposed
-from dprelease.privacy.gaussian import check_target
 from dprelease.privacy.price import mu2_text
 
 
@@ -56,11 +50,23 @@ def plan(
     if request is None:
         raise InvalidInput("give a REQUEST; `learner plan` takes the numbers of a release as options")
     with opened(settings) as store, store.reading() as tx:
-        public = _requested(read_settings(request, Request), tx.members, utc_now())
-        roster = next(iter(reported(tx.members, tuple(public["parties"])).values())).roster
-        room = {party: left(tx, party, roster) for party in public["parties"]}
-    name, used = chosen(public["parties"], outcome, features, public.get("outcomes", ()))
-    setting = Setting(**public, mechanism=names()[0], outcome=name, features=used, spread=spread)
+        asked = read_settings(request, Request)
+        draft = make_draft(asked, store.consortium.name, tx.members, utc_now(), root=settings.root)
+        room = {party: left(tx, party, draft.agreed.roster) for party in draft.columns}
+    own = mechanism_named(asked.mechanism).scenario(asked.options, draft)
+    name, used = chosen(draft.columns, outcome, features, own.get("outcomes", ()))
+    setting = Setting(
+        rows=draft.agreed.rows,
+        parties=draft.columns,
+        target=draft.target,
+        rows_per_subject=draft.agreed.rows_per_subject,
+        grid_bits=draft.grid_bits,
+        mechanism=names()[0],
+        outcome=name,
+        features=used,
+        spread=spread,
+        **own,
+    )
     found = compared(setting, mechanisms, signals, plot)
     if as_json:
         print_json(found.to_json() | {"left_mu2": {party: str(mu2) for party, mu2 in room.items()}})
@@ -75,22 +81,3 @@ def plan(
         )
         click.echo(f"{party} has mu^2 = {mu2_text(mu2)} left: releases like this one that fit: {fits}")
     click.echo(advice)
-
-
-def _requested(request: Request, members: Members, now: datetime) -> dict[str, Any]:
-    names = tuple(request.parties)
-    for name in names:
-        enrolled(members, name, now)
-    catalogues = reported(members, names, first_batch(mechanism_named(request.mechanism)))
-    agreed = agree(catalogues)
-    parties: dict[str, tuple[Column, ...]] = {name: choose(request.parties[name], catalogues[name]) for name in names}
-    check_clashes(parties)
-    check_target(request.epsilon, request.delta)
-    return {
-        "rows": agreed.rows,
-        "parties": parties,
-        "target": request.target(),
-        "rows_per_subject": agreed.rows_per_subject,
-        "grid_bits": request.grid_bits,
-        **mechanism_named(request.mechanism).scenario(request.options, parties),
-    }

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.dry_run.simulate import Rehearsed
+from dprelease.data.columns import unbounded
+from dprelease.data.decades import decade_values
 from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult, fit
 from dprelease.mechanisms.assumptions import Setting
@@ -79,6 +81,9 @@ def _values(rehearsed: Rehearsed) -> dict[str, Floats]:
     midpoint, half_width = rehearsed.release.original_units()
     codes = np.hstack([rehearsed.rows[part.party].codes for part in spec.parties])
     values = midpoint + half_width * codes * 2.0**-spec.grid_bits
+    for column in unbounded(spec.columns):
+        place = spec.released.index(column.name)
+        values[:, place] = decade_values(codes[:, place], spec.grid_bits)
     return dict(zip(spec.released, values.T, strict=True))
 
 

@@ -184,19 +184,17 @@ def make_proposal(
         InvalidInput: the request cannot be met; the message says why, in counts and names only.
         SpecRefused: the numbers do not work out, e.g. the grid is too coarse.
     """
-    parties = {name: enrolled(members, name, now) for name in request.parties}
+    draft = make_draft(request, consortium, members, now, draw, root)
+    parties, columns, agreed = (
+        {name: enrolled(members, name, now) for name in draft.columns},
+        draft.columns,
+        draft.agreed,
+    )
     mechanism = mechanism_named(request.mechanism)
-    catalogues = reported(members, tuple(parties), first_batch(mechanism))
-    agreed = agree(catalogues)
-    columns = {name: choose(request.parties[name], catalogues[name]) for name in parties}
-    check_clashes(columns)
     outcomes = mechanism.outcomes(request.options, columns)
     label = label_of(columns, mechanism, request.public_side, outcomes)
-    check_target(request.epsilon, request.delta)
     if not allow_large_delta:
         check_delta(request.delta, agreed.rows)
-    ranges = partial(read_ranges, columns=columns, root=root, consortium=consortium)
-    draft = Draft(columns, agreed, request.target(), request.grid_bits, draw, ranges)
     numbers = mechanism.propose(request.options, draft)
     check_caps({name: party.cap_mu2 for name, party in parties.items()}, numbers.charges, numbers.advice)
     weights = {name: weights_of(declared, numbers.weights) for name, declared in columns.items()}
@@ -222,6 +220,30 @@ def make_proposal(
     spec = read_data(ReleaseSpec, fields, "the request")
     check_dealt_sizes(spec)
     return Proposal(spec, check_spec(spec), numbers.explanation)
+
+
+def make_draft(
+    request: Request,
+    consortium: str,
+    members: Members,
+    now: datetime,
+    draw: Callable[[int], bytes] = secrets.token_bytes,
+    root: Path | None = None,
+) -> Draft:
+    """What a request and the catalogues fix before a mechanism is asked; arguments as of `make_proposal`.
+
+    Raises:
+        InvalidInput: a party is not enrolled or offers no such column, catalogues disagree, or the target makes no sense.
+    """
+    for name in request.parties:
+        enrolled(members, name, now)
+    catalogues = reported(members, tuple(request.parties), first_batch(mechanism_named(request.mechanism)))
+    agreed = agree(catalogues)
+    columns = {name: choose(request.parties[name], catalogues[name]) for name in request.parties}
+    check_clashes(columns)
+    check_target(request.epsilon, request.delta)
+    ranges = partial(read_ranges, columns=columns, root=root, consortium=consortium)
+    return Draft(columns, agreed, request.target(), request.grid_bits, draw, ranges)
 
 
 def check_dealt_sizes(spec: ReleaseSpec) -> None:

@@ -22,6 +22,7 @@ from dprelease.data.columns import (
     is_public,
     released_names,
 )
+from dprelease.data.decades import decade_codes, on_decades
 from dprelease.errors import DataRefused, InvalidInput
 
 Codes = npt.NDArray[np.int32]
@@ -36,7 +37,8 @@ class BoundedRows:
     """Rows of one party on the public grid, in canonical order.
 
     Attributes:
-        codes: (n, d_j) int32; numeric columns in [-G, G], one-hot columns in {0, G}, where G = 2**grid_bits.
+        codes: (n, d_j) int32; numeric columns in [-G, G], or in [-60.5 G, 60.5 G] on the decade scale where bounds are unknown,
+            one-hot columns in {0, G}, where G = 2**grid_bits.
         columns: the declarations the codes were made from.
         grid_bits: b; one grid step is 2**-b of a column's half-width.
     """
@@ -85,7 +87,9 @@ def within(codes: Codes, columns: tuple[Column, ...], grid_bits: int) -> bool:
     for column in columns:
         group = codes[:, position : position + len(column.released)]
         position += len(column.released)
-        if isinstance(column, NumericColumn):
+        if isinstance(column, NumericColumn) and not column.bounded:
+            fits = on_decades(group, grid_bits)
+        elif isinstance(column, NumericColumn):
             fits = bool(np.all((group >= -unit) & (group <= unit)))
         else:
             fits = bool(np.all((group == 0) | (group == unit)) and np.all(np.count_nonzero(group, axis=1) == 1))
@@ -130,6 +134,8 @@ def bound(raw: Mapping[str, RawColumn], columns: tuple[Column, ...], grid_bits: 
 def _numeric_codes(cells: npt.NDArray[np.float64], column: NumericColumn, grid_bits: int) -> Codes:
     unit = 1 << grid_bits
     readable = np.where(np.isfinite(cells), cells, column.fill)
+    if not column.bounded:
+        return decade_codes(readable, grid_bits).reshape(-1, 1)
     scaled = (np.clip(readable, column.lower, column.upper) - column.midpoint) / column.half_width
     # The second clip is the one that the guarantee rests on: whatever rounding did, the code is in [-G, G].
     return np.clip(np.rint(scaled * unit), -unit, unit).astype(np.int32).reshape(-1, 1)

@@ -15,6 +15,8 @@ from pydantic import Field, field_validator, model_validator
 
 from dprelease import canonical
 from dprelease.canonical import Value
+from dprelease.data.decades import CELLS as DECADE_CELLS
+from dprelease.data.decades import LARGEST, Box
 from dprelease.data.derivation import Derivation
 from dprelease.errors import InvalidInput
 
@@ -29,9 +31,10 @@ OTHER = "other"
 
 
 class NumericColumn(Value):
-    """A number clipped to public bounds and scaled to [-1, 1].
+    """A number clipped to public bounds and scaled to [-1, 1], or one whose bounds nobody knows, on the decade scale.
 
     Attributes:
+        bounds: ``unknown`` where no bounds are declared; `lower` and `upper` are then the ends of the decade scale.
         lower: lower public bound, in `unit`.
         upper: upper public bound, in `unit`; greater than `lower`.
         unit: what the number counts, e.g. ``"years"``; may be empty.
@@ -42,6 +45,9 @@ class NumericColumn(Value):
 
     kind: Literal["numeric"] = "numeric"
     name: Name
+    bounds: Annotated[Literal["declared", "unknown"], Field(exclude_if=lambda bounds: bounds == "declared")] = (
+        "declared"
+    )
     lower: float
     upper: float
     unit: str = ""
@@ -52,6 +58,8 @@ class NumericColumn(Value):
     @model_validator(mode="before")
     @classmethod
     def _fill_defaults_to_the_midpoint(cls, data: object) -> object:
+        if isinstance(data, dict) and data.get("bounds") == "unknown":
+            data = {"lower": -LARGEST, "upper": LARGEST} | data
         if isinstance(data, dict) and data.get("fill") is None and {"lower", "upper"} <= data.keys():
             try:
                 return {**data, "fill": (float(data["lower"]) + float(data["upper"])) / 2}
@@ -67,7 +75,30 @@ class NumericColumn(Value):
             raise ValueError(f"column {self.name!r}: the bounds are too close or too far apart to scale by")
         if not self.lower <= self.fill <= self.upper:
             raise ValueError(f"column {self.name!r}: fill ({self.fill}) must lie within the bounds")
+        if not self.bounded and (self.lower, self.upper) != (-LARGEST, LARGEST):
+            raise ValueError(f'column {self.name!r}: leave out lower and upper, or bounds = "unknown"')
+        if not self.bounded and self.public:
+            raise ValueError(f"column {self.name!r}: a public column has bounds; declare lower and upper")
         return self
+
+    @property
+    def bounded(self) -> bool:
+        """Whether its bounds are declared."""
+        return self.bounds == "declared"
+
+    def within(self, lower: float, upper: float) -> NumericColumn:
+        """The same number with other bounds, which are known; its fill value is the nearest within them."""
+        fill = min(max(self.fill, lower), upper)
+        return self.model_copy(update={"bounds": "declared", "lower": lower, "upper": upper, "fill": fill})
+
+    def boxed(self, box: Box | None) -> NumericColumn:
+        """The same number with a box for bounds; itself without one."""
+        return self if box is None else self.within(box.lower, box.upper)
+
+    @property
+    def extent(self) -> str:
+        """Its bounds in words."""
+        return f"{self.lower:g} to {self.upper:g}" if self.bounded else "bounds unknown"
 
     @property
     def midpoint(self) -> float:
@@ -85,8 +116,11 @@ class NumericColumn(Value):
         return (self.name,)
 
     def contrast(self) -> int:
-        """Largest squared change of this column's scaled code when one row's private cells are replaced: (1 - (-1))^2."""
-        return 0 if self.public else 4
+        """Largest squared change of this column's scaled code when one row's private cells are replaced: (1 - (-1))^2.
+
+        On the decade scale codes are in cells, of which there are 121.
+        """
+        return 0 if self.public else 4 if self.bounded else DECADE_CELLS**2
 
 
 class CategoricalColumn(Value):
@@ -156,6 +190,22 @@ def public(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 def is_public(columns: tuple[Column, ...]) -> npt.NDArray[np.bool_]:
     """(d_j,) whether each released column is public."""
     return np.array([column.public for column in columns for _ in column.released], bool)
+
+
+def unbounded(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
+    """The numbers whose bounds nobody knows, in order."""
+    return tuple(column for column in columns if isinstance(column, NumericColumn) and not column.bounded)
+
+
+def needs_bounds(columns: tuple[Column, ...]) -> str | None:
+    """Why columns cannot be released in their public bounds; None where they can."""
+    names = ", ".join(column.name for column in unbounded(columns))
+    return (
+        f"{names} has unknown bounds; ask for mechanism 'moments' with ranges = \"first\", or for 'ranges', or declare lower and "
+        "upper from a codebook"
+        if names
+        else None
+    )
 
 
 def is_binary(column: Column) -> bool:

@@ -6,6 +6,7 @@ the same codes of it.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated
 
 import numpy as np
@@ -13,7 +14,8 @@ from pydantic import Field
 
 from dprelease.canonical import Value
 from dprelease.data.bounding import MAX_GRID_BITS, Codes
-from dprelease.data.columns import Name
+from dprelease.data.columns import Column, Name, NumericColumn, private, unbounded
+from dprelease.data.decades import Box
 
 STEPS = 1 << MAX_GRID_BITS
 """Steps of a range's grid in half the public bounds."""
@@ -21,15 +23,19 @@ STEPS = 1 << MAX_GRID_BITS
 WIDEST = 16 * STEPS
 """Largest half-width of a range."""
 
+DECADES = Fraction(1, 2)
+"""What finding bounds for a number without any costs, in parts of what its range costs."""
+
 REACH = 3
 """Standard deviations from the centre of a column's range to its ends."""
 
 
 class Range(Value):
-    """Centre and half-width of a numeric column, in steps of 2^-24 of the half-width of its public bounds.
+    """Centre and half-width of a numeric column, in steps of 2^-24 of the half-width of its public bounds, or of its box.
 
     Attributes:
         name: of the column.
+        box: bounds that a release found where none were declared; None, and then left out of canonical bytes, where they were.
         centre: from the public midpoint.
         half_width: of the range; it may reach beyond the public bounds, where no cell is.
     """
@@ -37,27 +43,52 @@ class Range(Value):
     name: Name
     centre: Annotated[int, Field(ge=-STEPS, le=STEPS)]
     half_width: Annotated[int, Field(ge=1, le=WIDEST)]
+    box: Annotated[Box | None, Field(exclude_if=lambda box: box is None)] = None
 
     @classmethod
     def whole(cls, name: str) -> Range:
         """The public bounds as a range."""
         return cls(name=name, centre=0, half_width=STEPS)
 
-    def bounds(self, midpoint: float, half_width: float) -> tuple[float, float]:
-        """Ends of the range, in the unit of the column's public midpoint and half-width."""
-        unit = half_width / STEPS
-        return midpoint + unit * (self.centre - self.half_width), midpoint + unit * (self.centre + self.half_width)
+    def seen(self, column: NumericColumn) -> NumericColumn:
+        """The column as readers see it: its bounds are the ends of the range."""
+        within = column.boxed(self.box)
+        middle, unit = within.midpoint, within.half_width / STEPS
+        return column.within(
+            middle + unit * (self.centre - self.half_width), middle + unit * (self.centre + self.half_width)
+        )
+
+    def fits(self, column: NumericColumn) -> bool:
+        """Whether it has a box exactly where the column has no bounds of its own."""
+        return column.bounded == (self.box is None)
 
     def code(self, codes: Codes, grid_bits: int, largest: int) -> Codes:
         """Codes in [-largest, largest] of cells on the public grid: scaled to the range, rounded half away from 0, clipped.
 
         Args:
-            codes: on the public grid, any shape.
+            codes: on the public grid, any shape; on the decade scale where there is a box.
             grid_bits: b of that grid.
             largest: H, the code of the range's upper end, at most 2^24.
         """
-        moved = (codes.astype(np.int64) << (MAX_GRID_BITS - grid_bits)) - self.centre
+        moved = fine(codes, grid_bits, self.box).astype(np.int64) - self.centre
         # 2 |t| H < 2^51.
         rounded = (2 * np.abs(moved) * largest + self.half_width) // (2 * self.half_width)
         found: Codes = (np.sign(moved) * np.minimum(rounded, largest)).astype(np.int32)
         return found
+
+
+def parts(columns: tuple[Column, ...]) -> Fraction:
+    """How many parts of a budget for ranges these columns take: 1 for each private number, and `DECADES` more without bounds."""
+    numbers = tuple(column for column in private(columns) if isinstance(column, NumericColumn))
+    return len(numbers) + DECADES * len(unbounded(numbers))
+
+
+def fine(codes: Codes, grid_bits: int, box: Box | None) -> Codes:
+    """Codes on the finest grid of declared bounds or of a box: 2^24 steps on either side of their midpoint.
+
+    Args:
+        codes: on the public grid; on the decade scale where there is a box.
+        grid_bits: b of that grid.
+        box: None where bounds are declared.
+    """
+    return codes << (MAX_GRID_BITS - grid_bits) if box is None else box.code(codes, grid_bits)

@@ -1,5 +1,6 @@
 """What learners fit on a release: one call for every method, or one class for each in the manner of scikit-learn."""
 
+from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.methods import METHODS
 from dprelease.estimators.regressors import (
@@ -9,6 +10,7 @@ from dprelease.estimators.regressors import (
     PRIMO,
     RMGM,
     Calibrated,
+    Constrained,
     Posterior,
     Projected,
     PublicFeatures,
@@ -25,6 +27,8 @@ __all__ = [
     "PRIMO",
     "RMGM",
     "Calibrated",
+    "Constrained",
+    "ConvexSet",
     "FitResult",
     "Posterior",
     "Projected",

@@ -10,7 +10,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.methods import DEFAULTS
+from dprelease.estimators.moments.constrained_fit import fit_constrained
 from dprelease.estimators.moments.outcomes import projected
 from dprelease.estimators.moments.posterior import WIDEST
 from dprelease.estimators.moments.posterior_fit import fit_posterior
@@ -154,6 +156,7 @@ def fit_moments(
     *,
     intercept: bool,
     method: str = "shrinkage",
+    within: ConvexSet | None = None,
 ) -> ScaledFit:
     """Fit all targets on the same features.
 
@@ -164,6 +167,7 @@ def fit_moments(
         public: (n, a) the public variables, in scaled units, in their order; for `projected` where outcomes are apart.
         intercept: whether to fit one.
         method: name in the table of methods.
+        within: where the weights of each target lie, for `constrained`.
 
     Raises:
         InvalidInput: the method does not apply; features that determine each other, as all levels of a category and an
@@ -171,6 +175,8 @@ def fit_moments(
     """
     used, x, y = _Problem.of(moments, features, targets)
     name = resolve(method, moments, features, targets).algorithm
+    if name == "constrained" and within is not None:
+        return fit_constrained(used, x, y, within, intercept=intercept)
     if name == "public_features":
         return fit_public_features(used, x, y, intercept=intercept)
     if name == "posterior" and isinstance(used, NoisyMoments):

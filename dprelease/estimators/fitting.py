@@ -10,6 +10,7 @@ import numpy as np
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import fit_moments, resolve
+from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.design import Design, design
 from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
@@ -33,6 +34,7 @@ def fit(
     features: Sequence[str] | None = None,
     method: str | None = None,
     fit_intercept: bool | None = None,
+    within: ConvexSet | None = None,
 ) -> FitResult:
     """Regress targets on features.
 
@@ -49,11 +51,13 @@ def fit(
             ``shrinkage``, which stands for one of ``posterior``, ``spectral``, ``projected`` and ``public_features`` by the rule
             of `dprelease.estimators.choice.choose`.
         fit_intercept: None for the method's own default: no for the paper's methods, yes for the others.
+        within: the set that ``constrained`` keeps the weights of each target within; None for the L2 ball of radius 1.
 
     Raises:
         InvalidInput: an unknown name or method, no feature, a feature out of a target's own column, a method that does
-            not read this mechanism or does not apply to these columns, (but for ``dgm``) more features than released rows or a
-            singular Gram matrix of theirs, or a private column for which the release declares no noise.
+            not read this mechanism or does not apply to these columns, a set for a method that takes none, (but for ``dgm``)
+            more features than released rows or a singular Gram matrix of theirs, or a private column for which the release
+            declares no noise.
     """
     view = release.regressable
     name = method or DEFAULTS[view.kind]
@@ -61,7 +65,9 @@ def fit(
     names = design(release, targets, features)
     intercept = chosen.intercept if fit_intercept is None else fit_intercept
     algorithm, reason = resolve(name, view, names.feature_index, names.target_index)
-    find = _on_rows if isinstance(view, NoisyRows) else partial(_on_moments, algorithm=algorithm)
+    kept = _set(name, chosen, within)
+    reason = f"{reason}, weights within {kept}" if kept else reason
+    find = _on_rows if isinstance(view, NoisyRows) else partial(_on_moments, algorithm=algorithm, within=kept)
     found = find(release, names, chosen, intercept=intercept)
     half_width = np.abs(names.target_half_width)
     coef, intercepts = names.original_model(found.weights, found.offsets)
@@ -91,7 +97,18 @@ def fit(
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},
         infer=partial(infer, release, names, intercept=intercept),
         render=regression_table,
+        within=str(kept) if kept else None,
     )
+
+
+def _set(name: str, method: Method, within: ConvexSet | None) -> ConvexSet | None:
+    if method.within is None:
+        if within is not None:
+            raise InvalidInput(
+                f"method {name!r} keeps weights within no set; leave it out, or take method 'constrained'"
+            )
+        return None
+    return within or ConvexSet.parse(method.within)
 
 
 def _within_bounds(release: Release, names: Design) -> tuple[Floats, Floats]:
@@ -104,14 +121,16 @@ def _within_bounds(release: Release, names: Design) -> tuple[Floats, Floats]:
     return lower, upper
 
 
-def _on_moments(release: Release, names: Design, method: Method, *, intercept: bool, algorithm: str) -> ScaledFit:
+def _on_moments(
+    release: Release, names: Design, method: Method, *, intercept: bool, algorithm: str, within: ConvexSet | None
+) -> ScaledFit:
     if len(set(names.feature_index)) < len(names.feature_index):
         raise InvalidInput("two features are the two levels of one column, which repeat each other; leave one out")
     moments, x, y = release.products, names.feature_index, names.target_index
     _check_noise(release, names, moments.noise_between([0], [*x, *y])[0])
     if method.weights is None:
         public = _public_variables(release) if algorithm == "projected" else None
-        return fit_moments(moments, x, y, public, intercept=intercept, method=algorithm)
+        return fit_moments(moments, x, y, public, intercept=intercept, method=algorithm, within=within)
     return inverted(moments, x, y, names.lower, intercept=intercept, ridge=method.ridge)
 
 

@@ -79,6 +79,7 @@ class Method:
         anchor: whether the anchor row takes part in the fit.
         definite: whether a singular Gram matrix is an error (else it is a diagnostic).
         ridge: whether a ridge by PRIMO's rule is added (`primo_ridge`).
+        within: the convex set that weights are kept within unless the caller names one (`ConvexSet.parse`); None for no set.
     """
 
     weights: Callable[[NormalEquations], Solution] | None
@@ -87,6 +88,7 @@ class Method:
     anchor: bool
     definite: bool
     ridge: bool = False
+    within: str | None = None
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -98,6 +100,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "rmgm": Method(mixed_least_squares, views=("mixtures",), intercept=False, anchor=False, definite=True),
         "bgm": Method(least_squares, views=("rows",), intercept=False, anchor=False, definite=True),
         "dgm": Method(debiased, views=("rows",), intercept=False, anchor=False, definite=False),
+        "constrained": Method(None, views=("moments",), intercept=True, anchor=False, definite=True, within="l2:1"),
         "posterior": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
         "spectral": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
         "projected": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),

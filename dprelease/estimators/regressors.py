@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.methods import METHODS
 from dprelease.estimators.prediction_table import Rows, in_order
@@ -27,6 +28,7 @@ class _Regressor:
     """
 
     method: ClassVar[str]
+    within: ConvexSet | None = None
 
     def __init_subclass__(cls, *, method: str) -> None:
         cls.method = method
@@ -47,7 +49,7 @@ class _Regressor:
         Raises:
             InvalidInput: as `dprelease.estimators.fit` does.
         """
-        self.result_: FitResult = fit(release, targets, features, self.method, self.fit_intercept)
+        self.result_: FitResult = fit(release, targets, features, self.method, self.fit_intercept, self.within)
         self.coef_: Floats = self.result_.coef
         self.intercept_: Floats = self.result_.intercept
         self.feature_names_in_: tuple[str, ...] = self.result_.features
@@ -211,3 +213,22 @@ class PublicFeatures(_Regressor, method="public_features"):
 
     `dprelease.estimators.moments.public_columns` derives it.
     """
+
+
+class Constrained(_Regressor, method="constrained"):
+    """Least squares on a ``moments`` release with the weights of each target within a convex set: Lasso, or non-negative weights.
+
+    The set is in scaled units (docs/methods.md). `dprelease.estimators.moments.constrained_fit` derives it.
+
+    Args:
+        within: the set; None for the L2 ball of radius 1.
+        fit_intercept: whether to fit an intercept.
+    """
+
+    def __init__(self, within: ConvexSet | None = None, *, fit_intercept: bool | None = None) -> None:
+        super().__init__(fit_intercept=fit_intercept)
+        self.within = within
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of ``__init__``."""
+        return {"within": self.within, **super().get_params(deep)}

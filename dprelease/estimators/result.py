@@ -70,6 +70,7 @@ class FitResult:
         units: released name to the unit that its column was declared in, empty for none.
         infer: works `inference` out.
         render: writes `summary`.
+        within: the set that the weights were kept within, as `ConvexSet.parse` reads it; None for no set.
     """
 
     method: str
@@ -96,6 +97,7 @@ class FitResult:
     units: Mapping[str, str]
     infer: Callable[[], Inference] = field(repr=False)
     render: Callable[[FitResult], str] = field(repr=False)
+    within: str | None = None
 
     @cached_property
     def inference(self) -> Inference:
@@ -155,6 +157,7 @@ class FitResult:
             "method": self.method,
             "algorithm": self.algorithm,
             "reason": self.reason,
+            "within": self.within,
             "fit_intercept": self.fit_intercept,
             "targets": list(self.targets),
             "features": list(self.features),

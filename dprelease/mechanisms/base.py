@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.bounding import BoundedRows, Codes
-from dprelease.data.columns import Column
+from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
 from dprelease.mechanisms.draft import Draft as Draft
 from dprelease.mechanisms.draft import Numbers as Numbers
 from dprelease.mechanisms.draft import PublishedRanges as PublishedRanges
+from dprelease.mechanisms.statement import Cost as Cost
+from dprelease.mechanisms.statement import Words as Words
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -49,64 +50,6 @@ COARSEST = 100
 """Least Delta_int / mu: below it the grid's extra variance would be noticeable."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a release costs, in mu^2 of Gaussian differential privacy under replace-one.
-
-    Attributes:
-        joint: of all blocks together.
-        charges: party to what its ledger is charged.
-        exposures: party to what is revealed of its own columns.
-        collusion_threshold: parties that may pool what they saw and learn no more than the joint figure says; None where every
-            party's own figure holds whatever the others do.
-    """
-
-    joint: Fraction
-    charges: Mapping[str, Fraction]
-    exposures: Mapping[str, Fraction]
-    collusion_threshold: int | None = None
-
-    def after(self, first: Cost) -> Cost:
-        """Of both, where these blocks depend on nothing of the first but what it published: mu^2 adds up (adaptive composition).
-
-        Args:
-            first: of parties of the same names; its own threshold does not count.
-        """
-        return Cost(
-            self.joint + first.joint,
-            {party: mu2 + first.charges[party] for party, mu2 in self.charges.items()},
-            {party: mu2 + first.exposures[party] for party, mu2 in self.exposures.items()},
-            self.collusion_threshold,
-        )
-
-
-@dataclass(frozen=True)
-class Words:
-    """Every sentence that is printed about a release of this mechanism.
-
-    Attributes:
-        would_publish: what becomes public, for the hospital's review.
-        details: more of the same, a line each.
-        trust: who has to be trusted for what; part of the manifest.
-        about: what fits describe, where it is not the rows as bounded; part of the manifest, beside `trust`.
-        content: what a learner gets, in half a line.
-        summary: mechanism, released numbers and what they mean, for a report's page.
-        shape: the mechanism's own parameters, in half a line.
-        figures: the same for JSON.
-        checks: what verifying checks beside what it checks of every release.
-    """
-
-    would_publish: str
-    trust: tuple[str, ...]
-    content: str
-    summary: str
-    shape: str = ""
-    details: tuple[str, ...] = ()
-    about: tuple[str, ...] = ()
-    figures: Mapping[str, object] = field(default_factory=dict)
-    checks: tuple[str, ...] = ()
-
-
 class Mechanism(ABC, Generic[OwnTerms]):
     """One mechanism.
 
@@ -114,6 +57,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         name: in specs, requests and policies.
         terms: its part of a spec.
         options: its part of a request.
+        borrowed: keys among these that are another mechanism's, which it builds on.
         checks_sum: whether blocks say something only together, so that verifying reads them.
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
@@ -124,6 +68,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     name: str
     terms: type[OwnTerms]
     options: type[Settings] = Settings
+    borrowed: frozenset[str] = frozenset()
     checks_sum: bool = False
     row_per_patient: bool = False
     weighs_columns: bool = False
@@ -151,8 +96,8 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
         return ()
 
-    def scenario(self, options: Any, columns: Columns) -> dict[str, Any]:
-        """What a request says of a `Setting` for forecasts: fields of this mechanism."""
+    def scenario(self, options: Any, draft: Draft) -> dict[str, Any]:
+        """What a request says of a `Setting` for forecasts: fields of this mechanism; raises as `propose`."""
         return {}
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
@@ -268,9 +213,17 @@ class Mechanism(ABC, Generic[OwnTerms]):
             IntegrityError: a party's blocks are not what it must have made.
         """
 
+    def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
+        """Ranges of single columns that a first round published, from all blocks; None without one.
+
+        Raises:
+            IntegrityError: as `check_round`.
+        """
+        return None
+
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
-        """The ways to release what a scenario describes, the plainest first."""
-        return (replace(setting, ranges=None),)
+        """The ways to release what a scenario describes, the plainest first; none where it cannot."""
+        return () if unbounded(setting.columns) else (replace(setting, ranges=None),)
 
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""

@@ -66,7 +66,7 @@ class Continual(ABC):
         """T, how many checkpoints the stream may have; None where nobody knows."""
 
     @abstractmethod
-    def patients(self, spec: SpecBase) -> Mapping[int, int]:
+    def batches(self, spec: SpecBase) -> Mapping[int, int]:
         """Checkpoint to its new patients, in order, of all that were published up to this one."""
 
     @abstractmethod

@@ -45,6 +45,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -148,17 +149,24 @@ def kept(signal: float, error: float, features: int) -> float:
     if not math.isfinite(error):
         return 0.0
     variance, prior = error / features, EXPLAINED / features
-    along, weight = np.polynomial.hermite_e.hermegauss(_NODES)
+    along, weight, quantiles = _quadrature(features)
     first = (math.sqrt(signal) + math.sqrt(variance) * along)[:, None]
-    rest = np.zeros(1)
-    if features > 1:  # chi^2 with d - 1 degrees of freedom, by the middles of parts of equal probability
-        rest = 2 * variance * gammaincinv((features - 1) / 2, (np.arange(_NODES) + 0.5) / _NODES)
+    rest = variance * quantiles
     spread = (prior + variance)[:, None, None]
     likelihood = -0.5 * (features * np.log(spread) + (first**2 + rest) / spread)
     belief = np.exp(likelihood - likelihood.max(axis=0))
     factor = (belief * prior[:, None, None] / spread).sum(axis=0) / belief.sum(axis=0)
     risk = ((factor * first - math.sqrt(signal)) ** 2 + factor**2 * rest).mean(axis=1) @ weight / weight.sum()
     return float(1 - risk / signal)
+
+
+@lru_cache(maxsize=16)
+def _quadrature(features: int) -> tuple[Floats, Floats, Floats]:
+    """Nodes and weights of a normal law; chi^2 with d - 1 degrees of freedom, by the middles of parts of equal probability."""
+    quantiles = np.zeros(1)
+    if features > 1:
+        quantiles = 2 * gammaincinv((features - 1) / 2, (np.arange(_NODES) + 0.5) / _NODES)
+    return *np.polynomial.hermite_e.hermegauss(_NODES), quantiles
 
 
 def bounded(error: float, reach: float) -> float:

@@ -90,7 +90,9 @@ def read_options(name: str, data: dict[str, Any]) -> Settings:
     """
     options = _TABLE[name].options
     for key in data.keys() - options.model_fields.keys():
-        owners = [repr(each.name) for each in _TABLE.values() if key in each.options.model_fields]
+        owners = [
+            repr(each.name) for each in _TABLE.values() if key in each.options.model_fields.keys() - each.borrowed
+        ]
         if owners:
             raise ValueError(f"{key} belongs to mechanism {' or '.join(owners)}; mechanism {name!r} has none")
     try:

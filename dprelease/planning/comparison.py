@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from dprelease.data.columns import needs_bounds
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed
@@ -203,7 +204,10 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
         for each in mechanism_named(name).plans(replace(setting, mechanism=name))
     )
     if not settings:
-        raise InvalidInput(f"there is no fit to plan for {', '.join(mechanisms)}; there is for {', '.join(fitting)}")
+        refused = needs_bounds(setting.columns)
+        raise InvalidInput(
+            refused or f"there is no fit to plan for {', '.join(mechanisms)}; there is for {', '.join(fitting)}"
+        )
     assumed = tuple(sorted(set(signals)))
     cells = tuple(
         Cell(each.plan, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 
 from dprelease.errors import InvalidInput
 
@@ -58,6 +59,7 @@ def delta_of(epsilon: float, mu: float) -> float:
     return math.exp(log_delta(epsilon, mu))
 
 
+@lru_cache(maxsize=64)
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest mu with delta(epsilon; mu) <= delta, rounded down.
 

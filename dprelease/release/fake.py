@@ -1,8 +1,8 @@
 """Made-up releases for dry runs: a spec that says FAKE wherever it names something, and cells that nobody ever had.
 
 Cells follow from the spec alone: they are expanded from a public stream that its digest keys, spread evenly over the declared
-ranges and levels, and unrelated, but for the outcome, which half depends on all the others so that a fit has something to
-find.
+ranges and levels, from 0 to 100 where a number has no bounds, and unrelated, but for the outcome, which half depends on all the
+others so that a fit has something to find.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ NOTE = "FAKE: every number of this release was made up in a dry run, from declar
 
 SIGNAL = 0.5
 """Share of the outcome's variance, before it is brought into its range, that the other columns explain."""
+
+UNBOUNDED = (0.0, 100.0)
+"""Where made-up cells of a number without bounds lie."""
 
 _LONGEST_NAME, _LONGEST_TITLE, _WORD_BYTES = 64, 200, 8
 
@@ -133,4 +136,5 @@ def _cells(column: Column, place: Floats) -> RawColumn:
     if isinstance(column, CategoricalColumn):
         cells: list[str | None] = np.array(_levels(column))[_index(column, place)].tolist()
         return cells
-    return column.lower + (column.upper - column.lower) * place
+    lower, upper = (column.lower, column.upper) if column.bounded else UNBOUNDED
+    return lower + (upper - lower) * place

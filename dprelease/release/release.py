@@ -21,7 +21,6 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.stream import patients
 
 Regressable = NoisyRows | NoisyMoments | ApartMoments
 """What estimators read of a release, whatever its mechanism."""
@@ -69,16 +68,21 @@ class Release:
     @property
     def patients(self) -> int:
         """n: at a checkpoint of a stream, everybody so far."""
-        return patients(self.spec, self.upto)
+        return self.spec.patients if self.upto is None else sum(self._batches.values())
 
     def checkpoints(self) -> Mapping[int, Release]:
         """Every checkpoint of the stream up to this one: number to what was released then, to fit as any release.
 
         All are read from this release's blocks, which repeat the numbers of those before. Empty for a release that stands alone.
         """
+        return {number: replace(self, upto=number) for number in self._batches}
+
+    @cached_property
+    def _batches(self) -> dict[int, int]:
+        """Checkpoint to its new patients, up to the one that is read."""
         continual = mechanism_of(self.spec).continual
-        numbers = [] if continual is None else list(continual.patients(self.spec))
-        return {number: replace(self, upto=number) for number in numbers if self.upto is None or number <= self.upto}
+        found = {} if continual is None else continual.batches(self.spec)
+        return {number: rows for number, rows in found.items() if self.upto is None or number <= self.upto}
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -94,6 +98,18 @@ class Release:
         if released not in self._columns:
             raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
         return self._columns[released]
+
+    def width(self, released: str) -> float:
+        """From one bound of a number to the other, of its range where bounds are unknown; 1 for an indicator.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        declared = self.column(released)
+        if isinstance(declared, CategoricalColumn):
+            return 1.0
+        seen = declared if declared.bounded else self.ranged[released]
+        return seen.upper - seen.lower
 
     def expand(self, names: tuple[str, ...], *, reference: bool) -> tuple[str, ...]:
         """Released names for names of columns or of released columns.
@@ -172,6 +188,12 @@ class Release:
         if not isinstance(self.view, Ranges):
             raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no ranges")
         return self.view
+
+    @cached_property
+    def first_ranges(self) -> Ranges | None:
+        """Centre, scale and distribution of the numbers whose ranges a first round of the release published; None without one."""
+        found: Ranges | None = mechanism_of(self.spec).first_ranges(self.spec, values_of(self.blocks))
+        return found
 
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix, or that of the features where some columns are outcomes only.

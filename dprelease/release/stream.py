@@ -1,4 +1,4 @@
-"""A release in its stream: which checkpoint it is, whom its numbers are about, and whether it continues those before it.
+"""A release in its stream: which checkpoint it is, and whether it continues those before it.
 
 Source: docs/protocol.md, "Streams".
 """
@@ -50,14 +50,6 @@ def checkpoint_of(spec: ReleaseSpec) -> Checkpoint | None:
     if continual is None:
         return None
     return Checkpoint(continual.stream(spec), continual.checkpoint(spec), continual.last(spec))
-
-
-def patients(spec: ReleaseSpec, upto: int | None = None) -> int:
-    """How many the released numbers are about: at a checkpoint everybody so far, or up to an earlier one."""
-    continual = mechanism_of(spec).continual
-    if continual is None:
-        return spec.rows
-    return sum(rows for number, rows in continual.patients(spec).items() if upto is None or number <= upto)
 
 
 def check_chain(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]], earlier: Iterable[Manifest]) -> None:

@@ -5,13 +5,19 @@ The sentences are part of manifest format 1, as the words of the guarantee are: 
 
 from __future__ import annotations
 
+from dprelease.mechanisms.base import Words
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.spec import ReleaseSpec
 
 PUBLIC = "Public columns are the exception: their rows were published exactly, for everybody to read."
 
 
-def trust(spec: ReleaseSpec) -> tuple[str, ...]:
-    """The trust assumption of a spec, one sentence each, and what fits are about."""
-    words = mechanism_of(spec).words(spec)
+def trust(spec: ReleaseSpec, words: Words | None = None) -> tuple[str, ...]:
+    """The trust assumption of a spec, one sentence each, and what fits are about.
+
+    Args:
+        spec: of the release.
+        words: its mechanism's, where they are at hand.
+    """
+    words = words or mechanism_of(spec).words(spec)
     return (*words.trust, *((PUBLIC,) if spec.public else ()), *words.about)

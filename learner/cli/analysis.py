@@ -10,7 +10,7 @@ from typing import Literal
 import click
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators import METHODS, fit
+from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.files.durable import write_durably
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -26,11 +26,21 @@ from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
 from learner.export.table import WRITERS, Table, table
 
 
+def _set(_context: click.Context, _parameter: click.Parameter, text: str | None) -> ConvexSet | None:
+    return None if text is None else ConvexSet.parse(text)
+
+
 def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument and the options that say what to fit, and from whom the release is."""
     for option in (
         from_option,
         click.option("--intercept/--no-intercept", default=None, help="Fit an intercept; by the method if left out."),
+        click.option(
+            "--within",
+            callback=_set,
+            metavar="KIND:RADIUS",
+            help="Set that method 'constrained' keeps weights within: l2, l1 or simplex, as l1:2.",
+        ),
         click.option(
             "--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out."
         ),
@@ -61,6 +71,7 @@ def fit_release(
     targets: tuple[str, ...],
     features: tuple[str, ...],
     method: str | None,
+    within: ConvexSet | None,
     intercept: bool | None,
     output: Path | None,
     name: str | None,
@@ -77,7 +88,7 @@ def fit_release(
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
     chosen = names_of(features, opened.release) or None
-    result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept)
+    result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
     data = json.dumps(result.to_json(), indent=2)
     if output is not None:
         write_durably(output, f"{data}\n".encode())

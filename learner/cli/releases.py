@@ -108,7 +108,7 @@ def _report(opened: Opened, as_json: bool) -> None:
         "root_sha256": opened.consortium.fingerprint,
         "title": spec.title,
         "published": opened.manifest.published,
-        "patients": opened.release.patients,
+        "patients": spec.patients,
         "mechanism": spec.mechanism,
         "columns": [{"name": column, "unit": opened.release.column(column).unit} for column in spec.released],
         "checked": list(checks(spec)),

@@ -80,12 +80,12 @@ def _opened(home: Path, release: str, name: str | None) -> Opened:
 
 
 def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
-    return any(asked[key] not in ((), None) for key in ("targets", "features", "method", "intercept"))
+    return any(asked[key] not in ((), None) for key in ("targets", "features", "method", "within", "intercept"))
 
 
 def _report(opened: Opened, asked: Mapping[str, Any]) -> Report:
     features = names_of(asked["features"], opened.release)
-    return report(opened, asked["targets"], features, asked["method"], asked["intercept"])
+    return report(opened, asked["targets"], features, asked["method"], asked["intercept"], asked["within"])
 
 
 def _write(output: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from dprelease.analyses import Analysis
 from dprelease.estimators import FitResult
-from dprelease.mechanisms.ranges.released import SHARES
+from dprelease.mechanisms.ranges.released import SHARES, Summary
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_text, mu2_text
@@ -20,7 +20,7 @@ from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
 from dprelease.release.verification import checks
 from learner.client.describe import Description
-from learner.client.describe_ranges import DescribedRanges
+from learner.client.describe_ranges import DescribedRanges, boxes
 from learner.client.library import Opened
 from learner.client.pinned_roots import Trusted
 from learner.client.spending import Account
@@ -91,7 +91,7 @@ def verified(opened: Opened) -> None:
     spec = opened.release.spec
     _say(f"[bold]{plain(spec.title)}[/bold]")
     _say(f"release {spec.digest()} of consortium {plain(spec.consortium)}, published {opened.manifest.published}")
-    _say(f"{opened.release.patients} patients, {mechanism_of(spec).words(spec).content}")
+    _say(f"{spec.patients} patients, {mechanism_of(spec).words(spec).content}")
     _say(f"\n[bold]Checked[/bold] against the pinned root {opened.consortium.fingerprint}")
     for check in checks(spec):
         _say(f"  [green]ok[/green] {check}")
@@ -135,26 +135,34 @@ def described(found: Description) -> None:
         _correlations(found.correlated, found.correlation, found.correlation_noise_sd)
     if found.correlation is not None and len(found.correlated) < len(found.names):
         _say("outcomes of this release have no correlations: fit them on the features")
+    if found.ranges:
+        _ranges(found.ranges, "from the first round, about rows before clipping")
     guarantee(found.release)
 
 
 def ranges(found: DescribedRanges) -> None:
     """Mean, standard deviation and quantiles of columns, guarantee, trust."""
+    _ranges(found.columns, f"{found.release.spec.rows} patients")
+    guarantee(found.release)
+
+
+def _ranges(columns: tuple[Summary, ...], title: str) -> None:
     heads = ("column", "mean", "standard deviation", *(f"{share:.0%}" for share in SHARES), "unit")
-    shown = Table(*heads, title=f"{found.release.patients} patients", title_justify="left")
-    for each in found.columns:
+    shown = Table(*heads, title=title, title_justify="left")
+    for each in columns:
         quantiles = zip(each.quantiles, each.quantile_errors, strict=True)
         pairs = [(each.mean, each.mean_error), (each.deviation, each.deviation_error), *quantiles]
         cells = [f"{value:.4g} ({error:.2g})" for value, error in pairs]
         shown.add_row(plain(each.column.name), *cells, plain(each.column.unit or "1"))
     _print(shown)
+    for sentence in boxes(columns):
+        _say(plain(sentence))
     _say(
         "in brackets: standard deviation of what privacy noise leaves open; for quantiles, with the width of a counted cell"
     )
     _say(
         "of a column with long tails the standard deviation comes out too small: sums count its ends as less than they are"
     )
-    guarantee(found.release)
 
 
 def _correlations(names: tuple[str, ...], values: Floats, noise_sd: Floats) -> None:

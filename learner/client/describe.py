@@ -13,8 +13,10 @@ from dprelease.estimators.intervals.inference import plain
 from dprelease.estimators.moments.resolution import WIDTHS, is_hidden
 from dprelease.estimators.moments.summary import summarise
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.ranges.released import Summary
 from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
+from learner.client.describe_ranges import column_to_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +61,19 @@ class Description:
         """(p,) which of ``mean`` and ``standard_deviation`` noise hides: it covers the range, or reaches from the spread to 0."""
         found = []
         for place, name in enumerate(self.names):
-            declared = self.release.column(name)
-            width = 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower
             spread, spread_sd = self.deviation[place], self.deviation_noise_sd[place]
             hidden = {
-                "mean": is_hidden(self.mean_noise_sd[place], width),
+                "mean": is_hidden(self.mean_noise_sd[place], self.release.width(name)),
                 "standard_deviation": spread_sd > 0 and spread < WIDTHS / 2 * spread_sd,
             }
             found.append(tuple(number for number, whether in hidden.items() if whether))
         return tuple(found)
+
+    @property
+    def ranges(self) -> tuple[Summary, ...]:
+        """What a first round published of these columns; nothing without one."""
+        first = self.release.first_ranges
+        return () if first is None else tuple(each for each in first.columns if each.column.name in self.names)
 
     def to_json(self) -> dict[str, Any]:
         """The description as plain data; a number that is not known is None."""
@@ -84,6 +90,7 @@ class Description:
                 for name, hidden, *row in rows
             ],
             "derivations": self.derivations,
+            "ranges": [column_to_json(each) for each in self.ranges],
             "correlated": list(self.correlated),
             "correlation": None if self.correlation is None else plain(self.correlation),
             "correlation_noise_sd": None if self.correlation_noise_sd is None else plain(self.correlation_noise_sd),

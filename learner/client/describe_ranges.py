@@ -25,15 +25,28 @@ class DescribedRanges:
     columns: tuple[Summary, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The description as plain data; every ``error`` is a standard deviation of what privacy noise leaves open."""
+        """The description as plain data; every ``error`` is a standard deviation of what privacy noise leaves open.
+
+        ``found`` are bounds of a number that was declared without any.
+        """
         return {
             "version": 1,
             "release": self.release.digest,
-            "patients": self.release.patients,
-            "columns": [_column(each) for each in self.columns],
+            "patients": self.release.spec.rows,
+            "columns": [column_to_json(each) for each in self.columns],
             "guarantee": list(self.release.guarantee),
             "trust": list(trust(self.release.spec)),
         }
+
+
+def boxes(columns: Sequence[Summary]) -> tuple[str, ...]:
+    """A sentence for each number that was declared without bounds: those that its release found."""
+    return tuple(
+        f"{each.column.name} was declared without bounds; its box, found from noisy counts, is {each.column.extent} "
+        f"{each.column.unit or '1'}"
+        for each in columns
+        if each.range.box is not None
+    )
 
 
 def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRanges:
@@ -50,9 +63,11 @@ def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRan
     return DescribedRanges(release, tuple(ranges.of(name) for name in names or ranges.names))
 
 
-def _column(each: Summary) -> dict[str, Any]:
+def column_to_json(each: Summary) -> dict[str, Any]:
+    """One column of them as plain data."""
     distribution = each.distribution
-    return {
+    found = {} if each.range.box is None else {"found": {"lower": each.column.lower, "upper": each.column.upper}}
+    return found | {
         "name": each.column.name,
         "unit": each.column.unit,
         "mean": each.mean,

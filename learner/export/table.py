@@ -90,7 +90,7 @@ def about(opened: Opened) -> dict[str, Any]:
         "consortium": spec.consortium,
         "published": opened.manifest.published,
         "mechanism": spec.mechanism,
-        "patients": opened.release.patients,
+        "patients": spec.patients,
         "guarantee": list(opened.release.guarantee),
         "trust": list(opened.manifest.trust),
     }

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dprelease.data.columns import CategoricalColumn, Column
-from dprelease.estimators import FitResult, fit
+from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.quality import BETTER
 from dprelease.release.release import Floats, Release
@@ -126,7 +125,7 @@ class Report:
             Coefficient(
                 feature,
                 _per(unit, self.fit.units[feature]),
-                _reach(self.opened.release.column(feature)),
+                self.opened.release.width(feature),
                 *(float(each[target, column]) for each in values),
             )
             for column, feature in enumerate(self.fit.features)
@@ -176,6 +175,7 @@ def report(
     features: Sequence[str] = (),
     method: str | None = None,
     intercept: bool | None = None,
+    within: ConvexSet | None = None,
 ) -> Report:
     """Fit, and gather what there is to say.
 
@@ -185,27 +185,28 @@ def report(
         features: the same; every other column if empty.
         method: name in the table of methods; by the kind of release if None.
         intercept: whether to fit one; by the method if None.
+        within: the set that weights are kept within; by the method if None.
 
     Raises:
         InvalidInput: as `dprelease.estimators.fit`.
     """
-    result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept)
+    result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept, within)
     return Report(
         opened=opened,
         fit=result,
         described=describe(opened.release, (*result.targets, *result.features)),
         spectrum=spectrum(opened.release, result.features),
         command=_command(result, targets, features),
-        checkpoints=_checkpoints(opened.release, result),
+        checkpoints=_checkpoints(opened.release, result, within),
     )
 
 
-def _checkpoints(release: Release, last: FitResult) -> dict[int, FitResult]:
+def _checkpoints(release: Release, last: FitResult, within: ConvexSet | None) -> dict[int, FitResult]:
     """The same fit at earlier checkpoints, evenly spaced up to the last one."""
     numbered = list(release.checkpoints().items())
     if len(numbered) < 2:
         return {}
-    asked = (last.targets, last.features, last.method, last.fit_intercept)
+    asked = (last.targets, last.features, last.method, last.fit_intercept, within)
     chosen = np.unique(np.linspace(0, len(numbered) - 1, min(len(numbered), MOST_CHECKPOINTS)).round().astype(int))
     earlier = {numbered[place][0]: fit(numbered[place][1], *asked) for place in chosen[:-1]}
     return {**earlier, numbered[-1][0]: last}
@@ -216,12 +217,9 @@ def _command(result: FitResult, targets: Iterable[str], features: Iterable[str])
     words += [word for name in targets for word in ("--target", name)]
     words += [word for name in features for word in ("--features", name)]
     words += ["--method", result.method, "--intercept" if result.fit_intercept else "--no-intercept"]
+    words += ["--within", result.within] if result.within else []
     return shlex.join([*words, "--out", "report.html"])
 
 
 def _per(outcome: str, feature: str) -> str:
     return f"{outcome or '1'} per {feature}" if feature else outcome or "1"
-
-
-def _reach(declared: Column) -> float:
-    return 1.0 if isinstance(declared, CategoricalColumn) else declared.upper - declared.lower

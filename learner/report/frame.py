@@ -87,7 +87,7 @@ def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
     facts: list[list[Cell]] = [
         ["digest", element("span", spec.digest(), class_="digest")],
         ["consortium", spec.consortium],
-        ["patients", f"{opened.release.patients:,} ({count(spec.rows_per_subject, 'row')} each at most)"],
+        ["patients", f"{spec.patients:,} ({count(spec.rows_per_subject, 'row')} each at most)"],
         *of_stream,
         ["hospitals", ", ".join(part.party for part in spec.parties)],
         ["mechanism", mechanism_of(spec).words(spec).summary],
@@ -131,7 +131,7 @@ def _bounds(column: Column) -> tuple[str, str, str]:
     derived = f"; derived: {column.derivation}" if column.derivation else ""
     if isinstance(column, CategoricalColumn):
         return ", ".join(column.levels) + derived, "", column.fill
-    return f"{column.lower:g} to {column.upper:g}{derived}", column.unit or "1", f"{column.fill:g}"
+    return f"{column.extent}{derived}", column.unit or "1", f"{column.fill:g}"
 
 
 def footer() -> Markup:

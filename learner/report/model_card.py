@@ -71,7 +71,7 @@ def model_card(report: Report) -> dict[str, Any]:
             "published": manifest.published,
             "software": manifest.software,
             "mechanism": spec.mechanism,
-            "patients": report.opened.release.patients,
+            "patients": spec.patients,
             "rows_per_subject": spec.rows_per_subject,
         },
         "verification": {"root_sha256": report.opened.consortium.fingerprint, "checked": list(checks(spec))},

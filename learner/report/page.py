@@ -55,7 +55,7 @@ def _header(report: Report) -> Markup:
     targets = ", ".join(fit.targets[:3]) + (f" and {more} more" if more > 0 else "")
     features = f"{len(fit.features)} features" if len(fit.features) > 1 else fit.features[0]
     lead = (
-        f"Linear models of {targets} on {features} by method {fit.method}: {report.opened.release.patients:,} patients, "
+        f"Linear models of {targets} on {features} by method {fit.method}: {spec.patients:,} patients, "
         f"{frame.count(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
     )
     algorithm = element("p", f"Algorithm {fit.algorithm}: {fit.reason}.", class_="soft")
@@ -66,7 +66,7 @@ def _again(report: Report) -> Markup:
     spec, manifest = report.opened.release.spec, report.opened.manifest
     cited = (
         f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {spec.guarantee}, mechanism {spec.mechanism}, "
-        f"{report.opened.release.patients:,} patients, published {manifest.published}. Fitted with dprelease {__version__}, "
+        f"{spec.patients:,} patients, published {manifest.published}. Fitted with dprelease {__version__}, "
         f"method {report.fit.method}."
     )
     return section(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dprelease.mechanisms.ranges.released import SHARES, Summary
 from dprelease.version import __version__
-from learner.client.describe_ranges import DescribedRanges
+from learner.client.describe_ranges import DescribedRanges, boxes
 from learner.client.library import Opened
 from learner.report import frame
 from learner.report.distribution_plot import distribution
@@ -44,7 +44,7 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
     main = element(
         "main",
         frame.promises(opened),
-        _numbers(columns),
+        _numbers(columns, boxes(found.columns)),
         section("distributions", "Distributions", *(_plot(place, each) for place, each in enumerate(columns))),
         frame.release(opened, dict.fromkeys((each.column.name for each in columns), "shown")),
         section("caveats", "Caveats", listing(CAVEATS)),
@@ -53,7 +53,7 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
     return frame.document(spec.title, frame.header(opened, lead), frame.contents(_SECTIONS), main, frame.footer())
 
 
-def _numbers(columns: tuple[Summary, ...]) -> Markup:
+def _numbers(columns: tuple[Summary, ...], found: tuple[str, ...]) -> Markup:
     means: list[list[Cell]] = [
         [each.column.name, each.mean, each.mean_error, each.deviation, each.deviation_error, each.column.unit or "1"]
         for each in columns
@@ -69,6 +69,7 @@ def _numbers(columns: tuple[Summary, ...]) -> Markup:
             means,
         ),
         table("Quantiles", ("column", *heads, "unit"), quantiles),
+        *(element("p", sentence) for sentence in found),
     )
 
 

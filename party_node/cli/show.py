@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from dprelease.data.columns import CategoricalColumn, Column, released_names
+from dprelease.mechanisms.base import Words
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_figure, mu2_text, price_text
@@ -38,8 +39,8 @@ def describe(column: Column) -> str:
     more = derived + ("; PUBLIC, published exactly" if column.public else "")
     if isinstance(column, CategoricalColumn):
         return f"{column.name}: one of {', '.join(column.levels)} or other; missing = {column.fill}{more}"
-    unit = f" {column.unit}" if column.unit else ""
-    return f"{column.name}: {column.lower:g} to {column.upper:g}{unit}; missing = {column.fill:g}{more}"
+    unit = (" " if column.bounded else ", in ") + column.unit if column.unit else ""
+    return f"{column.name}: {column.extent}{unit}; missing = {column.fill:g}{more}"
 
 
 def card(
@@ -55,7 +56,7 @@ def card(
         findings: from `HospitalState.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
-    delta = spec.target.delta
+    delta, words = spec.target.delta, mechanism_of(spec).words(spec)
     own = spec.party(assessment.party)
     return {
         "release": record.release,
@@ -65,7 +66,7 @@ def card(
         "consortium": spec.consortium,
         "roster": spec.roster,
         "patients": spec.rows,
-        "would_publish": _published(spec),
+        "would_publish": _published(spec, words),
         "own_columns": [describe(column) for column in (own.columns if own else ())],
         "own_cells_seen_here_only": [f"{name}: {found.words()}" for name, found in findings.items()],
         "public_columns": [column.name for column in spec.public],
@@ -74,14 +75,14 @@ def card(
             for name, weight in spec.weights.items()
         ],
         "outcome_columns": list(spec.outcomes),
-        "details": list(mechanism_of(spec).words(spec).details),
+        "details": list(words.details),
         "parties": {part.party: list(part.released) for part in spec.parties},
         "joint_epsilon": guarantee.joint_epsilon,
         "own_epsilon": guarantee.party(assessment.party).epsilon,
         "epsilon_of_others_against_us": guarantee.against({assessment.party}),
         "delta": delta,
         "guarantee": list(guarantee.words()),
-        "trust": list(trust(spec)),
+        "trust": list(trust(spec, words)),
         "costs": price_text(assessment.cost, delta),
         "costs_mu2": assessment.cost,
         "budget": {
@@ -99,10 +100,10 @@ def card(
     }
 
 
-def _published(spec: ReleaseSpec) -> str:
+def _published(spec: ReleaseSpec, words: Words) -> str:
     exact = len(released_names(spec.public))
     rows = f"; and, exactly, all {spec.rows} rows of {exact} public columns" if exact else ""
-    return mechanism_of(spec).words(spec).would_publish + rows
+    return words.would_publish + rows
 
 
 def print_card(console: Console, shown: dict[str, object]) -> None:

@@ -8,17 +8,24 @@ Source: docs/protocol.md, "Streams".
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.release.block import read_block
 from dprelease.release.spec import ReleaseSpec
+from party_node.settings import PartySettings
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.streams import Streams, over
 from party_node.state.vault import Vault
+
+if TYPE_CHECKING:
+    from party_node.source.table import Table
 
 _CHARGED = frozenset({"charge", "send"})
 
@@ -79,6 +86,32 @@ class Continuations:
             self.folder.check(stream, at, noted.get(record.release, ""))
         return chain
 
+    def read(self, spec: ReleaseSpec, settings: PartySettings, key: bytes, columns: tuple[Column, ...]) -> Table | None:
+        """The new rows of a checkpoint; None outside streams.
+
+        Args:
+            spec: of the release.
+            settings: name the source.
+            key: alignment key.
+            columns: ours of the spec.
+
+        Raises:
+            SpecRefused, IntegrityError: as `earlier`.
+            DataRefused: see `read_checkpoint`.
+        """
+        continual = mechanism_of(spec).continual
+        if continual is None:
+            return None
+        from party_node.source.checkpoint import Checkpoint, read_checkpoint  # Arrow is slow to load
+
+        stream, number = continual.stream(spec), continual.checkpoint(spec)
+        codes = {each: record.codes or "" for each, record in self.earlier(spec).items()}
+        known = self.folder.prefix(stream, number)
+        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, Checkpoint(number, codes, known))
+        if prefix is not None:
+            self.folder.note(stream, number, prefix)
+        return table
+
     def keep(self, record: Record, party: str, rows: BoundedRows, products: Products | None) -> Kept:
         """What a checkpoint's block is made of beside its new rows, whose increment is on disk first; nothing outside streams.
 
@@ -126,10 +159,15 @@ class Continuations:
         self.sweep()
 
     def sweep(self) -> None:
-        """Erase what is kept of streams that have no more checkpoints."""
+        """Erase what is kept of streams that have no more checkpoints, or ended before any block."""
         kept = self.folder.kept()
-        for stream in over(self._journal.records()).intersection(kept) if kept else ():
-            self.folder.erase(stream)
+        if kept:
+            records, stages = self._journal.records(), self._ledger.stages(self._roster)
+            given_up = {each.release for each in records if each.status is Status.ENDED} - {
+                release for release, stage in stages.items() if stage != "refund"
+            }
+            for stream in (over(records) | given_up).intersection(kept):
+                self.folder.erase(stream)
 
 
 def _is_of(spec: ReleaseSpec, continual: Continual, stream: str) -> bool:

@@ -156,9 +156,13 @@ def _source(name: str, read: Mapping[str, Declaration], columns: Mapping[str, ob
 
 
 def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
-    """A number within the bounds that follow from its sources, or within narrower ones."""
+    """A number within the bounds that follow from its sources, or within narrower ones, or without any where a source has none."""
     name = fields["name"]
-    follow = dict(zip(("lower", "upper"), formula.bounds(sources), strict=True))
+    unknown = any(isinstance(source, NumericColumn) and not source.bounded for source in sources)
+    if unknown and not fields.keys() & {"lower", "upper"}:
+        fields = {"bounds": "unknown"} | fields
+    ends = (-math.inf, math.inf) if unknown else formula.bounds(sources)
+    follow = {} if fields.get("bounds") == "unknown" else dict(zip(("lower", "upper"), ends, strict=True))
     for key, value in follow.items():
         if key not in fields and not math.isfinite(value):
             raise ValueError(f"column {name}: {key}: none follows for {formula.text}; declare it")

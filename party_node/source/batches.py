@@ -1,4 +1,4 @@
-"""Batches of a table: which rows came together, and that rows of earlier checkpoints of a stream are what they were.
+"""Batches of a table: which rows came together.
 
 A row's batch is a number in a column of the source, or follows from its place in the file: batch t is the t-th N rows, once all N
 are there. Rows of a batch have the canonical order of the whole table, and an alignment digest as if they were alone.
@@ -8,14 +8,12 @@ Source: docs/party.md, "Streams".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from party_node.settings import SourceSettings
 from party_node.source.cells import texts
@@ -27,19 +25,6 @@ NONE = 0
 
 _LONGEST = 9
 """Most digits of a batch's number."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What a stream reads of the table.
-
-    Attributes:
-        number: t; the batch that is released now.
-        released: earlier checkpoints to the digests of the codes that were approved for them.
-    """
-
-    number: int
-    released: Mapping[int, str] = field(default_factory=dict)
 
 
 def numbers_in(batch: pa.RecordBatch, source: SourceSettings) -> Numbers:
@@ -64,34 +49,17 @@ def _is_number(cell: str) -> bool:
     return cell.isascii() and cell.isdigit() and len(cell) <= _LONGEST
 
 
-def numbers_of(parts: Iterable[Numbers], source: SourceSettings) -> Numbers:
-    """(n,) the batch of every row of the file, in its order; `NONE` of what is not complete yet."""
+def numbers_of(parts: Iterable[Numbers], source: SourceSettings, before: int = 0) -> Numbers:
+    """(n,) the batch of every row of the file, in its order; `NONE` of what is not complete yet.
+
+    Args:
+        parts: from `numbers_in`.
+        source: says how batches are told.
+        before: rows of the file that are not among these.
+    """
     named = np.concatenate([*parts])
     if source.batch_rows is None:
         return named
-    places = np.arange(len(named))
-    return np.where(places < len(named) // source.batch_rows * source.batch_rows, places // source.batch_rows + 1, NONE)
-
-
-def of(rows: BoundedRows, chosen: npt.NDArray[np.bool_]) -> BoundedRows:
-    """Some of the rows, in their order."""
-    return BoundedRows(rows.codes[chosen], rows.columns, rows.grid_bits)
-
-
-def check_released(rows: BoundedRows, numbers: Numbers, at: Checkpoint) -> None:
-    """Refuse a table whose rows of earlier checkpoints are not those that were approved then.
-
-    Args:
-        rows: in canonical order.
-        numbers: (n,) their batches.
-        at: the checkpoint.
-
-    Raises:
-        DataRefused: with the first checkpoint whose rows changed.
-    """
-    for number, digest in sorted(at.released.items()):
-        if of(rows, numbers == number).digest() != digest:
-            raise DataRefused(
-                f"rows of batch {number} changed, were removed or added after checkpoint {number} was released from them; "
-                "put them back as they were: what is released cannot be taken back, and the stream adds to it"
-            )
+    places = before + np.arange(len(named))
+    complete = (before + len(named)) // source.batch_rows * source.batch_rows
+    return np.where(places < complete, places // source.batch_rows + 1, NONE)

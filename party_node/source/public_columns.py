@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from dprelease.canonical import canonical_bytes
-from dprelease.data.columns import Column
+from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.declarations.declarations import names_in
 from party_node.settings import PartySettings
@@ -112,7 +112,10 @@ def covered(settings: PartySettings, name: str) -> Column:
             raise InvalidInput(
                 f"column {name} reads {source}, which identifies patients or their rows; it cannot be public"
             )
-    return _as_public(declared[name])
+    column = declared[name]
+    if isinstance(column, NumericColumn) and not column.bounded:
+        raise InvalidInput(f"column {name} has unknown bounds; a public column has some: declare lower and upper")
+    return _as_public(column)
 
 
 def _as_public(column: Column) -> Column:

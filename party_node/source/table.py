@@ -17,13 +17,13 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dprelease.catalogue import Batch
-from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.bounding import BoundedRows, Codes, bound
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, align, pseudonym
-from party_node.source.batches import NONE, Checkpoint, check_released, numbers_in, numbers_of, of
+from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
 from party_node.source.cells import Cells, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
@@ -50,9 +50,26 @@ class Table:
     batches: tuple[Batch, ...] = ()
 
 
-def read_table(
-    settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, at: Checkpoint | None = None
-) -> Table:
+@dataclass(frozen=True, repr=False)
+class Rows:
+    """Rows of a file in its order.
+
+    Attributes:
+        codes: (n, d) on the grid.
+        pseudonyms: of each row.
+        numbers: which batch each is of, as `numbers_in` has it, part by part.
+        findings: column name to what its cells were like.
+        implausible: columns that must not be released.
+    """
+
+    codes: Codes
+    pseudonyms: list[bytes]
+    numbers: list[Numbers]
+    findings: dict[str, Findings]
+    implausible: frozenset[str]
+
+
+def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int) -> Table:
     """Read, bound and align the hospital's table.
 
     Args:
@@ -60,18 +77,38 @@ def read_table(
         key: alignment key.
         columns: declarations to bound by, in released order.
         grid_bits: b of the grid.
-        at: a checkpoint of a stream, whose batch alone is returned; its patients may have q rows in all batches up to it.
 
     Raises:
-        DataRefused: the file cannot be read, a column or identifier is missing, identifiers repeat, or the checkpoint's batch is
-            not there, or see `check_released`.
+        DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
+    """
+    rows = read_rows(settings, key, columns, grid_bits)
+    alignment = align(key, rows.pseudonyms, settings.roster, settings.rows_per_subject)
+    of_batch = numbers_of(rows.numbers, settings.source)[alignment.order]
+    batches = []
+    for number in np.unique(of_batch[of_batch != NONE]):
+        names = [rows.pseudonyms[place] for place in alignment.order[of_batch == number]]
+        alone = align(key, names, settings.roster, settings.rows_per_subject)
+        batches.append(Batch(number=int(number), rows=alone.rows, alignment=alone.digest))
+    bounded = BoundedRows(rows.codes[alignment.order], columns, grid_bits)
+    return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches))
+
+
+def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, start: int = 0) -> Rows:
+    """The rows of the file, bounded; as `read_table`, but for what follows from all of them together.
+
+    Args:
+        settings: names the source and its columns.
+        key: alignment key.
+        columns: declarations to bound by, in released order.
+        grid_bits: b of the grid.
+        start: byte of a plain CSV file at which a row begins; the rows before are not read.
     """
     source = settings.source
     read, derived = _plan(settings, columns)
     findings = {name: Findings() for name in [column.name for column in columns] + list(read)}
     codes, pseudonyms, numbers = [], [], []
     with _read_errors(source):
-        for batch in _batches(source, [name for each in read.values() for name in each.source_names]):
+        for batch in record_batches(source, [name for each in read.values() for name in each.source_names], start):
             raw: dict[str, Cells] = {}
             for name, each in read.items():
                 (called,) = each.source_names
@@ -83,29 +120,11 @@ def read_table(
             for name, cells in raw.items():
                 findings[name].count(cells.missing, cells.unreadable, cells.outside)
             codes.append(bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits))
-            pseudonyms += _pseudonyms(batch, source, key)
+            pseudonyms += pseudonyms_in(batch, source, key)
             numbers.append(numbers_in(batch, source))
     if not codes:
         raise DataRefused(f"{settings.source.path} has no rows")
-    implausible = _implausible(settings, findings, len(pseudonyms))
-    whole, of_batch = np.vstack(codes), numbers_of(numbers, source)
-    if at is not None:
-        come = np.flatnonzero((of_batch != NONE) & (of_batch <= at.number))
-        whole, of_batch, pseudonyms = whole[come], of_batch[come], [pseudonyms[place] for place in come]
-        if at.number not in of_batch:
-            raise DataRefused(f"the source has no rows of batch {at.number}")
-    alignment = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
-    whole, of_batch = whole[alignment.order], of_batch[alignment.order]
-    alone = {}
-    for number in np.unique(of_batch[of_batch != NONE]) if at is None else [at.number]:
-        names = [pseudonyms[place] for place in alignment.order[of_batch == number]]
-        alone[int(number)] = align(key, names, settings.roster, settings.rows_per_subject)
-    bounded = BoundedRows(whole, columns, grid_bits)
-    if at is not None:
-        check_released(bounded, of_batch, at)
-        bounded, alignment = of(bounded, of_batch == at.number), alone[at.number]
-    batches = tuple(Batch(number=number, rows=each.rows, alignment=each.digest) for number, each in alone.items())
-    return Table(bounded, alignment, findings, implausible, batches)
+    return Rows(np.vstack(codes), pseudonyms, numbers, findings, _implausible(settings, findings, len(pseudonyms)))
 
 
 def _plan(
@@ -142,7 +161,12 @@ def _kind(source: SourceSettings) -> str:
     return source.format or ("parquet" if source.path.suffix in {".parquet", ".pq"} else "csv")
 
 
-def _batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -> Iterator[pa.RecordBatch]:
+    """Identifiers, batches and these columns of the file, in pieces; those of a plain CSV file from a row on.
+
+    Raises:
+        DataRefused: a column is not there, or there twice.
+    """
     wanted = list(dict.fromkeys([*filter(None, (source.subject, source.record, source.batch)), *columns]))
     present = _header(source)
     absent = [name for name in wanted if name not in present]
@@ -151,7 +175,12 @@ def _batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.RecordBa
     doubled = [name for name in wanted if present.count(name) > 1]
     if doubled:
         raise DataRefused(f"{source.path} has more than one column {', '.join(doubled)}; rename all but one")
-    yield from (_parquet if _kind(source) == "parquet" else _csv)(source, wanted)
+    yield from _parquet(source, wanted) if _kind(source) == "parquet" else _csv(source, wanted, present, start)
+
+
+def is_plain_csv(source: SourceSettings) -> bool:
+    """Whether bytes that are appended to the file are rows, and change none before."""
+    return _kind(source) == "csv" and _compression(source.path) is None
 
 
 def _header(source: SourceSettings) -> list[str]:
@@ -166,9 +195,9 @@ def _parsing(source: SourceSettings) -> pa.csv.ParseOptions:
     return pa.csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True)
 
 
-def _csv(source: SourceSettings, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+def _csv(source: SourceSettings, wanted: list[str], header: list[str], start: int) -> Iterator[pa.RecordBatch]:
     # Arrow takes what follows an open quotation mark, to the end of the file, for one cell: rows would go missing.
-    with pa.input_stream(str(source.path), compression=_compression(source.path)) as stream:
+    with _opened(source, start) as stream:
         if sum(data.count(b'"') for data in iter(lambda: stream.read(_READ_BYTES), b"")) % 2:
             raise DataRefused(f"{source.path} has a quotation mark that is never closed")
     convert = pa.csv.ConvertOptions(
@@ -177,8 +206,16 @@ def _csv(source: SourceSettings, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         strings_can_be_null=True,
         null_values=list(source.missing),
     )
-    with pa.input_stream(str(source.path), compression=_compression(source.path)) as stream:
-        yield from pa.csv.open_csv(stream, parse_options=_parsing(source), convert_options=convert)
+    reading = pa.csv.ReadOptions(column_names=header) if start else None
+    with _opened(source, start) as stream:
+        yield from pa.csv.open_csv(stream, reading, _parsing(source), convert)
+
+
+def _opened(source: SourceSettings, start: int) -> pa.NativeFile:
+    stream = pa.input_stream(str(source.path), compression=_compression(source.path))
+    if start:
+        stream.seek(start)
+    return stream
 
 
 def _parquet(source: SourceSettings, wanted: list[str]) -> Iterator[pa.RecordBatch]:
@@ -190,7 +227,12 @@ def _compression(path: Path) -> str | None:
     return "gzip" if path.suffix == ".gz" else None
 
 
-def _pseudonyms(batch: pa.RecordBatch, source: SourceSettings, key: bytes) -> list[bytes]:
+def pseudonyms_in(batch: pa.RecordBatch, source: SourceSettings, key: bytes) -> list[bytes]:
+    """The pseudonym of each row.
+
+    Raises:
+        DataRefused: a row has no identifier. Counts only.
+    """
     parts = [texts(batch.column(name), name, source.missing) for name in (source.subject, source.record) if name]
     whole = [tuple(text for text in row if text) for row in zip(*parts, strict=True)]
     nameless = sum(len(row) < len(parts) for row in whole)

@@ -1,6 +1,7 @@
 """What a hospital keeps of its streams between checkpoints: the exact integers of each one's new rows, or our shares of them.
 
     streams/FIRST/NUMBER.increment      release, shape, and after a line feed the integers, row by row, as little-endian int64
+    streams/FIRST/NUMBER.prefix         the file of the table when its rows were read; who loses it reads the whole file again
 
 FIRST is the digest of the stream's first spec. A file is written before any noise is drawn for its checkpoint, and replaced only
 while no block of that is sealed; the ledger notes its SHA-256 beside those of the blocks. Nothing can make it again.
@@ -39,6 +40,26 @@ class Increment(Value):
     release: Digest
     rows: int
     columns: int
+
+
+class Prefix(Value):
+    """The beginning of a file.
+
+    Attributes:
+        size: bytes; a row ends there.
+        sha256: of them.
+        settings: digest of what says how the file is read.
+        rows: in them, header aside.
+        latest: largest number of a batch in them, which has all rows that any batch up to it had.
+        released: checkpoint and digest of its rows' codes, of those whose rows were compared in it.
+    """
+
+    size: int
+    sha256: Digest
+    settings: Digest
+    rows: int
+    latest: int
+    released: tuple[tuple[int, Digest], ...]
 
 
 class Streams:
@@ -88,6 +109,24 @@ class Streams:
                 f"{self._path(stream, number).relative_to(self._folder.parent)} of checkpoint {number}; restore streams/ from "
                 "the latest backup, nothing can make it again"
             )
+
+    def note(self, stream: str, number: int, prefix: Prefix) -> None:
+        """Remember what was read for a checkpoint, and what was for the one before; more is not needed."""
+        for older in self._noted(stream, number)[:-1]:
+            self._prefix(stream, older).unlink()
+        write_durably(self._prefix(stream, number), prefix.to_bytes(), mode=_SECRET)
+
+    def prefix(self, stream: str, number: int) -> Prefix | None:
+        """What was read for the checkpoint before; None where that is not known."""
+        noted = self._noted(stream, number)
+        return Prefix.from_bytes(self._prefix(stream, noted[-1]).read_bytes()) if noted else None
+
+    def _noted(self, stream: str, number: int) -> list[int]:
+        found = (int(path.stem) for path in (self._folder / stream).glob("*.prefix"))
+        return sorted(each for each in found if each < number)
+
+    def _prefix(self, stream: str, number: int) -> Path:
+        return self._folder / stream / f"{number}.prefix"
 
     def kept(self) -> list[str]:
         """First digests of all streams of which something is kept."""

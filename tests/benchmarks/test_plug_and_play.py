@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import _plug_ours, _plug_rivals
 from benchmarks._accuracy_problem import Problem
 from benchmarks._accuracy_ranges import bounded_rows, by_ranges, in_ranges, published_ranges
 from benchmarks._accuracy_tables import TABLES
+from benchmarks._plug_tables import Schema
 from dprelease.data.columns import NumericColumn
 
 NO_NOISE = 1e9
@@ -22,20 +24,17 @@ def redbook() -> Problem:
     return Problem.of(table)
 
 
-def test_bounds_without_noise_are_the_edges_of_the_decades_cells_around_two_quantiles() -> None:
-    cells = np.concatenate([np.full(5, -70.0), np.linspace(2, 30, 90), np.full(5, 1e12)])
-    lower, upper = _plug_ours.noisy_bounds(cells, NO_NOISE, np.random.default_rng(1))
-    assert [lower, upper] == pytest.approx([-100, 1e9])
-    inner = cells[3:-3]  # two rows beyond either end are below the least share
-    lower, upper = _plug_ours.noisy_bounds(inner, NO_NOISE, np.random.default_rng(1))
-    assert [lower, upper] == pytest.approx([10**0.25, 10**1.5])
-
-
-def test_noise_moves_the_quantiles_inwards() -> None:
-    """Of noise of 8 % of the rows a fifth may lie beyond either bound."""
-    cells = np.repeat([2e-3, 2.0, 2e3], [50, 900, 50])
-    lower, upper = _plug_ours.noisy_bounds(cells, 0.04, np.random.default_rng(2))
-    assert 2e-3 < lower < 2 < upper < 2e3
+def test_a_table_without_bounds_is_fitted_and_predicted() -> None:
+    """Lengths of some 1e-4 and counts of some 1e5, of which nothing is declared; one cell is out of all proportion."""
+    schema = Schema("made up", "", {"a": ("length",), "b": ("count",), "c": ("cost",)}, "cost")
+    random = np.random.default_rng(4)
+    length, count = 1e-4 * random.normal(5, 1, 4000), random.gamma(4, 3e4, 4000)
+    frame = pd.DataFrame({"length": length, "count": count, "cost": 2e7 * length + 0.02 * count})
+    frame.loc[0, "count"] = 1e200
+    train, test = frame.iloc[:3600], frame.iloc[3600:]
+    predicted = _plug_ours.predictions(schema, train, test, 1.0, np.random.default_rng(5))
+    cost = test["cost"].to_numpy(np.float64)
+    assert np.mean((predicted - cost) ** 2) < 0.1 * np.var(cost)
 
 
 def test_coded_rows_come_back_in_the_units_of_their_ranges(redbook: Problem) -> None:

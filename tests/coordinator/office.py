@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from coordinator.authority.authority import Authority
 from coordinator.authority.founding import Founded, Plan, found
@@ -13,7 +14,7 @@ from coordinator.proposals.proposals import Request, create
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.canonical import read_data, sha256
-from dprelease.catalogue import Catalogue
+from dprelease.catalogue import Batch, Catalogue
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.release.approval import SignedApproval, approve
@@ -114,6 +115,21 @@ class Office:
     ) -> SignedApproval:
         """A party's signed approval."""
         return approve(spec, party, commitment, self.keys[party], self.certificates[party], now)
+
+
+BATCH = 400
+"""Rows of every batch."""
+
+
+def batches(*numbers: int, rows: int = BATCH, who: bytes = b"patients") -> tuple[Batch, ...]:
+    return tuple(Batch(number=each, rows=rows, alignment=sha256(who + b"%d" % each)) for each in numbers)
+
+
+def grow(office: Office, *numbers: int, parties: tuple[str, ...] = ("north", "south"), **how: Any) -> None:
+    """Parties report tables with these batches, and rows that belong to none."""
+    for party in parties:
+        whole = {"rows": BATCH * (len(numbers) + 1), "alignment": sha256(party.encode())}
+        office.report(catalogue(party, batches=batches(*numbers, **how), **whole))
 
 
 def two_hospitals(store: Store, now: datetime = NOW) -> Office:

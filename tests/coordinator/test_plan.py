@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
+from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from tests.coordinator.office import STUDY, Office
+from tests.coordinator.office import COLUMNS, STUDY, Office, catalogue, grow
 
 
 def run(*arguments: str) -> Result:
@@ -42,6 +45,44 @@ def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, 
     assert planned["rows"] == spec.rows
     if isinstance(spec.terms, MixedTerms):
         assert planned["releases"]["mixed"]["k"] == spec.terms.mixing.outputs
+
+
+@pytest.mark.parametrize(("rows", "part"), [(1000, Fraction(3, 20)), (1500, Fraction(1, 10))])
+def test_so_it_is_with_ranges_first_of_few_patients_and_of_more(
+    office: Office, study: Path, rows: int, part: Fraction
+) -> None:
+    with office.store.writing() as tx:
+        for party in COLUMNS:
+            tx.members.report_catalogue(catalogue(party, rows=rows), datetime.now(UTC))
+    study.write_text('mechanism = "moments"\nranges = "first"\n' + STUDY)
+    planned = json.loads(run("plan", str(study), "--json").stdout)["releases"]["moments in ranges"]
+    made = run("release", "create", str(study), "--json")
+    assert made.exit_code == 0, made.output
+    with office.store.reading() as tx:
+        spec: ReleaseSpec = tx.releases.get(json.loads(made.stdout)["digest"]).read_spec()
+    terms: Any = spec.terms
+    assert Fraction(terms.mu2) == (1 - part) * budget(spec.target)
+    whole = budget(spec.target)
+    for charged in guarantee(spec).parties:  # ranges are charged what their noise, rounded up, costs
+        assert 0 <= Fraction(planned["charged_mu2"][charged.party]) - charged.mu2 < whole / 10**6
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ('ranges = "EMPTY"', "holds no release"),
+        ('ranges = "first"\noutcome_weight = { sex = 1.7 }', "outcome_weight: sex is not a private number"),
+        ("curious = 2", "curious must lie between 1 and 1 with 2 parties, not 2"),
+        ('dealer = "rotating"', "a rotating dealer needs three parties or more"),
+    ],
+)
+def test_what_a_proposal_refuses_of_ranges_and_dealers_a_plan_refuses_in_the_same_words(
+    office: Office, study: Path, tmp_path: Path, keys: str, message: str
+) -> None:
+    study.write_text('mechanism = "moments"\n' + keys.replace("EMPTY", str(tmp_path)) + STUDY)
+    planned, proposed = run("plan", str(study)), run("release", "create", str(study))
+    assert message in planned.stderr
+    assert (planned.exit_code, planned.stderr) == (proposed.exit_code, proposed.stderr)
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
@@ -125,3 +166,32 @@ def test_outcomes_are_no_features_of_the_plan(office: Office, study: Path) -> No
     assert "age cannot be a feature: the release names it as an outcome" in refused.output
     study.write_text('outcomes = ["age"]\n' + STUDY)
     assert "outcomes belongs to mechanism 'moments'; mechanism 'mixed' has none" in run("plan", str(study)).output
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_stream_is_planned_beside_releases_that_stand_alone(office: Office, study: Path, of: str) -> None:
+    """At the price of one release of its kind, and with more noise."""
+    grow(office, 1)
+    study.write_text(f'mechanism = "stream"\nof = "{of}"\ncheckpoints = 12\n' + STUDY)
+    planned = json.loads(run("plan", str(study), "--json").stdout)
+    released = planned["releases"]
+    assert {"mixed", "rows", "moments", "stream"} <= released.keys()
+    assert released["stream"]["charged_mu2"] == released[of]["charged_mu2"]
+    r2 = {each["mechanism"]: each["expected_r2"] for each in planned["forecasts"]}
+    assert r2["stream"] <= r2[of]
+    assert "stream" in run("plan", str(study)).stdout
+    made = run("release", "create", str(study), "--json")
+    assert made.exit_code == 0, made.output
+    with office.store.reading() as tx:
+        spec: ReleaseSpec = tx.releases.get(json.loads(made.stdout)["digest"]).read_spec()
+    charged = {name: float(Fraction(text)) for name, text in released["stream"]["charged_mu2"].items()}
+    assert charged == pytest.approx({part.party: float(part.mu2) for part in guarantee(spec).parties}, rel=1e-9)
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_stream_s_first_checkpoint_has_a_dry_run(office: Office, study: Path, of: str) -> None:
+    grow(office, 1)
+    study.write_text(f'mechanism = "stream"\nof = "{of}"\ncheckpoints = 3\n' + STUDY)
+    done = run("release", "create", str(study), "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "checkpoint 1 of 3" in done.stdout

@@ -18,25 +18,12 @@ from coordinator.proposals.continuing import propose_next
 from coordinator.service.witness import left, statement
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
-from dprelease.canonical import sha256
-from dprelease.catalogue import Batch
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.release.accounting import guarantee
-from tests.coordinator.office import NOW, RUN_TIME, STUDY, Office, catalogue
+from tests.coordinator.office import BATCH as ROWS
+from tests.coordinator.office import NOW, RUN_TIME, STUDY, Office, batches, catalogue, grow
 
-ROWS = 400
 STREAM: dict[str, Any] = {"mechanism": "stream", "of": "moments", "checkpoints": 3, "grid_bits": 14}
-
-
-def batches(*numbers: int, rows: int = ROWS, who: bytes = b"patients") -> tuple[Batch, ...]:
-    return tuple(Batch(number=each, rows=rows, alignment=sha256(who + b"%d" % each)) for each in numbers)
-
-
-def grow(office: Office, *numbers: int, parties: tuple[str, ...] = ("north", "south"), **how: Any) -> None:
-    """Parties report tables with these batches, and rows that belong to none."""
-    for party in parties:
-        whole = {"rows": ROWS * (len(numbers) + 1), "alignment": sha256(party.encode())}
-        office.report(catalogue(party, batches=batches(*numbers, **how), **whole))
 
 
 @pytest.fixture

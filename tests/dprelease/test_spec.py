@@ -255,6 +255,15 @@ def test_any_difference_is_another_release(other: dict[str, object]) -> None:
     assert build_spec(**other).digest() != SPEC.digest()  # type: ignore[arg-type]
 
 
+def test_the_digest_is_kept_out_of_bytes_and_equality_and_copies_have_their_own() -> None:
+    asked, fresh = build_spec(), build_spec()
+    digest = asked.digest()
+    assert (asked.digest(), asked.to_bytes(), asked) == (digest, fresh.to_bytes(), fresh)
+    other = asked.model_copy(update={"title": "another"})
+    assert other.digest() == build_spec(title="another").digest() != digest
+    assert ReleaseSpec.from_bytes(asked.to_bytes()).digest() == asked.model_copy().digest() == digest
+
+
 def test_bytes_of_another_thing_are_refused() -> None:
     with pytest.raises(InvalidInput, match="not a valid ReleaseSpec"):
         ReleaseSpec.from_bytes(SPEC.target.to_bytes())

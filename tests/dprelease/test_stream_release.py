@@ -27,7 +27,7 @@ from dprelease.analyses import (
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, fit
 from dprelease.release.release import Release
-from dprelease.release.stream import Checkpoint, checkpoint_of, patients
+from dprelease.release.stream import Checkpoint, checkpoint_of
 from learner.client.describe import describe
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric
@@ -79,7 +79,7 @@ def test_a_checkpoint_knows_its_place_and_everybody_so_far(exact: tuple[Hospital
         assert place == Checkpoint(releases[0].digest, number, 5)
         assert str(place) == f"{number} of 5"
         assert not place.ended
-        assert release.patients == patients(release.spec) == total
+        assert release.patients == release.spec.patients == total
         assert {at: each.patients for at, each in release.checkpoints().items()} == dict(enumerate(totals[:number], 1))
     assert replace(place, number=5).ended
     assert not Checkpoint("ab" * 32, 5).ended

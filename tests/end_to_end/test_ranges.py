@@ -69,6 +69,9 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     clipping = joint_moments(opened.spec).clipping
     assert clipping is not None
     assert clipping.source == first
+    planned = json.loads(consortium.run("coordinator", "plan", "request.toml", "--json", home=consortium.office))
+    shown = json.loads(consortium.run("coordinator", "release", "show", second, "--json", home=consortium.office))
+    assert planned["releases"]["moments in ranges"]["charged_mu2"] == shown["charged_mu2"]
     assert {each.name: (each.centre, each.half_width) for each in clipping.ranges} == {
         each.name: (each.centre, each.half_width) for each in ranges.ranges
     }
@@ -113,6 +116,11 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
     assert "Two rounds are in it" in verified
     assert "ranges recomputed" in verified
+    described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
+    assert {each["name"]: each["range"] for each in described["ranges"]} == {
+        each.name: each.model_dump()
+        for each in joint_moments(known).clipping.ranges  # type: ignore[union-attr]
+    }
     consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(learner / "fit.json"))
     fitted = json.loads((learner / "fit.json").read_text())
     slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))

@@ -20,8 +20,16 @@ from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, publish_to
 from tests.support.certificates import Member
+from tests.support.chains import chains
 
 QUICK = Backoff(first_seconds=0.01, longest_seconds=0.05)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_chains() -> Iterator[None]:
+    """Commands print what a fit says, whatever it says."""
+    with chains(20, 10):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -92,6 +92,15 @@ def test_a_fit_takes_the_method_of_the_mechanism_and_prints_the_trust(
     assert saved["trust"] == list(trust(release.release.spec))
     other = json.loads(run(*arguments, "--method", "ols", "--json").output)
     assert other["method"] == "ols"
+    held = json.loads(run(*arguments, "--method", "constrained", "--within", "l1:0.5", "--json").output)
+    assert (held["method"], held["within"]) == ("constrained", "l1:0.5")
+    for wrong, said in (("l1:-1", "positive"), ("l3:1", "l2, l1, simplex")):
+        refused = run(*arguments, "--method", "constrained", "--within", wrong)
+        assert refused.exit_code == EXIT["InvalidInput"]
+        assert said in refused.stderr
+    refused = run(*arguments, "--within", "l1:0.5")
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert "take method 'constrained'" in refused.stderr
     refused = run(*arguments, "--method", "rmgm")
     assert refused.exit_code == EXIT["InvalidInput"]
     assert "moments" in refused.stderr

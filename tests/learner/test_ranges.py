@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dprelease.mechanisms.ranges.words import RECOMPUTED
+from dprelease.privatization import privatize
+from dprelease.release.release import Release
+from learner.cli import show
+from learner.client.describe import describe
 from learner.client.library import Opened
 from tests.learner.moments import opened
 from tests.learner.pages import LEVELS, TITLE, UNIT, parsed
 from tests.learner.test_moments_cli import Run, runner
 from tests.learner.test_report import TAGS, numbers, words
 from tests.learner.world import World
-from tests.support.specs import categorical, numeric
+from tests.support.noise import SeededNoise
+from tests.support.rounds import in_published_ranges, made_alone, ranges_first
+from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows
 
 COLUMNS = {
     "north": (numeric("age", 0.0, 120.0, unit=UNIT), categorical("stage", *LEVELS)),
@@ -63,6 +70,38 @@ def test_describe_has_means_spreads_and_quantiles_with_errors(run: Run, release:
     refused = run("describe", release.folder.path, "--columns", "stage")
     assert refused.exit_code
     assert "no range of stage; it has those of age, glucose" in refused.output
+
+
+@pytest.fixture(scope="module")
+def two_rounds() -> Release:
+    columns = {"north": (*COLUMNS["north"], *COLUMNS["south"])}
+    spec = ranges_first(build_spec(columns, mechanism="moments", grid_bits=16, rows=2000))
+    return made_alone(spec, random_rows(spec, "north"), SeededNoise(4))
+
+
+def test_moments_of_two_rounds_are_described_with_the_ranges_of_the_first(
+    two_rounds: Release, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = describe(two_rounds)
+    assert [each.column.name for each in found.ranges] == ["age", "glucose"]
+    first = {party: blocks[:1] for party, blocks in two_rounds.blocks.items()}
+    clipping: Any = in_published_ranges(two_rounds.spec, first).terms
+    assert tuple(each.range for each in found.ranges) == clipping.clipping.ranges
+    glucose = found.ranges[1]
+    show.described(found)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if f" {glucose.mean:.4g} ({glucose.mean_error:.2g})" in line]
+    data = describe(two_rounds, ["glucose", "stage"]).to_json()
+    assert [(each["name"], each["range"]) for each in data["ranges"]] == [("glucose", glucose.range.model_dump())]
+    assert len(data["columns"]) > 1
+
+
+def test_moments_of_one_round_have_no_ranges() -> None:
+    spec = build_spec({"north": COLUMNS["south"]}, mechanism="moments")
+    (block,) = privatize(random_rows(spec, "north"), spec, "north", SeededNoise(4))
+    release = one_block_each(spec, {"north": block})
+    assert release.first_ranges is None
+    assert describe(release).to_json()["ranges"] == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dprelease.estimators import ConvexSet
 from dprelease.release.verification import checks
 from dprelease.version import __version__
 from learner.client.library import Opened
@@ -58,10 +59,15 @@ def test_the_page_and_the_card_are_written(run: Run, release: Opened, tmp_path: 
 
 
 def test_the_printed_command_makes_the_same_page_again(run: Run, release: Opened, tmp_path: Path) -> None:
-    for options in ((), ("--method", "ols", "--no-intercept")):
+    constrained = ("--method", "constrained", "--no-intercept", "--within", "l1:0.5")
+    for options, fitted in (
+        ((), ()),
+        (("--method", "ols", "--no-intercept"), ("ols", False)),
+        (constrained, ("constrained", False, ConvexSet("l1", 0.5))),
+    ):
         first = tmp_path / "first.html"
         assert run("report", *asked(release), *options, "--out", first).exit_code == 0
-        words = shlex.split(report(release, TARGETS, FEATURES, *(["ols", False] if options else [])).command)
+        words = shlex.split(report(release, TARGETS, FEATURES, *fitted).command)
         assert words[:3] == ["learner", "report", release.release.digest]
         again = run("report", release.folder.path, *words[3:-1], tmp_path / "again.html")
         assert again.exit_code == 0, again.output

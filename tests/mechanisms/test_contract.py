@@ -15,7 +15,9 @@ import pytest
 
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.ranges import STEPS, Range
+from dprelease.data.columns import Column, NumericColumn
+from dprelease.data.decades import Box
+from dprelease.data.ranges import STEPS, Range, fine
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms import registry
@@ -58,11 +60,23 @@ class Case:
     mechanism: str
     parties: int = 3
     options: tuple[tuple[str, Any], ...] = ()
+    unknown: tuple[str, ...] = ()
     earlier: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         at = [f"after {self.earlier}"] if self.earlier else []
-        return "-".join([self.mechanism, str(self.parties), *(key for key, _ in self.options), *at])
+        return "-".join([self.mechanism, str(self.parties), *(key for key, _ in self.options), *self.unknown, *at])
+
+    @property
+    def columns(self) -> dict[str, tuple[Column, ...]]:
+        """Party to its columns, those named in `unknown` without bounds."""
+        return {
+            party: tuple(
+                NumericColumn(name=column.name, bounds="unknown") if column.name in self.unknown else column
+                for column in own
+            )
+            for party, own in list(COLUMNS.items())[: self.parties]
+        }
 
 
 CASES = [
@@ -80,6 +94,9 @@ CASES = [
     Case("moments", 1, (("ranges", "first"), ("clip", "none"))),
     Case("ranges"),
     Case("ranges", 1),
+    Case("ranges", unknown=("age", "weight")),
+    Case("moments", options=(("ranges", "first"),), unknown=("age", "visits")),
+    Case("moments", options=(("ranges", "folder"),), unknown=("age",)),
     Case("stream", options=(("of", "moments"), ("checkpoints", 5))),
     Case("stream", 1, (("of", "moments"), ("checkpoints", 5), ("factor", "tree"), ("most_rows", 900))),
     Case("stream", options=(("of", "moments"), ("checkpoints", 1), ("ranges", "folder"))),
@@ -98,11 +115,17 @@ LATER = [
 """Releases after others of which hospitals keep something; `tests/dprelease/mechanisms/stream` makes their blocks."""
 
 
-def ranges(folder: str) -> PublishedRanges:
+def ranges(unknown: tuple[str, ...]) -> PublishedRanges:
     """What an earlier release would have published."""
     numbers = [column.name for own in COLUMNS.values() for column in own if column.kind == "numeric"]
     found = tuple(
-        Range(name=name, centre=place * STEPS // 8, half_width=STEPS // 2) for place, name in enumerate(numbers)
+        Range(
+            name=name,
+            centre=place * STEPS // 8,
+            half_width=STEPS // 2,
+            box=Box(low=90, high=97) if name in unknown else None,
+        )
+        for place, name in enumerate(numbers)
     )
     return PublishedRanges("ab" * 32, found)
 
@@ -121,10 +144,12 @@ def catalogue(columns: Mapping[str, Any]) -> Catalogue:
 
 def made(case: Case) -> tuple[ReleaseSpec, Mapping[str, Fraction]]:
     """The spec that a mechanism proposes, and what it says that ledgers will be charged."""
-    columns = dict(list(COLUMNS.items())[: case.parties])
+    columns = case.columns
     target = Target(scope="joint", epsilon=5.0, delta=1e-3)
     mechanism = mechanism_named(case.mechanism)
-    draft = Draft(columns, catalogue(columns), target, GRID_BITS, lambda size: SEED[:size], ranges)
+    draft = Draft(
+        columns, catalogue(columns), target, GRID_BITS, lambda size: SEED[:size], lambda _: ranges(case.unknown)
+    )
     numbers = mechanism.propose(read_options(case.mechanism, dict(case.options)), draft)
     weights = {party: tuple(numbers.weights.get(column.name, 1) for column in own) for party, own in columns.items()}
     fields = {
@@ -246,7 +271,8 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
         spec = spec.model_copy(update={"terms": spec.terms.of})
     if isinstance(view, Ranges):
         for each in view.columns:
-            cells = rows[:, spec.released.index(each.column.name)]
+            codes = np.hstack([tables[part.party].codes for part in spec.parties])
+            cells = fine(codes[:, spec.released.index(each.column.name)], GRID_BITS, each.range.box) / STEPS
             below = (cells[:, None] < EDGES[1:-1]).mean(axis=0)
             np.testing.assert_allclose(each.distribution.noisy, below, atol=1e-9)
             assert view.rows == ROWS
@@ -262,7 +288,7 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
             np.testing.assert_allclose(mean, rows.mean(axis=0), atol=1e-9)
     else:
         if len(spec.rounds()) > 1:
-            spec = in_published_ranges(spec, {party: own[:1] for party, own in blocks.items()})
+            spec = in_published_ranges(spec, {party: own[:-1] for party, own in blocks.items()})
         clipping = spec.terms.clipping  # type: ignore[attr-defined]
         one = (
             np.full(len(view.layout.variables) + 1, 1 << GRID_BITS) if clipping is None else clipping.units(view.layout)

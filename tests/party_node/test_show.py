@@ -10,8 +10,10 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import epsilon_figure
 from dprelease.release.accounting import guarantee
+from dprelease.release.spec import ReleaseSpec
 from party_node.cli.show import _published, card, screen
 from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS, KNOWN
@@ -70,6 +72,10 @@ def test_a_card_counts_its_own_cost_once(careful: World) -> None:
     assert after["budget"] == before["budget"]
 
 
+def published(spec: ReleaseSpec) -> str:
+    return _published(spec, mechanism_of(spec).words(spec))
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -78,7 +84,7 @@ def test_a_card_counts_its_own_cost_once(careful: World) -> None:
     ],
 )
 def test_every_kind_of_release_is_told_in_its_own_words(changes: dict[str, str], words: str) -> None:
-    assert _published(build_spec(**changes)) == words  # type: ignore[arg-type]
+    assert published(build_spec(**changes)) == words  # type: ignore[arg-type]
 
 
 OPEN: dict[str, tuple[Column, ...]] = {
@@ -115,7 +121,7 @@ def test_a_release_with_outcomes_is_told_by_its_parts(
     parties: dict[str, tuple[Column, ...]], outcomes: tuple[str, ...], words: str
 ) -> None:
     label = "label-DP" if parties is OPEN else None
-    assert _published(build_spec(parties, mechanism="moments", outcomes=outcomes, guarantee=label)) == words
+    assert published(build_spec(parties, mechanism="moments", outcomes=outcomes, guarantee=label)) == words
 
 
 def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:

@@ -19,7 +19,7 @@ from tests.statistical.auditor import Audit, Outputs, Sighting, audit, audit_kno
 from tests.statistical.constants import AUDIT_RUNS, CONTROL_RUNS, DETECTABLE, P_THRESHOLD, SECURE_RUNS
 from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise
-from tests.support.specs import SEED, build_spec, categorical, numeric, remembered
+from tests.support.specs import SEED, build_spec, categorical, numeric
 
 COLUMNS = (numeric("age", 20.0, 100.0), categorical("sex", "female"))
 PATIENT = 1
@@ -60,7 +60,7 @@ def outputs(table: BoundedRows, spec: ReleaseSpec, noise: NoiseSource, runs: int
 
 
 def audited(spec: ReleaseSpec, noise: NoiseSource, runs: int) -> Audit:
-    first, second, spec = *neighbours(spec), remembered(spec)
+    first, second = neighbours(spec)
     return audit(outputs(first, spec, noise, runs), outputs(second, spec, noise, runs))
 
 

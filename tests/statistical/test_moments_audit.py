@@ -27,7 +27,7 @@ from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS, DETECTABLE, JOINT_RUNS
 from tests.support.joint import entries, exact_gram, multiply, multiply_directly, seal
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
-from tests.support.specs import build_spec, categorical, numeric, remembered, with_terms
+from tests.support.specs import build_spec, categorical, numeric, with_terms
 
 COLUMNS = {
     "north": (numeric("age"), categorical("smoker", "yes")),
@@ -35,7 +35,6 @@ COLUMNS = {
     "west": (categorical("asthma", "yes"),),
 }
 SPEC = build_spec(COLUMNS, mechanism="moments", rows=3, epsilon=64.0)  # mu near 8: few runs measure it to 2 %
-KNOWN = remembered(SPEC)
 PARTIES = tuple(COLUMNS)
 CURIOUS = PARTIES[1]
 Tables = Mapping[str, BoundedRows]
@@ -101,7 +100,7 @@ def joined(spec: ReleaseSpec, blocks: Mapping[str, object]) -> Outputs:
 
 def releases(spec: ReleaseSpec, cells: Cells, noises: Iterable[Mapping[str, NoiseSource]]) -> Outputs:
     """Released integers of many releases, (runs, E): one computation, other masks and noise for each."""
-    spec, rows = remembered(spec), tables(cells, spec)
+    rows = tables(cells, spec)
     session = multiply(spec, rows)
     found = []
     for noise in noises:
@@ -118,7 +117,7 @@ def audited(spec: ReleaseSpec, pair: str, noise: Mapping[str, NoiseSource], runs
 def _anew(rows: Mapping[str, BoundedRows], noise: Mapping[str, NoiseSource]) -> Mapping[str, object]:
     """Every party's block of a computation of its own."""
     masks = {frozenset(two): secrets.token_bytes(32) for two in combinations(PARTIES, 2)}
-    return seal(KNOWN, rows, multiply_directly(KNOWN, rows), noise, masks)
+    return seal(SPEC, rows, multiply_directly(SPEC, rows), noise, masks)
 
 
 # What is stated.

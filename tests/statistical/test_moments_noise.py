@@ -24,18 +24,16 @@ from tests.statistical.constants import DETECTABLE, MOMENTS_RUNS, P_THRESHOLD
 from tests.statistical.laws import Draws, p_of_independence, p_of_scale, p_of_too_little, p_of_uniformity
 from tests.support.joint import entries, exact_gram, multiply, seal
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
-from tests.support.specs import build_spec, categorical, numeric, random_rows, remembered
+from tests.support.specs import build_spec, categorical, numeric, random_rows
 
-SPEC = remembered(
-    build_spec(
-        {
-            "north": (*(numeric(f"north{i}") for i in range(4)), categorical("smoker", "yes")),
-            "south": tuple(numeric(f"south{i}") for i in range(4)),
-            "west": (*(numeric(f"west{i}") for i in range(4)), categorical("blood", "A", "B")),
-        },
-        mechanism="moments",
-        rows=5,
-    )
+SPEC = build_spec(
+    {
+        "north": (*(numeric(f"north{i}") for i in range(4)), categorical("smoker", "yes")),
+        "south": tuple(numeric(f"south{i}") for i in range(4)),
+        "west": (*(numeric(f"west{i}") for i in range(4)), categorical("blood", "A", "B")),
+    },
+    mechanism="moments",
+    rows=5,
 )
 PARTIES = schedule_of(SPEC).parties
 LAYOUT = layout_of(SPEC)

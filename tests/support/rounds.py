@@ -14,6 +14,7 @@ from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_op
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.block import Block, values_of
+from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 
 BLOCKS = 2
@@ -41,6 +42,20 @@ def first_blocks(
 ) -> dict[str, tuple[Block, ...]]:
     """Every party's blocks of the first round."""
     return {party: privatize(rows, spec, party, noise) for party, rows in tables.items()}
+
+
+def made_alone(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource) -> Release:
+    """The release of one party that has every column.
+
+    Args:
+        spec: from `ranges_first`.
+        rows: the party's.
+        noise: of both rounds.
+    """
+    party = spec.parties[0].party
+    first = first_blocks(spec, {party: rows}, noise)
+    last = privatize(rows, spec, party, noise, earlier=values_of(first))
+    return Release(spec, {party: (*first[party], *last)}, ())
 
 
 def in_published_ranges(spec: ReleaseSpec, first: Mapping[str, tuple[Block, ...]]) -> ReleaseSpec:

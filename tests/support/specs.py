@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -103,7 +102,9 @@ def build_spec(
     if mechanism == "moments":
         terms = joint_moments(parties, target, curious, dealer, grid_bits, rows_per_subject, outcomes, public_norm2)
     elif mechanism == "ranges":
-        terms = RangesTerms.least(budget(target), sum(map(len, map(numbers, parties.values()))) or 1, rows_per_subject)
+        everything = tuple(column for own in parties.values() for column in own)
+        numeric_ones = everything if numbers(everything) else (numeric("nobody"),)
+        terms = RangesTerms.least(budget(target), numeric_ones, rows_per_subject)
     else:
         mixed = mechanism == "mixed"
         weight, norm = anchor_weight or ("1/10" if mixed else "0"), outputs if mixed else 1
@@ -147,28 +148,13 @@ def with_terms(spec: ReleaseSpec, **fields: object) -> ReleaseSpec:
     return spec.model_copy(update={"terms": spec.terms.model_copy(update=fields)})
 
 
-class Remembered(ReleaseSpec):
-    """A spec whose digest is computed once, for audits that make thousands of blocks of it. Copies would keep the digest."""
-
-    @cached_property
-    def remembered(self) -> str:
-        return super().digest()
-
-    def digest(self) -> str:
-        return self.remembered
-
-
-def remembered(spec: ReleaseSpec) -> ReleaseSpec:
-    """The same spec, for many blocks."""
-    return Remembered.model_construct(**dict(spec))
-
-
 def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Generator) -> dict[str, RawColumn]:
     """Raw cells within the declared bounds and levels."""
     raw: dict[str, RawColumn] = {}
     for column in columns:
         if isinstance(column, NumericColumn):
-            raw[column.name] = generator.uniform(column.lower, column.upper, rows)
+            ends = (column.lower, column.upper) if column.bounded else (-30.0, 90.0)
+            raw[column.name] = generator.uniform(*ends, rows)
         else:
             raw[column.name] = [str(level) for level in generator.choice([*column.levels, "other"], rows)]
     return raw

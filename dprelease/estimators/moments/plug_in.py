@@ -68,13 +68,14 @@ def inverted(
         )
     offsets = outcome - centre @ solution.weights
     constant = np.clip(moments.between([0], y)[0] / moments.rows, lower, 1.0)
+    inverse = None if solution.indefinite else inverse_with_constant(solution.inverse, centre, intercept=intercept)
     return ScaledFit(
         weights=solution.weights,
         offsets=offsets,
         constant=constant,
         constant_noise_sd=moments.noise_between([0], y)[0] / moments.rows,
-        quality=_quality(
-            moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, solution, added, intercept=intercept
+        quality=plug_in_quality(
+            moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, inverse, intercept=intercept
         ),
         diagnostics=Diagnostics(
             smallest_eigenvalue=solution.smallest_eigenvalue,
@@ -91,14 +92,22 @@ def _ridge(moments: Moments, x: list[int], y: list[int]) -> float:
     return primo_ridge(len(x), covariance, association) / moments.rows
 
 
-def _quality(
+def inverse_with_constant(inverse: Floats, centre: Floats, *, intercept: bool) -> Floats:
+    """H^-1 over (1, x) from that of the centred features, (d, d); without an intercept the latter itself."""
+    if not intercept:
+        return inverse
+    along = inverse @ centre
+    found: Floats = np.block([[1 + centre @ along, -along[None]], [-along[:, None], inverse]])
+    return found
+
+
+def plug_in_quality(
     moments: Moments,
     x: list[int],
     y: list[int],
     model: Floats,
     flat: Floats,
-    solution: Solution,
-    ridge: float,
+    inverse: Floats | None,
     *,
     intercept: bool,
 ) -> Quality:
@@ -110,8 +119,7 @@ def _quality(
         y: l indices.
         model: (d + 1, l) the parts of u on (1, x); u is 1 on the target.
         flat: (l,) the only part of the constant predictor's.
-        solution: what was inverted.
-        ridge: that was added to the features' diagonal.
+        inverse: H^-1 over (1, x), or over x without an intercept; None where nothing can be said.
         intercept: whether one was fitted.
     """
     z, rows = [0, *x], moments.rows
@@ -132,9 +140,7 @@ def _quality(
     gain_variance = inside + ((by_flat - by_model) ** 2 * seen).sum(axis=0)
     fitted = slice(0 if intercept else 1, None)
     too_low, by_fitting = np.full(len(y), np.inf), np.zeros(len(y))
-    if not solution.indefinite:
-        penalty = np.diag([0.0, *[ridge] * len(x)])
-        inverse = np.linalg.inv((within + penalty)[fitted, fitted])
+    if inverse is not None:
         around = among[fitted, fitted]
         apart = inverse * around * (1 - np.eye(len(around)))
         squared = around @ model[fitted] ** 2 + seen[fitted]

@@ -8,8 +8,8 @@ taken, so that good fits are not shortened for nothing. It is 0 unless the gain 
 Where draws of the gain are known, the step is also no longer than where the `RARE` quantile is no loss. Among many pairs of columns
 that fill little of their bounds noise makes a strong relation of some pair, with a gain in most cases and a great loss in some.
 
-Nor is it longer than `furthest_of_signal`. The prior of the draws is vague: it takes most of what noise makes for a relation,
-and the draws of an outcome without any promise a gain. The outcome itself tells how strong its relations are.
+Nor is it longer than `furthest_of_signal`. Where the prior of the draws is vague beside the noise, they take most of what noise
+makes for a relation and promise a gain of an outcome without any. The released numbers tell without a prior what a step gains.
 """
 
 from __future__ import annotations
@@ -48,21 +48,27 @@ def furthest_of_draws(gain: Floats) -> Floats:
     return furthest(np.where(rare >= 0, cautious, -np.inf))
 
 
-def furthest_of_signal(signal: Floats, scatter: Floats) -> Floats:
-    """alpha, one for each outcome: by the gain that Stein's rule expects.
+def furthest_of_signal(linear: Floats, square: Floats) -> Floats:
+    """alpha, one for each outcome: by Stein's unbiased estimate of the gain.
 
-    Under a vague prior the explained part of the variance is too large by what the posterior leaves open of it on average: the
-    mean of |estimate|^2 is |truth|^2 plus the variance of the estimate. The gain at alpha, in `signal`, is then
-    2 alpha k - alpha^2 with the positive-part factor k = 1 - scatter / signal.
+    With true normal equations M and g and slopes w of the posterior mean, the gain at alpha is 2 alpha w^T g - alpha^2 w^T M w.
+    Of the released M + N and g + n,
+
+        w^T (g + n) - E[(g' - M' w)^T S (g' - E g')]        and        w^T (M + N) w - 2 E[(g' - M' w)^T S (M' - E M') w]
+
+    have these means: M' and g' are the draws', E their mean, S the inverse of E M'. What is taken off is how far w follows the
+    noise: a posterior mean's derivative by the data is its covariance over that of the noise, under any prior. Under a vague one
+    most of the signal is taken off, as in Stein's rule; what a sharp one has shrunk already is not shrunk again.
 
     Args:
-        signal: (l,) variance that the model explains by the mean of the draws.
-        scatter: (l,) mean over the draws of what is left in the normal equations, in the same metric.
+        linear: (l,) the former.
+        square: (l,) the latter; where it is not positive noise hides how the model varies, and there is no step.
 
     Source:
-        Efron and Morris (1973), Stein's estimation rule and its competitors, an empirical Bayes approach.
+        Stein (1981), Estimation of the mean of a multivariate normal distribution; Efron (2011), Tweedie's formula and selection
+        bias.
     """
-    factor = 1 - np.divide(np.minimum(scatter, signal), signal, out=np.ones_like(signal), where=signal > 0)
+    factor = np.divide(np.maximum(linear, 0.0), square, out=np.zeros_like(square), where=square > 0)
     steps = ALPHAS[:, None]
     return furthest(2 * steps * factor - steps**2)
 

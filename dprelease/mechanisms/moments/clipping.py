@@ -78,11 +78,15 @@ class Clipping(Value):
             ValueError: it is not; why.
         """
         columns = tuple(column for declared in parties for column in declared)
+        found = {each.name: each for each in self.ranges}
         numbers = [numbers_of(declared) for declared in parties]
         if len(self.weights) != len(columns) or max(self.constant, *self.weights) != 1 << grid_bits:
             raise ValueError("clipping has a weight for each column, and the largest is the grid's unit")
         if not later and tuple(each.name for each in self.ranges) != tuple(name for names in numbers for name in names):
             raise ValueError("clipping has a range for each private number, in the order of the columns")
+        named = (column for column in columns if isinstance(column, NumericColumn) and column.name in found)
+        if not all(found[column.name].fits(column) for column in named):
+            raise ValueError("a range has a box where the column's bounds are unknown, and nowhere else")
         weight = {column.name: each for column, each in zip(columns, self.weights, strict=True)}
         places = [numbers.index(norm.columns) if norm.columns in numbers else -1 for norm in self.norms]
         if -1 in places or places != sorted(places):
@@ -110,14 +114,9 @@ class Clipping(Value):
         """The columns as learners see them: the bounds of a private number are the ends of its range."""
         found = {each.name: each for each in self.ranges}
         return tuple(
-            _within_range(column, found[column.name]) if column.name in found else column for column in columns
+            found[column.name].seen(column) if isinstance(column, NumericColumn) and column.name in found else column
+            for column in columns
         )
-
-
-def _within_range(column: Column, within: Range) -> Column:
-    assert isinstance(column, NumericColumn), column.name  # noqa: S101 - `Clipping.check` saw to it
-    lower, upper = within.bounds(column.midpoint, column.half_width)
-    return column.model_copy(update={"lower": lower, "upper": upper, "fill": min(max(column.fill, lower), upper)})
 
 
 def numbers_of(columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from dprelease.data.ranges import REACH
+from dprelease.data.columns import unbounded
+from dprelease.data.ranges import REACH, parts
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, moments_error
 from dprelease.mechanisms.moments import calibration as scales
@@ -27,12 +28,13 @@ RANGES_FIRST = f"{TRUST}; a release of ranges comes first, for a part of the bud
 
 
 def plans(setting: Setting) -> tuple[Setting, ...]:
-    """Numbers in their public bounds, and in ranges that are released first."""
+    """Numbers in their public bounds, where all have some, and in ranges that are released first."""
+    in_bounds = () if unbounded(setting.columns) else (replace(setting, ranges=None),)
     if setting.ranges is not None:
-        return replace(setting, ranges=None), setting
+        return *in_bounds, setting
     if setting.outcomes or not any(map(numbers_of, setting.parties.values())):
-        return (setting,)
-    return setting, replace(setting, ranges=share(setting.rows))
+        return in_bounds
+    return *in_bounds, replace(setting, ranges=share(setting.rows, setting.columns))
 
 
 def proposed(setting: Setting) -> Proposed:
@@ -51,16 +53,16 @@ def _in_ranges(setting: Setting, spent_before: Fraction, clipping: Clipping) -> 
     parties, layout, whole = len(setting.parties), Layout(setting.columns), budget(setting.target)
     mu2, shared = whole * (1 - spent_before), (setting.pooled, setting.grid_bits, setting.rows_per_subject)
     moved = clipped_sensitivity(layout, clipping, setting.grid_bits)
-    scale, _ = scales.share_scales(moved, mu2, parties, *shared)
+    scale, diagonal_scale = scales.share_scales(moved, mu2, parties, *shared)
     one = (scales.released_sd(scale, parties) / deviation(clipping, setting.columns) ** 2 / setting.rows) ** 2
-    numbers = {party: len(numbers_of(own)) for party, own in setting.parties.items()}
-    prices = split_charge(mu2, setting.parties, setting.parts)
+    shares = {party: parts(own) for party, own in setting.parties.items()}
+    price = scales.spent(moved, scale, diagonal_scale, parties, *shared)
+    prices = split_charge(price, setting.parties, setting.parts)
     return Proposed(
         variance=dict.fromkeys(setting.parties, one),
         columns={each.name: one / setting.number_weights.get(each.name, 1.0) ** 2 for each in setting.columns},
         prices={
-            party: price + whole * spent_before * numbers[party] / sum(numbers.values())
-            for party, price in prices.items()
+            party: own + whole * spent_before * shares[party] / sum(shares.values()) for party, own in prices.items()
         },
         shape=f"{layout.entries} sums of clipped rows",
         unit="of a correlation",

@@ -26,11 +26,19 @@ from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.clipping_words import scenario_of
-from dprelease.mechanisms.moments.first_round import SHARE, in_ranges, with_terms
+from dprelease.mechanisms.moments.first_round import in_ranges, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked
-from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, parts_of, propose_moments
+from dprelease.mechanisms.moments.propose import (
+    MomentsOptions,
+    check_outcomes,
+    choose_dealer,
+    clipping_of,
+    parts_of,
+    propose_moments,
+    share_of,
+)
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.mechanisms.moments.released_outcomes import ApartMoments
@@ -60,7 +68,7 @@ class Moments(Linear[JointMoments]):
 
     def __init__(self, first: Mechanism[Any]) -> None:
         self._first = first
-        self._latest: tuple[str, SpecBase] | None = None
+        self._latest: tuple[str, Any, SpecBase] | None = None
 
     def read_terms(self, data: object) -> JointMoments:
         return JointMoments.model_validate_json(json.dumps(data), context=self._first)
@@ -148,9 +156,12 @@ class Moments(Linear[JointMoments]):
     def read(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
     ) -> NoisyMoments | ApartMoments:
-        spec = self._in_ranges(spec, {party: blocks[:-1] for party, blocks in values.items()})
+        spec = self._in_ranges(spec, _before_the_last(values))
         last = {party: blocks[-1] for party, blocks in values.items()}
         return self.view([spec], self.opened(spec, last, Stretch(spec.rows)), 1.0, public)
+
+    def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
+        return self._read_first(spec, _before_the_last(values))[0]
 
     def _before(self, spec: SpecBase) -> SpecBase | None:
         """The spec as the first round's mechanism reads it; None without one."""
@@ -159,15 +170,19 @@ class Moments(Linear[JointMoments]):
 
     def _in_ranges(self, spec: SpecBase, earlier: Earlier) -> SpecBase:
         """The spec with the ranges that everybody recomputes from the first round; itself without one."""
+        return self._read_first(spec, earlier)[1]
+
+    def _read_first(self, spec: SpecBase, earlier: Earlier) -> tuple[Any, SpecBase]:
+        """Ranges of the first round, None without one; and the spec with them."""
         before = self._before(spec)
         if before is None:
-            return spec
+            return None, spec
         blocks = [sha256(block.tobytes()) for part in spec.parties for block in earlier[part.party]]
         name, latest = ":".join([spec.digest(), *blocks]), self._latest
         if latest is None or latest[0] != name:  # to read takes a tenth of a second a column, and a session asks often
             found = self._first.read(before, earlier, np.zeros((spec.rows, 0), np.int32))
-            self._latest = latest = name, in_ranges(spec, found.ranges)
-        return latest[1]
+            self._latest = latest = name, found, in_ranges(spec, found.ranges)
+        return latest[1:]
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
         before = self._before(spec)
@@ -184,13 +199,15 @@ class Moments(Linear[JointMoments]):
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         return words.review_reasons(spec, self.own(spec), party, named=named)
 
-    def scenario(self, options: MomentsOptions, columns: Columns) -> dict[str, Any]:
+    def scenario(self, options: MomentsOptions, draft: Draft) -> dict[str, Any]:
+        curious, _ = choose_dealer(len(draft.columns), options.curious, options.dealer)
+        first, clipping = share_of(options, draft), clipping_of(options, draft, curious)
         return {
             "curious": options.curious or None,
-            "outcomes": self.outcomes(options, columns),
+            "outcomes": self.outcomes(options, draft.columns),
             "public_norm2": options.public_norm2,
-            "parts": parts_of(columns, options.charge),
-            "ranges": None if options.ranges is None else SHARE if options.ranges_first else Fraction(0),
+            "parts": parts_of(draft.columns, options.charge),
+            "ranges": None if clipping is None else first,
             "clip": options.k,
             "number_weights": options.outcome_weight,
         }
@@ -221,3 +238,8 @@ class Moments(Linear[JointMoments]):
         from dprelease.mechanisms.moments import forecast
 
         return forecast.forecast(setting, signal)
+
+
+def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> Earlier:
+    """What all parties sent before the moments."""
+    return {party: blocks[:-1] for party, blocks in values.items()}

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from dprelease.data.columns import Name, private
+from dprelease.data.columns import Name, needs_bounds, private
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Columns, Draft, Mechanism, Numbers
@@ -27,10 +27,22 @@ from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
 from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
-from dprelease.one_line import listed
+from dprelease.one_line import listed, quoted
 
 FIRST = "first"
 """What ``ranges`` says of a release with a first round; a folder of this name is written ``./first``."""
+
+
+MOST_CLIP = 1000
+
+
+def _read_clip(value: object) -> object:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value not in ("auto", "none") and not (number and 0 <= value <= MOST_CLIP):  # type: ignore[operator]
+        raise ValueError(
+            f'write "auto", "none" or how far rows are clipped, a number from 0 to {MOST_CLIP}; not {quoted(str(value))}'
+        )
+    return value
 
 
 class MomentsOptions(Settings):
@@ -55,7 +67,7 @@ class MomentsOptions(Settings):
     outcome_norm2: float | str | None = None
     charge: dict[Name, float | str] = Field(default_factory=dict)
     ranges: Annotated[str, Field(min_length=1)] | None = None
-    clip: Literal["auto", "none"] | Annotated[float, Field(ge=0, le=1000)] = "auto"
+    clip: Annotated[Literal["auto", "none"] | float, BeforeValidator(_read_clip)] = "auto"
     outcome_weight: dict[Name, Annotated[float, Field(ge=1, le=HEAVIEST)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -144,14 +156,17 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
         raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
     if draft.target.scope != "joint":
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
+    refused = needs_bounds(draft.everything) if options.ranges is None else None
+    if refused is not None:
+        raise InvalidInput(refused)
     parties, rows = len(draft.columns), draft.agreed.rows
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
-    before = _first_round(draft, first) if options.ranges_first else None
-    if before is not None:
-        draft = replace(draft, part=1 - share(rows))
+    spent = share_of(options, draft)
+    before = first.propose(Settings(), replace(draft, part=spent)) if spent else None
+    draft = replace(draft, part=1 - spent)
     layout, mu2 = Layout(draft.everything, options.outcomes or ()), draft.mu2
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
-    clipping = _clipping(options, draft, curious, mu2)
+    clipping = clipping_of(options, draft, curious)
     terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2, clipping=clipping)
     parts = parts_of(draft.columns, options.charge)
     charges, plan = (
@@ -167,8 +182,9 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
     return found if before is None else _after(before, found)
 
 
-def _first_round(draft: Draft, first: Mechanism[Any]) -> Numbers:
-    return first.propose(Settings(), replace(draft, part=share(draft.agreed.rows)))
+def share_of(options: MomentsOptions, draft: Draft) -> Fraction:
+    """Part of mu^2 that a first round spends; 0 without one."""
+    return share(draft.agreed.rows, draft.everything) if options.ranges_first else Fraction(0)
 
 
 def _after(before: Numbers, found: Numbers) -> Numbers:
@@ -180,11 +196,21 @@ def _after(before: Numbers, found: Numbers) -> Numbers:
     )
 
 
-def _clipping(options: MomentsOptions, draft: Draft, curious: int, mu2: Fraction) -> Clipping | None:
+def clipping_of(options: MomentsOptions, draft: Draft, curious: int) -> Clipping | None:
+    """How rows are clipped; None where numbers are coded in their public bounds.
+
+    Args:
+        options: of the request.
+        draft: what is fixed, with the part of the target that the moments may spend.
+        curious: t.
+
+    Raises:
+        InvalidInput: the ranges cannot be read or lack a number, or a weight is of no private number.
+    """
     if options.ranges is None:
         return None
     # A patient with q rows moves q times as much.
-    mu = math.sqrt(mu2) / draft.agreed.rows_per_subject
+    mu = math.sqrt(draft.mu2) / draft.agreed.rows_per_subject
     situation = Situation(mu, draft.agreed.rows, len(draft.columns), curious, draft.grid_bits)
     weights, k = options.outcome_weight, options.k
     if options.ranges_first:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from dprelease.canonical import Rational, Value
-from dprelease.data.columns import Column, Name, private, public
+from dprelease.data.columns import Column, Name, needs_bounds, private, public
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
@@ -143,6 +143,9 @@ class JointMoments(Terms):
             raise ValueError("mechanism 'moments' has no weights of columns; use 'mixed' or 'rows'")
         if spec.target.scope != "joint":
             raise ValueError("joint moments have one target for the whole row: scope 'joint'")
+        refused = needs_bounds(spec.columns) if self.clipping is None else None
+        if refused is not None:
+            raise ValueError(refused)
         self.check({part.party: part.columns for part in spec.parties})
         if self.clipping is not None:
             self.clipping.check(

@@ -10,7 +10,7 @@ import numpy as np
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import released_names
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.base import Columns, Cost, Draft, Integers, Numbers, Words
+from dprelease.mechanisms.base import Cost, Draft, Integers, Numbers, Words
 from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.noisy_rows import check, words
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
@@ -70,7 +70,7 @@ class _NoisyRows(Linear[AnyRows]):
     def words(self, spec: SpecBase) -> Words:
         return words.words(spec, self.own(spec))
 
-    def scenario(self, options: RowsOptions, columns: Columns) -> dict[str, Any]:
+    def scenario(self, options: RowsOptions, draft: Draft) -> dict[str, Any]:
         return {"weights": options.weights}
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
@@ -103,9 +103,9 @@ class Mixed(_NoisyRows[MixedTerms]):
     def least_rows(self, spec: SpecBase) -> int:
         return self.own(spec).mixing.outputs
 
-    def scenario(self, options: RowsOptions, columns: Columns) -> dict[str, Any]:
+    def scenario(self, options: RowsOptions, draft: Draft) -> dict[str, Any]:
         assert isinstance(options, MixedOptions)  # noqa: S101 - they were read as such
-        return {**super().scenario(options, columns), "outputs": options.k, "anchor_weight": options.anchor_weight}
+        return {**super().scenario(options, draft), "outputs": options.k, "anchor_weight": options.anchor_weight}
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
         terms = self.own(spec)

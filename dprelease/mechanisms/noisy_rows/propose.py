@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from dprelease.data.columns import Name, check_weights, integer_sensitivity, weights_of
+from dprelease.data.columns import Name, check_weights, integer_sensitivity, needs_bounds, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Draft, Numbers
@@ -79,6 +79,9 @@ def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
 
 def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
     """mu_j^2 and D2_j by party."""
+    refused = needs_bounds(draft.everything)
+    if refused is not None:
+        raise InvalidInput(refused)
     check_weights(draft.everything, options.weights)
     q, bits = draft.agreed.rows_per_subject, draft.grid_bits
     sensitivity2 = {

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from dprelease.canonical import Digest, Rational, Value, sha256
-from dprelease.data.columns import Name, integer_sensitivity
+from dprelease.data.columns import Name, integer_sensitivity, needs_bounds
 from dprelease.spec_base import SpecBase, Terms
 
 
@@ -85,7 +85,10 @@ class NoisyRowsTerms(Terms):
         return integer_sensitivity(part.columns, *shared, mixed=self.adds_rows)
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether noise names the parties, and an anchor scale is given exactly where there is an anchor."""
+        """Whether columns have bounds, noise names the parties, and an anchor scale is given exactly where there is an anchor."""
+        refused = needs_bounds(spec.columns)
+        if refused is not None:
+            raise ValueError(refused)
         if not 0 <= self.rho < 1:
             raise ValueError("anchor_weight must lie in [0, 1)")
         if [noise.party for noise in self.noise] != [part.party for part in spec.parties]:

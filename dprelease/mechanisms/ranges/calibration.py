@@ -9,7 +9,10 @@ on nothing else, releases sum T and sum T^2 for codes T = H z in [-H, H]. With
     D2^2 >= max over z, z' in [-1, 1] of (z - z')^2 + 4 (z^2 - z'^2)^2 = (71 + 8 sqrt 2)/16
 
 it costs at most q^2 H^2 [(z-z')^2 / (sigma_sum^2 - 4) + H^2 (z^2-z'^2)^2 / (sigma_square^2 - 4)] <= mu_2^2, whatever the range.
-Rounds compose adaptively to mu_1^2 + mu_2^2 = mu_c^2, and columns, of one hospital or of several, to the sum of theirs.
+Rounds compose adaptively to mu_1^2 + mu_2^2 = mu_c^2. A column without bounds is counted on the decade scale before that, in
+121 cells for which the first round's argument holds word for word, with 1/2 mu_c^2 more: a third of what it costs in all. The box
+that follows from the noisy counts is to it what public bounds are to others. Columns, of one hospital or of several, compose to the
+sum of theirs.
 The subtracted 4 is the price of the grid (docs/guarantees.md 3); all of it is rational arithmetic.
 
 Derived in docs/guarantees.md 18.
@@ -21,7 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dprelease.data.columns import Column, NumericColumn, private
+from dprelease.data.columns import Column, NumericColumn, private, unbounded
+from dprelease.data.decades import CELLS as DECADE_CELLS
+from dprelease.data.ranges import DECADES, parts
 from dprelease.mechanisms.ranges.prefix_sums import squared_sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
@@ -48,23 +53,27 @@ class Scales:
         counts: of an entry of C' h.
         total: of sum T.
         squares: of sum T^2.
+        decades: of an entry of C' h on the decade scale; 0 where every column has bounds.
     """
 
     counts: float
     total: float
     squares: float
+    decades: float = 0.0
 
     @classmethod
-    def least(cls, column_mu2: Fraction, rows_per_subject: int) -> Scales:
-        """The least with which a column costs mu_c^2.
+    def least(cls, column_mu2: Fraction, rows_per_subject: int, *, decades: bool = False) -> Scales:
+        """The least with which a column costs mu_c^2, and one without bounds half as much again.
 
         Args:
             column_mu2: mu_c^2 > 0.
             rows_per_subject: q.
+            decades: whether there is a column without bounds.
         """
         counts, total, squares = _sensitivities(rows_per_subject)
         first, second = column_mu2 * FIRST_SHARE, column_mu2 * (1 - FIRST_SHARE)
-        return cls(least_scale(counts, first), least_scale(total, second), least_scale(squares, second))
+        before = least_scale(_decade_sensitivity(rows_per_subject), column_mu2 * DECADES) if decades else 0.0
+        return cls(least_scale(counts, first), least_scale(total, second), least_scale(squares, second), before)
 
     def spent(self, rows_per_subject: int) -> Fraction:
         """mu_c^2 that the scales really give, exactly.
@@ -76,8 +85,18 @@ class Scales:
         # x/a + y/b <= max(1/a, 1/b) for shares x + y <= 1 of D2^2: round 2 costs its dearer half.
         return mu2_of_scales(
             ((counts, self.counts), (total, self.total), (squares, self.squares)),
-            lambda parts: parts[0] + max(parts[1], parts[2]),
+            lambda costs: costs[0] + max(costs[1], costs[2]),
         )
+
+    def spent_on_decades(self, rows_per_subject: int) -> Fraction:
+        """mu^2 that a column without bounds costs beside `spent`, exactly; 0 where every column has bounds.
+
+        Args:
+            rows_per_subject: q.
+        """
+        if not self.decades:
+            return Fraction(0)
+        return mu2_of_scales(((_decade_sensitivity(rows_per_subject), self.decades),), lambda costs: costs[0])
 
 
 def _sensitivities(q: int) -> tuple[Fraction, Fraction, Fraction]:
@@ -86,9 +105,19 @@ def _sensitivities(q: int) -> tuple[Fraction, Fraction, Fraction]:
     return Fraction(q**2 * squared_sensitivity(CELLS)), total, total * LARGEST_CODE**2 / 4
 
 
+def _decade_sensitivity(q: int) -> Fraction:
+    """Squared, of C' h for the histogram h on the decade scale."""
+    return Fraction(q**2 * squared_sensitivity(DECADE_CELLS))
+
+
 def numbers(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
     """The columns that take part: private numbers, in order."""
     return tuple(column for column in private(columns) if isinstance(column, NumericColumn))
+
+
+def numbers_without_bounds(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
+    """Those among them that are counted on the decade scale, in order."""
+    return unbounded(numbers(columns))
 
 
 def split(mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
@@ -98,5 +127,5 @@ def split(mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str,
         mu2: of the release.
         parties: party to declared columns, a private number among them.
     """
-    counts = {party: len(numbers(columns)) for party, columns in parties.items()}
-    return {party: mu2 * count / sum(counts.values()) for party, count in counts.items()}
+    shares = {party: parts(columns) for party, columns in parties.items()}
+    return {party: mu2 * share / sum(shares.values()) for party, share in shares.items()}

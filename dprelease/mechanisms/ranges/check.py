@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dprelease.data.ranges import parts
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.base import COARSEST, Cost
-from dprelease.mechanisms.ranges.calibration import CELLS, FIRST_SHARE, LARGEST_CODE, numbers, split
+from dprelease.mechanisms.ranges.calibration import (
+    CELLS,
+    FIRST_SHARE,
+    LARGEST_CODE,
+    numbers,
+    numbers_without_bounds,
+)
 from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, squared_sensitivity
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.spec_base import SpecBase
@@ -19,9 +26,12 @@ _LARGEST = 1 << 62
 
 def cost(spec: SpecBase, terms: RangesTerms) -> Cost:
     """mu^2 of every party's columns; a patient is in every column, so together they are one Gaussian mechanism of the sum."""
-    whole = terms.scales.spent(spec.rows_per_subject) * len(numbers(spec.columns))
-    charges = split(whole, {part.party: part.columns for part in spec.parties})
-    return Cost(whole, charges, charges)
+    each, more = (spent(spec.rows_per_subject) for spent in (terms.scales.spent, terms.scales.spent_on_decades))
+    charges = {
+        part.party: each * len(numbers(part.columns)) + more * len(numbers_without_bounds(part.columns))
+        for part in spec.parties
+    }
+    return Cost(sum(charges.values(), Fraction(0)), charges, charges)
 
 
 def check(spec: SpecBase, terms: RangesTerms) -> None:
@@ -30,14 +40,14 @@ def check(spec: SpecBase, terms: RangesTerms) -> None:
     Raises:
         SpecRefused: with the number that disagrees.
     """
-    columns, mu2, q = len(numbers(spec.columns)), Fraction(terms.mu2), spec.rows_per_subject
+    columns, mu2, q = spec.columns, Fraction(terms.mu2), spec.rows_per_subject
     if mu2 <= 0:
         raise SpecRefused(f"mu^2 = {terms.mu2} is not positive")
     if terms != RangesTerms.least(mu2, columns, q):
-        raise SpecRefused(f"the noise scales are not those of {columns} private numeric columns and mu^2")
-    if q**2 * squared_sensitivity(CELLS) < COARSEST**2 * mu2 / columns * FIRST_SHARE:
+        raise SpecRefused(f"the noise scales are not those of {len(numbers(columns))} private numeric columns and mu^2")
+    if q**2 * squared_sensitivity(CELLS) < COARSEST**2 * mu2 / parts(columns) * FIRST_SHARE:
         raise SpecRefused("epsilon is so large that the grid of the counts would be too coarse; lower it")
-    if max(largest(spec, terms)) >= _LARGEST:
+    if max(*largest(spec, terms), largest_decade(spec, terms)) >= _LARGEST:
         raise SpecRefused("released integers could reach 2^62; fewer patients or a larger epsilon would do")
 
 
@@ -48,3 +58,8 @@ def largest(spec: SpecBase, terms: RangesTerms) -> tuple[int, int, int]:
     noise = (scales.counts, scales.total, scales.squares)
     found = [one + SURE * int(scale + 1) for one, scale in zip(exact, noise, strict=True)]
     return found[0], found[1], found[2]
+
+
+def largest_decade(spec: SpecBase, terms: RangesTerms) -> int:
+    """Largest absolute value of a noisy count on the decade scale."""
+    return (spec.rows << FRACTION_BITS) + SURE * int(terms.scales.decades + 1)

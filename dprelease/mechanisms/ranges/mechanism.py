@@ -11,7 +11,8 @@ from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.ranges import check, words
-from dprelease.mechanisms.ranges.calibration import WIDTH, numbers
+from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
+from dprelease.mechanisms.ranges.calibration import WIDTH, numbers, numbers_without_bounds
 from dprelease.mechanisms.ranges.propose import propose
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.ranges.terms import RangesTerms
@@ -44,7 +45,13 @@ class RangesMechanism(Mechanism[RangesTerms]):
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         part = spec.party(party)
         assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-        return ((len(numbers(part.columns)), WIDTH),)
+        own = (len(numbers(part.columns)), WIDTH)
+        if self.own(spec).decades_scale is None:
+            return (own,)
+        return (len(numbers_without_bounds(part.columns)), DECADES_WIDTH), own
+
+    def rounds(self, spec: SpecBase) -> tuple[int, ...]:
+        return (1,) if self.own(spec).decades_scale is None else (2,)
 
     def privatize(
         self,
@@ -56,14 +63,14 @@ class RangesMechanism(Mechanism[RangesTerms]):
         earlier: Earlier = FIRST_ROUND,
         kept: Kept = NOTHING_KEPT,
     ) -> tuple[Integers, ...]:
-        from dprelease.mechanisms.ranges.privatize import noisy_ranges  # slow to load, and only hospitals ask
+        from dprelease.mechanisms.ranges.privatize import noisy_blocks  # slow to load, and only hospitals ask
 
-        return (noisy_ranges(rows, spec, self.own(spec), noise),)
+        return noisy_blocks(rows, spec, self.own(spec), noise)
 
     def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Ranges:
         from dprelease.mechanisms.ranges.read import read  # slow to load, and only learners ask
 
-        return read(spec, self.own(spec), {party: only for party, (only,) in values.items()})
+        return read(spec, self.own(spec), values)
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)

@@ -1,19 +1,83 @@
-"""Bounded rows in, noisy integers of every private numeric column out: counts, a range from them, sums in that range."""
+"""Bounded rows in, noisy integers of every private numeric column out: counts, a range from them, sums in that range.
+
+A column without bounds is counted on the decade scale first, and then in the box that follows.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
 from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows, Codes
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers
+from dprelease.data.columns import Column, NumericColumn, released_names
+from dprelease.data.decades import CELLS as DECADE_CELLS
+from dprelease.data.decades import Box, decade_cells
+from dprelease.data.ranges import fine
+from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
+from dprelease.mechanisms.ranges.box import box_of
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers, numbers_without_bounds
 from dprelease.mechanisms.ranges.prefix_sums import Integers, factor
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
+NO_BOXES: Mapping[str, Box] = MappingProxyType({})
+"""Every column has bounds."""
 
-def noisy_ranges(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise: NoiseSource) -> Integers:
+
+def noisy_blocks(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise: NoiseSource) -> tuple[Integers, ...]:
+    """One party's blocks: of decades, where a column of the spec has no bounds, and of ranges; arguments as of `noisy_ranges`.
+
+    Guarantee: together mu_j-GDP, mu_j^2 = `check.cost`, for tables that differ in all private cells of one patient (replace-one).
+    """
+    if terms.decades_scale is None:
+        return (noisy_ranges(bounded, spec, terms, noise),)
+    decades = noisy_decades(bounded, spec, terms, noise)
+    return decades, noisy_ranges(bounded, spec, terms, noise, boxes_in(decades, bounded.columns))
+
+
+def boxes_in(decades: Integers, columns: tuple[Column, ...]) -> dict[str, Box]:
+    """Column to box, as one party's block of decades has them.
+
+    Args:
+        decades: from `noisy_decades`.
+        columns: of the party.
+    """
+    names = [column.name for column in numbers_without_bounds(columns)]
+    return {name: Box(low=int(row[-2]), high=int(row[-1])) for name, row in zip(names, decades, strict=True)}
+
+
+def noisy_decades(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise: NoiseSource) -> Integers:
+    """One party's (p_uj, 122) integers, a row for each of its private numbers without bounds: noisy counts and their box.
+
+    Guarantee: mu-GDP under replace-one with mu^2 = p_uj times `Scales.spent_on_decades`; derived in
+    `dprelease.mechanisms.ranges.calibration`. Arguments as of `noisy_ranges`.
+    """
+    columns, scale = numbers_without_bounds(bounded.columns), terms.scales.decades
+    if not columns:
+        return np.zeros((0, DECADES_WIDTH), np.int64)
+    exact = np.array(
+        [
+            factor(DECADE_CELLS) @ decade_histogram(own, bounded.grid_bits)
+            for column, own in _codes(bounded)
+            if not column.bounded
+        ]
+    )
+    counts = exact + noise.discrete_gaussian(scale, exact.shape)
+    boxes = [box_of(each, spec.rows, scale) for each in counts]
+    return np.hstack([counts, np.array([[box.low, box.high] for box in boxes], np.int64)])
+
+
+def noisy_ranges(
+    bounded: BoundedRows,
+    spec: SpecBase,
+    terms: RangesTerms,
+    noise: NoiseSource,
+    boxes: Mapping[str, Box] = NO_BOXES,
+) -> Integers:
     """One party's (p_nj, `WIDTH`) integers, a row for each of its private numbers.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), they are mu_j-GDP with mu_j^2 =
@@ -25,18 +89,21 @@ def noisy_ranges(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise
         spec: a spec that `accounting.check_spec` accepted.
         terms: its terms.
         noise: secret noise; `SecureNoise` outside tests.
+        boxes: of the columns without bounds, as published.
     """
-    columns, codes, scales, n = numbers(bounded.columns), _codes(bounded), terms.scales, spec.rows
-    if not columns:
+    placed, scales, n = _codes(bounded), terms.scales, spec.rows
+    if not placed:
         return np.zeros((0, WIDTH), np.int64)
-    exact = np.array([factor(CELLS) @ histogram(each, bounded.grid_bits) for each in codes.T])
+    columns = [column for column, _ in placed]
+    codes = [fine(own, bounded.grid_bits, boxes.get(column.name)) for column, own in placed]
+    exact = np.array([factor(CELLS) @ histogram(each, MAX_GRID_BITS) for each in codes])
     counts = exact + noise.discrete_gaussian(scales.counts, exact.shape)
     found = [after_counts(each, n, scales) for each in counts]
     used = [first(each) for each in found]
     sums = np.array(
         [
-            second_round(window(column, at).code(own, bounded.grid_bits, LARGEST_CODE))
-            for column, at, own in zip(columns, used, codes.T, strict=True)
+            second_round(window(column, at).code(own, MAX_GRID_BITS, LARGEST_CODE))
+            for column, at, own in zip(columns, used, codes, strict=True)
         ]
     )
     totals = sums[:, 0] + noise.discrete_gaussian(scales.total, (1, len(columns)))[0]
@@ -46,6 +113,16 @@ def noisy_ranges(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise
         last = final(after_sums(located, at, total, square, n, scales))
         rows.append(Row(own, at, total, square, last).to_integers())
     return np.array(rows)
+
+
+def decade_histogram(codes: Codes, grid_bits: int) -> Integers:
+    """(121,) rows in each cell of the decade scale.
+
+    Args:
+        codes: (n,) on it.
+        grid_bits: b of them.
+    """
+    return np.bincount(decade_cells(codes, grid_bits), minlength=DECADE_CELLS).astype(np.int64)
 
 
 def histogram(codes: Codes, grid_bits: int) -> Integers:
@@ -65,7 +142,7 @@ def second_round(codes: Codes) -> tuple[int, int]:
     return int(wide.sum()), int((wide * wide).sum())
 
 
-def _codes(bounded: BoundedRows) -> Codes:
-    """(n, p_nj) codes of the private numbers."""
-    taken = {column.name for column in numbers(bounded.columns)}
-    return bounded.codes[:, [name in taken for column in bounded.columns for name in column.released]]
+def _codes(bounded: BoundedRows) -> list[tuple[NumericColumn, Codes]]:
+    """Every private number and its (n,) codes."""
+    places = {name: at for at, name in enumerate(released_names(bounded.columns))}
+    return [(column, bounded.codes[:, places[column.name]]) for column in numbers(bounded.columns)]

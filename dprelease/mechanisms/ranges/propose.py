@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dprelease.data.ranges import parts
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Draft, Numbers
-from dprelease.mechanisms.ranges.calibration import numbers, split
+from dprelease.mechanisms.ranges.calibration import numbers, numbers_without_bounds, split
 from dprelease.mechanisms.ranges.terms import NOBODY, RangesTerms
 
 
@@ -15,10 +16,12 @@ def propose(draft: Draft) -> Numbers:
         InvalidInput: no party has a private numeric column, or the target is not a joint one.
     """
     columns, mu2 = len(numbers(draft.everything)), draft.mu2
+    unknown = len(numbers_without_bounds(draft.everything))
     if not columns:
         raise InvalidInput(NOBODY)
     if draft.target.scope != "joint":
         raise InvalidInput("mechanism 'ranges' has one target for the whole row: write scope = \"joint\"")
-    terms = RangesTerms.least(mu2, columns, draft.agreed.rows_per_subject)
-    plan = f"ranges: {columns} private numeric columns, each with 1/{columns} of mu^2"
+    terms = RangesTerms.least(mu2, draft.everything, draft.agreed.rows_per_subject)
+    plan = f"ranges: {columns} private numeric columns, each with {1 / parts(draft.everything)} of mu^2"
+    plan += f", and {unknown} without bounds with half as much again" if unknown else ""
     return Numbers(terms, split(mu2, draft.columns), plan)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
+from dprelease.data.columns import Column
+from dprelease.data.decades import Box
 from dprelease.data.ranges import STEPS
-from dprelease.mechanisms.ranges.calibration import numbers
-from dprelease.mechanisms.ranges.check import largest
+from dprelease.errors import IntegrityError
+from dprelease.mechanisms.ranges.box import read_box
+from dprelease.mechanisms.ranges.calibration import numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.check import largest, largest_decade
 from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Integers
 from dprelease.mechanisms.ranges.released import Ranges, Summary, later_range
@@ -16,21 +22,24 @@ from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.spec_base import SpecBase
 
 
-def read(spec: SpecBase, terms: RangesTerms, blocks: Mapping[str, Integers]) -> Ranges:
+def read(spec: SpecBase, terms: RangesTerms, blocks: Mapping[str, tuple[Integers, ...]]) -> Ranges:
     """All columns of a release.
 
     Args:
         spec: the spec.
         terms: its terms.
-        blocks: party to its noisy integers.
+        blocks: party to the noisy integers of its blocks.
 
     Raises:
-        IntegrityError: a number is out of range, or a centre or scale does not follow from the noisy integers.
+        IntegrityError: a number is out of range, or a box, centre or scale does not follow from the noisy integers.
     """
     scales, most, found = terms.scales, largest(spec, terms), []
     for part in spec.parties:
-        for column, integers in zip(numbers(part.columns), blocks[part.party], strict=True):
-            row = Row.of(integers)
+        *decades, rows = blocks[part.party]
+        boxes = _boxes(spec, terms, part.columns, decades[0]) if decades else {}
+        for declared, integers in zip(numbers(part.columns), rows, strict=True):
+            row, box = Row.of(integers), boxes.get(declared.name)
+            column = declared.boxed(box)
             location = row.check(column.name, most, spec.rows, scales)
             deviation = column.half_width * math.exp(location.log_scale)
             found.append(
@@ -41,7 +50,19 @@ def read(spec: SpecBase, terms: RangesTerms, blocks: Mapping[str, Integers]) -> 
                     deviation=deviation,
                     deviation_error=deviation * location.log_scale_sd,
                     distribution=Distribution.of(row.counts, spec.rows, scales.counts),
-                    range=later_range(column.name, row.last.centre, row.last.scale),
+                    range=later_range(column.name, row.last.centre, row.last.scale, box),
                 )
             )
     return Ranges(tuple(found), spec.rows)
+
+
+def _boxes(spec: SpecBase, terms: RangesTerms, columns: tuple[Column, ...], decades: Integers) -> dict[str, Box]:
+    """The boxes of one party's columns without bounds."""
+    most, found = largest_decade(spec, terms), {}
+    for column, integers in zip(numbers_without_bounds(columns), decades, strict=True):
+        if not np.all((integers <= most) & (integers >= -most)):
+            raise IntegrityError(
+                f"{column.name}: a noisy count of decades is larger than any that {spec.rows} patients could give"
+            )
+        found[column.name] = read_box(column.name, integers, spec.rows, terms.scales.decades)
+    return found

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.data.columns import NumericColumn
+from dprelease.data.decades import Box
 from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
@@ -27,12 +28,12 @@ class Summary:
     """One column; lengths in its unit, errors are standard deviations that privacy noise leaves open.
 
     Attributes:
-        column: its declaration.
+        column: its declaration; one without bounds has those of its box.
         mean: M, of cells as bounded.
         mean_error: posterior standard deviation.
         deviation: posterior median of the standard deviation over rows.
         deviation_error: posterior standard deviation.
-        distribution: of cells, in half-widths of the public bounds.
+        distribution: of cells, in half-widths of the bounds.
         range: centre M and half-width 3 S, in which later releases may code the column.
     """
 
@@ -97,12 +98,13 @@ class Ranges:
         raise InvalidInput(f"this release has no range of {name}; it has those of {', '.join(self.names)}")
 
 
-def later_range(name: str, centre: int, scale: int) -> Range:
+def later_range(name: str, centre: int, scale: int, box: Box | None = None) -> Range:
     """The range that later releases may use.
 
     Args:
         name: of the column.
         centre: M.
         scale: S.
+        box: of a column without bounds.
     """
-    return Range(name=name, centre=centre, half_width=min(REACH * scale, WIDEST))
+    return Range(name=name, centre=centre, half_width=min(REACH * scale, WIDEST), box=box)

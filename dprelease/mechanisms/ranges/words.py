@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.mechanisms.base import Words
-from dprelease.mechanisms.ranges.calibration import CELLS, numbers
+from dprelease.mechanisms.ranges.calibration import CELLS, numbers, numbers_without_bounds
 from dprelease.spec_base import SpecBase
 
 TRUST = (
@@ -15,6 +16,10 @@ TRUST = (
 )
 
 RECOMPUTED = "ranges recomputed: every centre and scale follows from the noisy numbers beside it"
+
+BOXES_RECOMPUTED = (
+    "bounds of columns without any recomputed: every box follows from the noisy counts of decades beside it"
+)
 
 NO_RANGE = "no range"
 
@@ -35,19 +40,29 @@ def words(spec: SpecBase) -> Words:
     """Every other sentence."""
     columns = len(numbers(spec.columns))
     which = "1 private numeric column" if columns == 1 else f"{columns} private numeric columns"
+    unknown = [column.name for column in numbers_without_bounds(spec.columns)]
     return Words(
         would_publish=(
             f"centre and scale of each of {which}, over all {spec.rows} patients, and the noisy numbers they come from: "
             f"{CELLS - 1} counts of rows below points of its public bounds, a sum and a sum of squares; no row of anybody's"
+            + (
+                f"; before that {DECADE_CELLS - 1} counts for the bounds of each of {len(unknown)} without"
+                if unknown
+                else ""
+            )
         ),
         details=(
             "readers learn each column's mean, spread and quantiles, with errors; nothing on how columns go together",
             "it is made for later releases, which may code columns by these centres and scales for less noise",
             "public bounds stay as they are and stay public: cells are clipped to them first, here and later",
+            *(
+                f"{name} has no public bounds: it gets some from noisy counts of decades, which take a third of what it costs"
+                for name in unknown
+            ),
         ),
         trust=TRUST,
         content=f"centre and scale of {which}",
         summary=f"ranges: centre, scale and distribution of {which}",
-        figures={"columns": columns},
-        checks=(RECOMPUTED,),
+        figures={"columns": columns} | ({"without_bounds": len(unknown)} if unknown else {}),
+        checks=(RECOMPUTED, *([BOXES_RECOMPUTED] if unknown else [])),
     )

@@ -46,7 +46,7 @@ class Checkpoints(Continual):
     def last(self, spec: SpecBase) -> int | None:
         return _terms(spec).checkpoints
 
-    def patients(self, spec: SpecBase) -> Mapping[int, int]:
+    def batches(self, spec: SpecBase) -> Mapping[int, int]:
         terms = _terms(spec)
         return {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
 

@@ -48,12 +48,14 @@ class Factor:
 
     Attributes:
         rows: (checkpoint t, T) to the rows that are released at t, (k, t): weights of the increments up to t.
+        count: checkpoint to how many these are.
         norm2: T to D'^2, the largest squared column norm.
         largest: largest entry.
         weights: checkpoints that were published, in order, and T, to the weights of their released rows in the prefix sum.
     """
 
     rows: Callable[[int, int], Integers]
+    count: Callable[[int], int]
     norm2: Callable[[int], int]
     largest: int
     weights: Callable[[tuple[int, ...], int], Floats]
@@ -101,13 +103,21 @@ def _power_weights(order: Fraction, used: tuple[int, ...], checkpoints: int) -> 
 
 def _power(order: Fraction) -> Factor:
     return Factor(
-        partial(_power_rows, order), partial(_power_norm2, order), 1 << FRACTION_BITS, partial(_power_weights, order)
+        rows=partial(_power_rows, order),
+        count=lambda _: 1,
+        norm2=partial(_power_norm2, order),
+        largest=1 << FRACTION_BITS,
+        weights=partial(_power_weights, order),
     )
 
 
+def _tree_count(checkpoint: int) -> int:
+    """Levels of the nodes whose last leaf it is."""
+    return (checkpoint & -checkpoint).bit_length()
+
+
 def _tree_rows(checkpoint: int, checkpoints: int) -> Integers:
-    lowest = checkpoint & -checkpoint
-    sizes = 1 << np.arange(lowest.bit_length())
+    sizes = 1 << np.arange(_tree_count(checkpoint))
     return np.asarray(np.arange(1, checkpoint + 1) > checkpoint - sizes[:, None], np.int64)
 
 
@@ -129,14 +139,14 @@ def _tree_weights(used: tuple[int, ...], checkpoints: int) -> Floats:
     for level in range(depth, -1, -1):
         given[level] = asked * given[level]
         asked = np.repeat(asked - given[level], 2)
-    return np.array([given[level][(t >> level) - 1] for t in used for level in range((t & -t).bit_length())])
+    return np.array([given[level][(t >> level) - 1] for t in used for level in range(_tree_count(t))])
 
 
 FACTORS: Mapping[FactorName, Factor] = MappingProxyType(
     {
         "square-root": _power(Fraction(1, 2)),
         "fractional": _power(Fraction(2, 5)),
-        "tree": Factor(_tree_rows, int.bit_length, 1, _tree_weights),
+        "tree": Factor(_tree_rows, _tree_count, int.bit_length, 1, _tree_weights),
     }
 )
 

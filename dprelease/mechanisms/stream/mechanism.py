@@ -26,7 +26,7 @@ from dprelease.mechanisms.stream import check, words
 from dprelease.mechanisms.stream.checkpoints import Checkpoints
 from dprelease.mechanisms.stream.factorization import error
 from dprelease.mechanisms.stream.privatize import released, stream_block
-from dprelease.mechanisms.stream.propose import StreamOptions, last_error, options_over, propose_stream
+from dprelease.mechanisms.stream.propose import StreamOptions, last_error, of_everybody, options_over, propose_stream
 from dprelease.mechanisms.stream.released import batch, read_prefix
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.mpc.schedule import Schedule
@@ -54,6 +54,7 @@ class Stream(Mechanism[StreamTerms]):
     def __init__(self, *over: Linear[Any]) -> None:
         self._over = {each.name: each for each in over}
         self.options = options_over(self._over)
+        self.borrowed = frozenset(key for each in over for key in each.options.model_fields)
         self.weighs_columns = any(each.weighs_columns for each in over)
         self.continual = Checkpoints(self._increment, self._read_upto)
 
@@ -90,7 +91,7 @@ class Stream(Mechanism[StreamTerms]):
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         over, terms, new = self._at(spec)
         ((rows, columns),) = over.shapes(new, party)
-        return ((rows * sum(released(terms).values()), columns),)
+        return ((rows * released(terms, terms.used), columns),)
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
         over, _, new = self._at(spec)
@@ -137,21 +138,15 @@ class Stream(Mechanism[StreamTerms]):
 
     def words(self, spec: SpecBase) -> Words:
         over, terms, _ = self._at(spec)
-        everybody = spec.rows + sum(each.rows for each in terms.history)
-        return words.words(over.words(inner(spec, terms, everybody)), spec, terms)
+        return words.words(over.words(inner(spec, terms, spec.patients)), spec, terms)
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         over, _, new = self._at(spec)
         return over.review_reasons(new, party, named=named)
 
-    def scenario(self, options: StreamOptions, columns: Columns) -> dict[str, Any]:
-        room = {} if options.most_rows is None else {"rows": options.most_rows}
-        times = last_error(options.chosen, options.checkpoints)
-        return {
-            **self._over[options.of].scenario(options.inner, columns),
-            **room,
-            "stream": (options.of, times),
-        }
+    def scenario(self, options: StreamOptions, draft: Draft) -> dict[str, Any]:
+        own = self._over[options.of].scenario(options.inner, of_everybody(options, draft))
+        return {**own, "stream": (options.of, last_error(options.chosen, options.checkpoints))}
 
     def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
         over, terms, new = self._at(spec)

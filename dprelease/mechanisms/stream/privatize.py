@@ -5,7 +5,7 @@ increments of all checkpoints -> rows of C' x -> discrete Gaussian noise -> mask
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,11 @@ def _check_kept(kept: Kept, terms: StreamTerms, shape: tuple[int, int]) -> None:
         )
     if any(kept.increments[number].shape != shape for number in terms.used):
         raise InvalidInput("what is kept of the stream's earlier checkpoints is of another shape")
-    rows = shape[0] * sum(released(terms).values()) - shape[0] * released(terms)[terms.checkpoint]
+    rows = shape[0] * released(terms, terms.past)
     if (kept.sent is None) != (not terms.past) or (kept.sent is not None and kept.sent.shape != (rows, shape[1])):
         raise InvalidInput("the block that was sent at the checkpoint before is not the one that was kept")
 
 
-def released(terms: StreamTerms) -> Mapping[int, int]:
-    """Checkpoint to the rows of C' x that are released at it, of all that this block has."""
-    return {number: len(terms.matrix.rows(number, terms.most)) for number in terms.used}
+def released(terms: StreamTerms, checkpoints: Iterable[int]) -> int:
+    """How many rows of C' x are released at some checkpoints."""
+    return sum(map(terms.matrix.count, checkpoints))

@@ -87,6 +87,12 @@ def last_error(factor: FactorName, checkpoints: int | None) -> float:
     return error(factor, most, tuple(range(1, most + 1)))
 
 
+def of_everybody(options: StreamOptions, draft: Draft) -> Draft:
+    """The draft of one release of as many patients as the stream has room for."""
+    most = options.most_rows or ROOM * (options.checkpoints or 1) * draft.agreed.rows
+    return replace(draft, agreed=draft.agreed.model_copy(update={"rows": most}))
+
+
 def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
     """Terms of the first checkpoint.
 
@@ -102,12 +108,11 @@ def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
         raise InvalidInput(
             f"a stream has no public columns, whose rows would be published at each checkpoint: leave out {', '.join(shown)}"
         )
-    rows = draft.agreed.rows
-    most = options.most_rows or ROOM * (options.checkpoints or 1) * rows
+    whole = of_everybody(options, draft)
+    rows, most = draft.agreed.rows, whole.agreed.rows
     if most < rows:
         raise InvalidInput(f"most_rows: the stream has room for {most} patients, and the first checkpoint has {rows}")
-    agreed = draft.agreed.model_copy(update={"rows": most})
-    found = options.over[options.of].propose(options.inner, replace(draft, agreed=agreed))
+    found = options.over[options.of].propose(options.inner, whole)
     if found.terms.outcomes:
         raise InvalidInput("a stream names no outcomes: leave out outcomes")
     terms = StreamTerms(

@@ -10,6 +10,7 @@ import numpy as np
 from dprelease.data.bounding import Codes
 from dprelease.mechanisms.linear import Integers, Linear
 from dprelease.mechanisms.stream.factorization import decoding, error
+from dprelease.mechanisms.stream.privatize import released
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.spec_base import SpecBase
 
@@ -33,7 +34,7 @@ def read_prefix(
     used = tuple(number for number in terms.used if number <= upto)
     whole = over.opened(inner(spec, terms, terms.most_rows), values, terms.stretch)
     weights = decoding(terms.factor, terms.most, used)
-    rows = sum(len(terms.matrix.rows(number, terms.most)) for number in terms.used)
+    rows = released(terms, terms.used)
     sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
     return over.view(
         [batch(over, spec, terms, number) for number in used],

@@ -73,6 +73,10 @@ class StreamTerms(Terms):
         """These and this one."""
         return (*self.past, self.checkpoint)
 
+    def patients(self, rows: int) -> int:
+        """Of all checkpoints that were published, and of this one."""
+        return rows + sum(each.rows for each in self.history)
+
     @property
     def matrix(self) -> Factor:
         """C'."""
@@ -103,7 +107,7 @@ class StreamTerms(Terms):
             )
         if self.checkpoint > self.most:
             raise ValueError(f"the stream has {self.most} checkpoints, and this would be number {self.checkpoint}")
-        total = spec.rows + sum(each.rows for each in self.history)
+        total = self.patients(spec.rows)
         if total > self.most_rows:
             raise ValueError(
                 f"the stream has room for {self.most_rows} patients, and with these there would be {total}"

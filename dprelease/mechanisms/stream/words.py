@@ -10,17 +10,25 @@ from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.spec_base import SpecBase
 
 WHOLE = (
-    "This is checkpoint {checkpoint} of a stream of up to {checkpoints}: the figure is for all of them together, and was charged "
-    "once, with the first. It counts on each patient being in {events}."
+    "This is checkpoint {checkpoint} of a stream of at most {checkpoints}: the figures are for all of them together, and were "
+    "charged once, with the first. They cover {whom}."
+)
+
+EVENT = "one row of a patient at one checkpoint; a patient who is in g rows faces g times mu"
+
+ROWS = "a patient who is in at most {rows} rows of all checkpoints together"
+
+KEPT = (
+    "Between checkpoints each hospital keeps its part of what is added up. The parts of all hospitals together are exact sums over "
+    "the patients of single checkpoints."
 )
 
 
 def guarantee(found: tuple[str, ...], spec: SpecBase, terms: StreamTerms) -> tuple[str, ...]:
     """The guarantee as sentences, from those of the inner mechanism."""
     q = spec.rows_per_subject
-    events = "one row of one checkpoint" if q == 1 else f"at most {q} rows of all checkpoints"
-    whole = WHOLE.format(checkpoint=terms.checkpoint, checkpoints=terms.most, events=events)
-    return (*found, whole)
+    whom = EVENT if q == 1 else ROWS.format(rows=q)
+    return (*found, WHOLE.format(checkpoint=terms.checkpoint, checkpoints=terms.most, whom=whom))
 
 
 def words(found: Words, spec: SpecBase, terms: StreamTerms) -> Words:
@@ -28,19 +36,22 @@ def words(found: Words, spec: SpecBase, terms: StreamTerms) -> Words:
     at = f"checkpoint {terms.checkpoint}" + (f" of {terms.checkpoints}" if terms.checkpoints else "")
     times = error(terms.factor, terms.most, terms.used)
     price = (
-        f"it is charged for all checkpoints, {terms.most} at most; who approves it approves the later ones, which cost nothing"
+        f"charged once, for all checkpoints ({terms.most} at most): whoever approves this one approves the later ones, which cost "
+        "nothing, and each of which publishes the same of all patients so far"
         if terms.checkpoint == 1
         else "nothing is charged: the first checkpoint was, for all of them"
     )
+    covered = EVENT if spec.rows_per_subject == 1 else ROWS.format(rows=spec.rows_per_subject)
     return replace(
         found,
         would_publish=f"{at} of a stream, {spec.rows} new patients: {found.would_publish}",
         details=(
             *found.details,
-            f"noise here is {times:.3g} times that of one release of everybody",
-            f"at most {terms.most_rows} patients in all checkpoints together, each in at most {spec.rows_per_subject} rows",
             price,
+            f"covers {covered}",
+            f"noise here is {times:.3g} times that of one release of everybody; room for {terms.most_rows} patients in all",
         ),
+        trust=(*found.trust, KEPT),
         content=f"{at}, {found.content}",
         summary=f"{at} of a stream. {found.summary}",
         shape=", ".join(part for part in (f"stream, {at}, factor {terms.factor}", found.shape) if part),

@@ -11,12 +11,12 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, squared_sensitivity
-from dprelease.estimators.moments import posterior as _posterior
 from dprelease.privacy.gaussian import epsilon_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
 from tests.support.blocks import privatize
+from tests.support.chains import chains
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each
 
@@ -150,10 +150,14 @@ def drowned() -> Release:
 
 
 @pytest.fixture
-def short_chains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short_chains() -> Iterator[None]:
     """For what holds wherever the chains have got to."""
-    monkeypatch.setattr(_posterior, "WARM_UP", 20)
-    monkeypatch.setattr(_posterior, "KEPT", 10)
-    _posterior._draw.cache_clear()
-    yield
-    _posterior._draw.cache_clear()
+    with chains(20, 10):
+        yield
+
+
+@pytest.fixture
+def half_chains() -> Iterator[None]:
+    """As many draws as in production, of up to 16 variables, from chains of less than half the length."""
+    with chains(60, 40):
+        yield

@@ -59,7 +59,7 @@ def test_methods_for_rows_are_refused(release: Release, method: str):
         fit(release, ["score"], method=method)
 
 
-@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+@pytest.mark.parametrize("method", ["shrinkage", "ols", "constrained"])
 def test_coefficients_are_in_original_units(release: Release, method: str):
     """score = 50 + 25 (age - 60)/60 + 12.5 (2 smoker - 1) + 12.5 west, noise of about 0.01 of a range aside."""
     result = fit(release, ["score"], ["age", "smoker=yes", "ward"], method)
@@ -71,7 +71,7 @@ def test_coefficients_are_in_original_units(release: Release, method: str):
     assert result.verdicts == ("better than the constant predictor",)
 
 
-@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+@pytest.mark.parametrize("method", ["shrinkage", "ols", "constrained"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_units_are_those_of_the_scaled_model(release: Release, method: str, fit_intercept: bool):
     result = fit(release, ["score", "ill=other"], ["age", "smoker=other"], method, fit_intercept)
@@ -94,7 +94,7 @@ def test_units_are_those_of_the_scaled_model(release: Release, method: str, fit_
     assert (result.constant_noise_sd > 0).all()
 
 
-@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+@pytest.mark.parametrize("method", ["shrinkage", "ols", "constrained"])
 def test_the_levels_of_a_binary_are_one_variable(release: Release, method: str):
     result = fit(release, ["ill"], ["age"], method)
     assert result.targets == ("ill=yes", "ill=other")
@@ -106,7 +106,7 @@ def test_the_levels_of_a_binary_are_one_variable(release: Release, method: str):
         fit(release, ["score"], ["smoker=yes", "smoker=other"], method)
 
 
-@pytest.mark.parametrize("method", ["shrinkage", "ols"])
+@pytest.mark.parametrize("method", ["shrinkage", "ols", "constrained"])
 def test_a_result_is_plain_data_and_the_same_every_time(release: Release, method: str):
     first, second = (fit(release, ["score", "ward"], ["age", "ill"], method).to_json() for _ in range(2))
     assert json.loads(json.dumps(first)) == second

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.plug_in import _quality, inverted
+from dprelease.estimators.moments.plug_in import inverted, plug_in_quality
 from dprelease.estimators.quality import MARGIN
-from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
@@ -56,11 +55,11 @@ def test_errors_of_fixed_models_are_unbiased_and_their_standard_errors_right():
     generator, draws = np.random.default_rng(3), 400
     features = [1, 2, 3, 5, 6]
     fixed, constant = np.array([0.1, 0.4, -0.5, 0.2, 0.3, -0.2]), 0.05
-    known = Solution(fixed[1:, None], np.eye(5), 1.0, 1.0, singular=False)
     estimates, added = [], []
     for _ in range(draws):
         moments = noisy_moments(MIXED, ROWS, 0.02, generator)
-        quality = _quality(moments, features, [Y], -fixed[:, None], np.array([-constant]), known, 0.0, intercept=True)
+        used = np.linalg.inv(moments.gram[np.ix_([0, *features], [0, *features])] / moments.rows)
+        quality = plug_in_quality(moments, features, [Y], -fixed[:, None], np.array([-constant]), used, intercept=True)
         estimates.append([value[0] for value in vars(quality).values()])
         added.append(by_fitting(moments, features, Y, np.append(fixed, -1.0)))
     mse, mse_se, too_low, flat, flat_se, gain, gain_se = np.array(estimates).T

@@ -78,6 +78,7 @@ def test_draws_are_repeatable_and_follow_the_released_bytes():
         kept[0, 0, 0] = 2.0
 
 
+@pytest.mark.usefixtures("half_chains")
 def test_the_mean_draw_is_nearer_to_the_truth_than_what_was_released():
     """Over tables of every kind of column; a column that is tight at an end of its range gains the most."""
     rows = mixed_rows(3000)

@@ -105,6 +105,7 @@ def test_a_private_outcome_beside_some_private_features_is_shrunken_once() -> No
     assert np.median(r_squared(rows, x, y, found.offsets, found.weights)) > 0.1
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_few_columns_are_drawn_together_and_hold_to_what_is_public() -> None:
     """Two private features beside three public ones: much better than if the public ones counted for nothing."""
     rows = table(5, 1)
@@ -120,6 +121,7 @@ def test_few_columns_are_drawn_together_and_hold_to_what_is_public() -> None:
     assert reached > 1.2 * r_squared(rows, x, [6], ignored.offsets, ignored.weights)
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_draws_hold_to_the_public_entries() -> None:
     rows = table(4, 1)
     noisy = moments_of(rows, declared(3, 2), 0.02, np.random.default_rng(13))

@@ -18,6 +18,7 @@ from dprelease.estimators import (
     PRIMO,
     RMGM,
     Calibrated,
+    Constrained,
     Posterior,
     Projected,
     PublicFeatures,
@@ -40,12 +41,13 @@ CLASSES = {
     "rmgm": RMGM,
     "bgm": BGM,
     "dgm": DGM,
+    "constrained": Constrained,
     "posterior": Posterior,
     "spectral": Spectral,
     "projected": Projected,
     "public_features": PublicFeatures,
 }
-ON_MOMENTS = {"shrinkage", "primo", "posterior", "spectral", "projected", "public_features"}
+ON_MOMENTS = {"shrinkage", "primo", "constrained", "posterior", "spectral", "projected", "public_features"}
 
 
 @every_case
@@ -68,7 +70,8 @@ def test_a_class_gives_what_the_function_gives(noisy: Release, method: str, fit_
 def test_parameters_stay_as_given_and_default_as_published(method: str):
     made = CLASSES[method]()
     published = {"fit_intercept": method in {"calibrated", "ols", *ON_MOMENTS}}
-    assert made.get_params() == published == {"fit_intercept": METHODS[method].intercept}
+    assert published == {"fit_intercept": METHODS[method].intercept}
+    assert made.get_params() == ({"within": None, **published} if method == "constrained" else published)
     assert type(made)(**CLASSES[method](fit_intercept=True).get_params()).fit_intercept is True
     with pytest.raises(InvalidInput, match="call fit first"):
         made.predict(np.zeros((1, 1)))
@@ -139,5 +142,11 @@ def test_the_package_imports_light_and_exports_what_it_says():
         "sys.exit(len(heavy))"
     )
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
-    assert set(public.__all__) == {*(made.__name__ for made in CLASSES.values()), "METHODS", "FitResult", "fit"}
+    assert set(public.__all__) == {
+        *(made.__name__ for made in CLASSES.values()),
+        "METHODS",
+        "ConvexSet",
+        "FitResult",
+        "fit",
+    }
     assert all(hasattr(public, name) for name in public.__all__)

@@ -41,6 +41,7 @@ def test_without_noise_a_summary_is_that_of_the_rows():
     np.testing.assert_array_equal(found.mean_sd, 0)
 
 
+@pytest.mark.usefixtures("half_chains")
 def test_what_noise_leaves_open_covers_the_truth():
     """Errors over their stated sd, over 3 releases: root mean square near 1, none beyond 5."""
     ratios = []
@@ -58,6 +59,7 @@ def test_what_noise_leaves_open_covers_the_truth():
     assert np.abs(flat).max() < 5
 
 
+@pytest.mark.usefixtures("short_chains")
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("sd", [0.0, 0.02, 0.5])
 def test_a_repaired_matrix_is_one_that_rows_can_have(sd: float):

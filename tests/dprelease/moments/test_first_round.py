@@ -165,3 +165,16 @@ def test_a_folder_called_first_has_another_spelling() -> None:
     with pytest.raises(InvalidInput, match="no such folder"):
         propose("./first")
     assert asked == ["./first"]
+
+
+@pytest.mark.parametrize("clip", ["much", "2", -1, 1000.5, True, None, [1.0]])
+def test_how_far_to_clip_is_refused_in_one_sentence(clip: object) -> None:
+    with pytest.raises(ValueError, match="clip") as refused:
+        read_options("moments", {"ranges": "first", "clip": clip})
+    words = f'write "auto", "none" or how far rows are clipped, a number from 0 to 1000; not {clip}'
+    assert str(refused.value) == f"clip: Value error, {words}"
+
+
+@pytest.mark.parametrize("clip", ["auto", "none", 0, 2, 2.5, 1000])
+def test_how_far_to_clip(clip: object) -> None:
+    assert read_options("moments", {"ranges": "first", "clip": clip}).clip == clip

@@ -176,6 +176,7 @@ def test_whatever_the_matrix(data: st.DataObject) -> None:
     whole = np.array([[data.draw(entry) if s < t else int(s == t) for s in EVERY] for t in EVERY])
     factor = Factor(
         rows=lambda t, _: whole[t - 1 : t, :t],
+        count=lambda _: 1,
         norm2=lambda _: int((whole**2).sum(axis=0).max()),
         largest=40,
         weights=FACTORS["tree"].weights,

@@ -1,0 +1,65 @@
+"""What a mechanism states of a release: its cost, and every sentence that is printed about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a release costs, in mu^2 of Gaussian differential privacy under replace-one.
+
+    Attributes:
+        joint: of all blocks together.
+        charges: party to what its ledger is charged.
+        exposures: party to what is revealed of its own columns.
+        collusion_threshold: parties that may pool what they saw and learn no more than the joint figure says; None where every
+            party's own figure holds whatever the others do.
+    """
+
+    joint: Fraction
+    charges: Mapping[str, Fraction]
+    exposures: Mapping[str, Fraction]
+    collusion_threshold: int | None = None
+
+    def after(self, first: Cost) -> Cost:
+        """Of both, where these blocks depend on nothing of the first but what it published: mu^2 adds up (adaptive composition).
+
+        Args:
+            first: of parties of the same names; its own threshold does not count.
+        """
+        return Cost(
+            self.joint + first.joint,
+            {party: mu2 + first.charges[party] for party, mu2 in self.charges.items()},
+            {party: mu2 + first.exposures[party] for party, mu2 in self.exposures.items()},
+            self.collusion_threshold,
+        )
+
+
+@dataclass(frozen=True)
+class Words:
+    """Every sentence that is printed about a release of this mechanism.
+
+    Attributes:
+        would_publish: what becomes public, for the hospital's review.
+        details: more of the same, a line each.
+        trust: who has to be trusted for what; part of the manifest.
+        about: what fits describe, where it is not the rows as bounded; part of the manifest, beside `trust`.
+        content: what a learner gets, in half a line.
+        summary: mechanism, released numbers and what they mean, for a report's page.
+        shape: the mechanism's own parameters, in half a line.
+        figures: the same for JSON.
+        checks: what verifying checks beside what it checks of every release.
+    """
+
+    would_publish: str
+    trust: tuple[str, ...]
+    content: str
+    summary: str
+    shape: str = ""
+    details: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    figures: Mapping[str, object] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()

@@ -1,0 +1,121 @@
+"""The beginning of a plain CSV file that was read before: where its bytes are the same, so are its rows.
+
+The rows after it are then read alone: a table that grows at its end is read in the time that its new rows take. Whatever is not
+just that, such as another order, a compressed file or another declaration, is read as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dprelease.canonical import canonical_bytes, sha256
+from party_node.settings import PartySettings, SourceSettings
+from party_node.source.batches import NONE, Numbers
+from party_node.source.table import is_plain_csv, pseudonyms_in, record_batches
+from party_node.state.streams import Prefix
+
+_READ_BYTES = 1 << 20
+_WHITE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace())
+"""What `str.strip` takes away."""
+
+
+def begins_with(known: Prefix, settings: PartySettings, number: int, released: Iterable[tuple[int, str]]) -> bool:
+    """Whether the file goes on from a prefix, in which the rows of all earlier checkpoints are those that were approved.
+
+    Args:
+        known: the prefix.
+        settings: as they are now.
+        number: of a batch, whose rows have to come after.
+        released: checkpoint and digest of the codes that were approved for it.
+    """
+    return (
+        known.latest < number
+        and known.settings == _described(settings)
+        and set(released) <= set(known.released)
+        and settings.source.path.stat().st_size > known.size
+        and _digests(settings, (known.size,)) == [known.sha256]
+    )
+
+
+def prefix_of(
+    settings: PartySettings, numbers: Numbers, before: Prefix | None, released: tuple[tuple[int, str], ...]
+) -> Prefix | None:
+    """The whole file as a prefix of what it will become; None where it cannot be one.
+
+    Args:
+        settings: as they are now.
+        numbers: (n,) batches of the rows after an earlier prefix.
+        before: that prefix; None where all rows were read.
+        released: checkpoint and digest of its rows' codes, of those that were compared.
+    """
+    path = settings.source.path
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(size - 1)
+        ends = file.read(1) == b"\n"
+    if not (is_plain_csv(settings.source) and ends) or NONE in numbers:
+        return None
+    (digest,) = _digests(settings, (size,))
+    rows, latest = (0, 0) if before is None else (before.rows, before.latest)
+    return Prefix(
+        size=size,
+        sha256=digest,
+        settings=_described(settings),
+        rows=rows + len(numbers),
+        latest=max(latest, int(numbers.max())),
+        released=released,
+    )
+
+
+def returning(settings: PartySettings, key: bytes, known: Prefix) -> list[bytes]:
+    """Pseudonyms of the rows of a prefix whose patients have rows after it, too.
+
+    Args:
+        settings: name the source.
+        key: alignment key.
+        known: the prefix.
+    """
+    source, left, found = settings.source, known.rows, []
+    wanted = pa.concat_arrays([_names(batch, source) for batch in record_batches(source, [], known.size)])
+    for batch in record_batches(source, []):
+        part = batch.slice(0, left)
+        left -= part.num_rows
+        found += pseudonyms_in(part.filter(pc.is_in(_names(part, source), value_set=wanted)), source, key)
+        if not left:
+            break
+    return found
+
+
+def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
+    """Identifiers of patients as pseudonyms are made of them."""
+    return pc.utf8_normalize(pc.utf8_trim(batch.column(source.subject), characters=_WHITE), form="NFC")
+
+
+def state_of(settings: PartySettings) -> tuple[int, int, int] | None:
+    """What changes with the file; None without one."""
+    path = settings.source.path
+    if not path.exists():
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _described(settings: PartySettings) -> str:
+    known = settings.model_dump(mode="json", include={"roster", "rows_per_subject", "source", "columns"})
+    return sha256(canonical_bytes(known))
+
+
+def _digests(settings: PartySettings, sizes: tuple[int, ...]) -> list[str]:
+    """SHA-256 of the first bytes of the file, for rising numbers of them."""
+    running, done, found = hashlib.sha256(), 0, []
+    with settings.source.path.open("rb") as file:
+        for size in sizes:
+            while done < size and (data := file.read(min(_READ_BYTES, size - done))):
+                running.update(data)
+                done += len(data)
+            found.append(running.hexdigest())
+    return found

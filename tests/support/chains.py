@@ -1,0 +1,26 @@
+"""Shorter chains of posterior draws, for tests that do not ask how well production's mix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dprelease.estimators.moments import posterior
+
+
+@contextmanager
+def chains(warm_up: int, kept: int) -> Iterator[None]:
+    """Posteriors of chains with other numbers of turns.
+
+    Args:
+        warm_up: turns that are thrown away; production's are 120.
+        kept: turns that are kept of each chain; production's are 100.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(posterior, "WARM_UP", warm_up)
+        patch.setattr(posterior, "KEPT", kept)
+        posterior._draw.cache_clear()
+        yield
+    posterior._draw.cache_clear()
