@@ -54,7 +54,8 @@ class Listed:
 
     def to_json(self) -> dict[str, Any]:
         """The line as plain data."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        found = {key: value for key, value in asdict(self).items() if key != "checkpoint"}
+        return found if self.checkpoint is None else {**found, "checkpoint": self.checkpoint.model_dump(mode="json")}
 
 
 class Index(Value):

@@ -6,23 +6,19 @@ Source: docs/protocol.md, "Streams".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from dprelease.canonical import Digest, sha256
+from dprelease.canonical import Digest, Value, sha256
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.block import Block, expected_header
 from dprelease.release.manifest import BlockEntry, Manifest
 from dprelease.release.spec import ReleaseSpec
 
-Number = Annotated[int, Field(ge=1, lt=2**31)]
 
-
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Value):
     """A release's place in a stream.
 
     Attributes:
@@ -32,8 +28,8 @@ class Checkpoint:
     """
 
     stream: Digest
-    number: Number
-    last: Annotated[Number | None, Field(exclude_if=lambda last: last is None)] = None
+    number: Annotated[int, Field(ge=1)]
+    last: Annotated[int | None, Field(ge=1, exclude_if=lambda last: last is None)] = None
 
     @property
     def ended(self) -> bool:
@@ -49,7 +45,7 @@ def checkpoint_of(spec: ReleaseSpec) -> Checkpoint | None:
     continual = mechanism_of(spec).continual
     if continual is None:
         return None
-    return Checkpoint(continual.stream(spec), continual.checkpoint(spec), continual.last(spec))
+    return Checkpoint(stream=continual.stream(spec), number=continual.checkpoint(spec), last=continual.last(spec))
 
 
 def check_chain(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]], earlier: Iterable[Manifest]) -> None:

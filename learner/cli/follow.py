@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -101,7 +100,7 @@ def follow_stream(
                 places = _places(fits[number], names_of(shown, release))
                 if len(fits) == 1:
                     _say_what_follows(release, fits[number], places)
-                click.echo(_line(str(replace(stream.place, number=number)), fits[number], places))
+                click.echo(_line(str(stream.place.model_copy(update={"number": number})), fits[number], places))
             if plot is not None:
                 stream_plot.draw(fits, plot)
         if once or stream.place.ended:

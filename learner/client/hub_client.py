@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Self
 
 import grpc
+from pydantic import ValidationError
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.stream import Checkpoint
@@ -97,5 +98,8 @@ class PublicHub:
 
 def _listed(line: public_pb2.PublishedRelease) -> Listed:
     at = line.checkpoint
-    place = Checkpoint(at.stream.hex(), at.number, at.last or None) if line.HasField("checkpoint") else None
+    try:
+        place = Checkpoint(stream=at.stream.hex(), number=at.number, last=at.last or None) if at.number else None
+    except ValidationError as error:
+        raise IntegrityError("the hub's list has a checkpoint of no stream") from error
     return Listed(line.spec_digest.hex(), line.title, line.published, line.rows, line.columns, line.size, place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,13 +75,13 @@ def test_a_checkpoint_knows_its_place_and_everybody_so_far(exact: tuple[Hospital
     totals = np.cumsum(BATCHES).tolist()
     for number, (release, total) in enumerate(zip(releases, totals, strict=True), 1):
         place = checkpoint_of(release.spec)
-        assert place == Checkpoint(releases[0].digest, number, 5)
+        assert place == Checkpoint(stream=releases[0].digest, number=number, last=5)
         assert str(place) == f"{number} of 5"
         assert not place.ended
         assert release.patients == release.spec.patients == total
         assert {at: each.patients for at, each in release.checkpoints().items()} == dict(enumerate(totals[:number], 1))
-    assert replace(place, number=5).ended
-    assert not Checkpoint("ab" * 32, 5).ended
+    assert place.model_copy(update={"number": 5}).ended
+    assert not Checkpoint(stream="ab" * 32, number=5).ended
     alone = build_spec(COLUMNS, mechanism="moments", rows=40)
     assert checkpoint_of(alone) is None
     assert Release(alone, {}, ()).patients == 40
