@@ -24,7 +24,8 @@ def propose(consortium: Consortium, console: Console, request: str) -> str:
         return all(party["rows"] for party in _listed(consortium, "party"))
 
     wait_for(catalogued, 60, "every party to report its columns")
-    release = _made(consortium, console, "create", "request.toml")
+    release, printed = _made(consortium, "create", "request.toml")
+    console.print(printed.strip())
     clinic = consortium.hospital("clinic")
 
     def offered() -> bool:
@@ -38,7 +39,8 @@ def propose(consortium: Consortium, console: Console, request: str) -> str:
 
 def propose_next(consortium: Consortium, console: Console, stream: str) -> str:
     """The next checkpoint of a stream, published; its digest. Nobody is asked."""
-    release = _made(consortium, console, "next", stream[:12])
+    release, printed = _made(consortium, "next", stream[:12])
+    console.print(printed.partition("\n\n")[0].strip(), highlight=False)
     watch(consortium, console, release)
     return release
 
@@ -49,11 +51,12 @@ def watch(consortium: Consortium, console: Console, release: str) -> None:
     console.print(consortium.run("coordinator", *command, home=consortium.office).strip(), highlight=False)
 
 
-def _made(consortium: Consortium, console: Console, *command: str) -> str:
+def _made(consortium: Consortium, *command: str) -> tuple[str, str]:
+    """A new release, by a command of the office: its digest, and what was printed."""
     before = {each["digest"] for each in _listed(consortium, "release")}
-    console.print(consortium.run("coordinator", "release", *command, home=consortium.office).strip())
+    printed = consortium.run("coordinator", "release", *command, home=consortium.office)
     (release,) = {each["digest"] for each in _listed(consortium, "release")} - before
-    return str(release)
+    return release, printed
 
 
 def _listed(consortium: Consortium, of: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from demo.consortium import Consortium
 from demo.office import propose, propose_next
 from demo.redbook import INSTITUTIONS, WAVES
 
-TARGET, SHOWN = "yrs_married", "age,educ,children"
+TARGET, FEATURES = "yrs_married", "age,children"
 APART = "affairs"
 """Left out: it fills little of its bounds, and among the features it would hide the coefficients of all others."""
 
@@ -40,4 +40,4 @@ def stream(consortium: Consortium, console: Console, learn: Callable[..., None],
     for _ in range(WAVES - 1):
         propose_next(consortium, console, first)
     console.rule("The stranger follows it: one download has every checkpoint")
-    learn("follow", first[:12], "--target", TARGET, "--show", SHOWN, "--once")
+    learn("follow", first[:12], "--target", TARGET, "--features", FEATURES, "--once")

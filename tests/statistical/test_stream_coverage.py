@@ -18,7 +18,7 @@ from dprelease.privatization import privatize
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, numeric, remembered
+from tests.support.specs import build_spec, numeric
 from tests.support.streams import continual_of, first_spec, following
 
 COLUMNS = (numeric("x"), numeric("z"), numeric("y"))
@@ -33,7 +33,7 @@ def specs_of(inner: str, rows: int, epsilon: float, factor: str, **options: Any)
     found = [first_spec(base, of=inner, checkpoints=CHECKPOINTS, factor=factor, **options)]
     while len(found) < CHECKPOINTS:
         found.append(following(found[-1], rows))
-    return [remembered(spec) for spec in found]
+    return found
 
 
 def patients(rows: int, generator: np.random.Generator) -> dict[str, np.ndarray]:
