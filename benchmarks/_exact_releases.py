@@ -104,13 +104,13 @@ def moments_model(rows: Floats, parties: Parties, epsilon: float) -> Model:
     products = {pair: (codes[pair.first].T @ codes[pair.second]).astype(np.int64) for pair in schedule.pairs}
     blocks = {}
     for name, table in tables.items():
-        halves = {
+        shares = {
             pair: (product if name == pair.first else 0 * product).view(np.uint64)
             for pair, product in products.items()
             if pair.has(name)
         }
         masks = {peer: bytes.fromhex(sha256(repr(sorted((name, peer))).encode())) for peer in tables if peer != name}
-        blocks[name] = (privatize_moments(table, spec, name, halves, masks, secret),)
+        blocks[name] = (privatize_moments(table, spec, name, shares, masks, secret),)
     return _fitted(Release(spec, blocks, check_spec(spec).words()), "shrinkage")
 
 

@@ -19,11 +19,16 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import hyp2f1
 
 from dprelease.release.release import Floats
 
 Times = npt.NDArray[np.int64]
+DECAY, SHIFT = 0.43, 0.6
+"""g and s of `unbounded`: about the best for the worst ratio of its errors to those with T known."""
+
 _AT_ONCE = 256
+_TERMS = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,47 +112,54 @@ def tree(length: int) -> Factorization:
 
 def square_root(length: int) -> Factorization:
     """B = C, the Toeplitz square root of A: (1 - x)^-1/2 in powers of the shift."""
-    return fractional(length, 0.5, length)
-
-
-def fractional(length: int, order: float, ceiling: int | None = None) -> Factorization:
-    """C = (1 - x)^-order and B = (1 - x)^-(1 - order), Toeplitz; with an order below 1/2 for streams of any length.
-
-    The squares of all coefficients add up to Gamma(1 - 2 order)/Gamma(1 - order)^2, which is infinite from 1/2 on.
-
-    Args:
-        length: how many steps to look at.
-        order: of C.
-        ceiling: a public bound on T that the sensitivity is for; None for none.
-    """
-    if ceiling is None:
-        squared = math.gamma(1 - 2 * order) / math.gamma(1 - order) ** 2
-    else:
-        squared = float((coefficients(ceiling, order) ** 2).sum())
-    back = coefficients(length, 1 - order)
+    forward = coefficients(length)
 
     def rows(times: Times) -> Floats:
         lags = times[:, None] - 1 - np.arange(length)
-        return np.where(lags >= 0, back[np.maximum(lags, 0)], 0.0)
+        return np.where(lags >= 0, forward[np.maximum(lags, 0)], 0.0)
 
-    return Factorization(length, math.sqrt(squared), rows, lambda: _toeplitz(coefficients(length, order)))
+    return Factorization(length, float(np.linalg.norm(forward)), rows, lambda: _toeplitz(forward))
 
 
-def normalised(length: int, order: float = 0.5) -> Factorization:
+def normalised(length: int) -> Factorization:
     """The same with every column of the T x T matrix C scaled to norm 1, which gives early steps less of the noise."""
-    forward = coefficients(length, order)
-    norms = np.sqrt(np.cumsum(forward**2))[::-1]
-    inverse = coefficients(length, -order)
+    norms = np.sqrt(np.cumsum(coefficients(length) ** 2))[::-1]
+    return _scaled(length, np.ones(length), norms)
+
+
+def unbounded(length: int) -> Factorization:
+    """The first T steps of a factorisation for a stream of any length, which nobody needs to know.
+
+        C_ti = c_(t - i) ((i + s)/(t + s))^g / n_i,     n_i^2 = sum_(k >= 0) c_k^2 (1 + k/(i + s))^-2g,     g = .43, s = .6,
+
+    with the coefficients c of the square root. Every column of the infinite matrix has norm 1. For lags below its own step a column
+    is as the square root, beyond them it falls faster, so that early steps do not pay for a far future. After K terms what
+    is left of n_i^2 is taken for its upper bound by c_k^2 < 1/(pi k), an integral.
+
+    The problem is that of Jacobsen and Fawaz (2025), Private continual counting of unbounded streams, whose factor is Toeplitz.
+    """
+    place = np.arange(1, length + 1, dtype=np.float64) + SHIFT
+    squares, k = coefficients(_TERMS) ** 2, np.arange(_TERMS)
+    norms = np.array([float(squares @ (1 + k / each) ** (-2 * DECAY)) for each in place])
+    beyond = (_TERMS - 1) / place
+    norms += beyond ** (-2 * DECAY) * hyp2f1(2 * DECAY, 2 * DECAY, 1 + 2 * DECAY, -1 / beyond) / (2 * DECAY * math.pi)
+    outer: Floats = place**-DECAY
+    return _scaled(length, outer, np.sqrt(norms) * outer)
+
+
+def _scaled(length: int, outer: Floats, inner: Floats) -> Factorization:
+    """C = diag(outer) S diag(1/inner) with the Toeplitz square root S, of sensitivity 1."""
+    forward, inverse = coefficients(length), coefficients(length, -0.5)
 
     def rows(times: Times) -> Floats:
-        """Row t of A diag(norms) (1 - x)^order: a correlation of the first t norms with the coefficients of the latter."""
-        kept = np.where(np.arange(length) < times[:, None], norms, 0.0)
+        """Row t of A diag(inner) S^-1 diag(1/outer): a correlation of the first t of `inner` with the coefficients of S^-1."""
+        kept = np.where(np.arange(length) < times[:, None], inner, 0.0)
         size = 1 << (2 * length - 1).bit_length()
         product = np.fft.rfft(kept, size) * np.conj(np.fft.rfft(inverse, size))
-        found: Floats = np.fft.irfft(product, size)[:, :length]
+        found: Floats = np.fft.irfft(product, size)[:, :length] / outer
         return found
 
-    return Factorization(length, 1.0, rows, lambda: _toeplitz(forward) / norms)
+    return Factorization(length, 1.0, rows, lambda: outer[:, None] * _toeplitz(forward) / inner)
 
 
 def _ones(length: int) -> Floats:

@@ -8,10 +8,9 @@
 
                  a total being read from its own row and from the last prefix of its segment, by inverse variances. Segment 0 is
                  one step, and spends everything on it.
-    fractional   C = (1 - x)^-a with a < 1/2, whose columns have a finite norm however long the stream is.
-    ceiling      the same with columns scaled to norm 1 for a public bound on T.
+    unbounded    one lower triangular factor with columns of norm 1 however long the stream is (`_incremental_factors.unbounded`).
 
-All are compared by the largest variance up to T over that of the normalised square root of length T. No matrix can be good at
+Both are compared by the largest variance up to T over that of the normalised square root of length T. No matrix can be good at
 every T: `least_possible` says how far any is from knowing T.
 """
 
@@ -24,13 +23,11 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
-from benchmarks._incremental_factors import fractional, normalised
+from benchmarks._incremental_factors import normalised
 from dprelease.release.release import Floats
 
 STEPS = 300
 """Of the search for the dual."""
-ORDER = 0.4
-"""a of `fractional` and of `ceiling`: about the best for T from 12 to 4,096."""
 
 
 @cache
@@ -78,16 +75,6 @@ def best_weight(most: int) -> float:
         options={"xatol": 1e-3},
     )
     return float(found.x)
-
-
-def without_length(length: int) -> Floats:
-    """(T,) variances of `fractional` at `ORDER`, for a stream of any length."""
-    return fractional(length, ORDER).deviations ** 2
-
-
-def with_ceiling(ceiling: int) -> Floats:
-    """(ceiling,) variances of columns scaled to norm 1 for that many steps, at `ORDER`."""
-    return normalised(ceiling, ORDER).deviations ** 2
 
 
 def least_possible(length: int) -> float:

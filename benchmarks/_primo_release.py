@@ -20,7 +20,7 @@ from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.parameters import least_noise
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Floats
 
 Public = Literal["features", "outcomes"]
@@ -55,7 +55,7 @@ def explained(
 
 def _released(
     layout: Layout, codes: npt.NDArray[np.int32], width: int, target: Target, random: np.random.Generator
-) -> ApartMoments:
+) -> OutcomeMoments:
     """What one party releases of its codes, features first."""
     longest = int((codes[:, width:].astype(np.int64) ** 2).sum(axis=1).max())  # counts where outcomes are public
     norm2 = None if layout.public[1] else Fraction(longest, 4**BITS)
@@ -70,7 +70,7 @@ def _released(
     values = values + entry_scales(layout, scales) * random.normal(size=layout.entries)
     shown = codes[:, layout.public[1:]]
     released = np.round(values).astype(np.int64)
-    return ApartMoments.read(layout, released, len(codes), BITS, scales, 1, shown)
+    return OutcomeMoments.read(layout, released, len(codes), BITS, scales, 1, shown)
 
 
 def _numbers(letter: str, count: int, public: bool) -> tuple[Column, ...]:

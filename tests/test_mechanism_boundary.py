@@ -13,7 +13,7 @@ from tests.test_architecture import PACKAGES, ROOT, name_of, sources, within
 MECHANISMS = ("dprelease.mechanisms",)
 NAMES = {"mixed", "rows", "moments", "ranges"}
 TERMS = {"MixedTerms", "RowsTerms", "NoisyRowsTerms", "JointMoments", "RangesTerms"}
-VARIANTS = {"ApartMoments"}
+VARIANTS = {"OutcomeMoments"}
 OWN_FIELDS = {"mixing", "anchor_weight", "association", "rho", "noise", "curious", "dealer", "public_norm2"}
 MOST_BRANCHES = 5
 
@@ -68,7 +68,7 @@ def test_nobody_else_asks_which_mechanism_it_is() -> None:
         "x = 1 if mechanism in ('rows',) or mechanism == 'rows' else 2",
         "assert isinstance(spec.terms, JointMoments)",
         "if release.spec.terms.mixing is None: pass",
-        "[x for x in y if isinstance(x, ApartMoments)]",
+        "[x for x in y if isinstance(x, OutcomeMoments)]",
     ],
 )
 def test_the_count_sees_a_branch(text: str, tmp_path: Path) -> None:

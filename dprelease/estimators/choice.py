@@ -20,10 +20,10 @@ from dprelease.estimators.moments.public_columns import associated, fit_public_f
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Floats, Regressable
 
-ReleasedMoments = NoisyMoments | ApartMoments
+ReleasedMoments = NoisyMoments | OutcomeMoments
 
 
 class Choice(NamedTuple):

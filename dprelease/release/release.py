@@ -14,7 +14,7 @@ from dprelease.data.bounding import Codes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.registry import mechanism_of
@@ -22,7 +22,7 @@ from dprelease.one_line import one_line
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
 
-Regressable = NoisyRows | NoisyMoments | ApartMoments
+Regressable = NoisyRows | NoisyMoments | OutcomeMoments
 """What estimators read of a release, whatever its mechanism."""
 
 View = Regressable | Ranges
@@ -156,7 +156,7 @@ class Release:
 
     @cached_property
     def view(self) -> View:
-        """`NoisyRows`, `NoisyMoments`, `ApartMoments` where some columns are outcomes only, or `Ranges`.
+        """`NoisyRows`, `NoisyMoments`, `OutcomeMoments` where some columns are outcomes only, or `Ranges`.
 
         Raises:
             IntegrityError: the blocks do not belong together.
@@ -202,10 +202,10 @@ class Release:
             InvalidInput: the release has rows, not moments.
         """
         found = self.products
-        return found.features if isinstance(found, ApartMoments) else found
+        return found.features if isinstance(found, OutcomeMoments) else found
 
     @property
-    def products(self) -> NoisyMoments | ApartMoments:
+    def products(self) -> NoisyMoments | OutcomeMoments:
         """All moments that the release has.
 
         Raises:

@@ -20,7 +20,7 @@ from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.summary import repaired
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.one_line import one_line
 from dprelease.release.release import Floats
 from learner.client.library import Opened
@@ -83,7 +83,7 @@ def matrix(opened: Opened) -> Matrix:
     moments = opened.release.products
     row_names = names = (CONSTANT, *moments.names)
     meaning = MEANING_OF_ENTRIES
-    if isinstance(moments, ApartMoments):
+    if isinstance(moments, OutcomeMoments):
         values = np.vstack([moments.across, moments.squares])
         noise_sd = np.vstack([moments.across_sd, moments.squares_sd])
         row_names = (*(names[place] for place in np.flatnonzero(~moments.layout.outcome)), SQUARES)
@@ -112,7 +112,7 @@ def rows(opened: Opened) -> Table:
     Raises:
         InvalidInput: outcomes are apart: products of two of them are not known, so no rows have them.
     """
-    if isinstance(opened.release.products, ApartMoments):
+    if isinstance(opened.release.products, OutcomeMoments):
         raise InvalidInput(
             "products of two outcomes are not released, so there are no rows with these moments; leave out --as"
         )

@@ -12,12 +12,12 @@ from benchmarks import _incremental_unknown as unknown
 from benchmarks._incremental_factors import (
     Factorization,
     coefficients,
-    fractional,
     fresh,
     levels,
     normalised,
     square_root,
     tree,
+    unbounded,
 )
 
 KINDS: dict[str, Callable[[int], Factorization]] = {
@@ -25,8 +25,7 @@ KINDS: dict[str, Callable[[int], Factorization]] = {
     "tree": tree,
     "square root": square_root,
     "normalised": normalised,
-    "fractional": lambda length: fractional(length, 0.4),
-    "normalised fractional": lambda length: normalised(length, 0.4),
+    "unbounded": unbounded,
 }
 
 
@@ -38,7 +37,7 @@ def test_it_is_a_factorisation_of_the_prefix_sums_with_the_sensitivity_that_it_s
     np.testing.assert_allclose(decode @ encode, np.tril(np.ones((length, length))), atol=1e-12)
     assert (np.triu(encode, 1) == 0).all()
     largest = np.linalg.norm(encode, axis=0).max()
-    if kind == "fractional":  # for streams of any length
+    if kind == "unbounded":  # for streams of any length
         assert largest < made.sensitivity
     else:
         assert largest == pytest.approx(made.sensitivity, rel=1e-12)
@@ -102,14 +101,19 @@ def test_the_normalised_square_root_errs_at_most_a_third_as_much_as_the_tree() -
     assert normalised(1000).worst <= 0.33 * tree(1000).worst
 
 
-def test_the_norm_of_a_fractional_factor_has_a_limit() -> None:
-    """Coefficients fall like k^(a-1)/Gamma(a), so what is left after K of them is about K^(2a-1)/((1-2a) Gamma(a)^2)."""
-    order, count = 0.4, 100_000
-    limit = math.gamma(1 - 2 * order) / math.gamma(1 - order) ** 2
-    left = limit - (coefficients(count, order) ** 2).sum()
-    expected = count ** (2 * order - 1) / ((1 - 2 * order) * math.gamma(order) ** 2)
-    assert limit == pytest.approx(2.0700, abs=1e-4)
-    assert left == pytest.approx(expected, rel=1e-4)
+def test_columns_of_the_unbounded_factor_have_norm_one_and_never_more() -> None:
+    """Column 1 after T steps lacks the squares of c_k (1.6/(k + 1.6))^.43 from k = T on, about (1.6/T)^.86 / (.86 pi) of n_1^2."""
+    sizes = [1 << k for k in range(4, 13)]
+    first = np.array([(unbounded(size).encode()[:, 0] ** 2).sum() for size in sizes])
+    assert (np.diff(first) > 0).all()
+    assert first[-1] < 1
+    norm = (1 / unbounded(4).encode()[0, 0]) ** 2
+    np.testing.assert_allclose(
+        (1 - first[3:]) * norm, (1.6 / np.array(sizes[3:])) ** 0.86 / (0.86 * math.pi), rtol=0.02
+    )
+    many = np.linalg.norm(unbounded(4096).encode(), axis=0)
+    assert (many < 1).all()
+    assert (np.diff(many) < 0).all()
 
 
 def segments_by_matrices(length: int, weight: float) -> np.ndarray:
@@ -138,21 +142,19 @@ def test_segments_err_by_what_their_matrices_say(weight: float) -> None:
 
 def test_what_not_knowing_the_length_costs() -> None:
     """Largest variance up to T over that of the normalised square root of length T, for T up to 512."""
-    at = unknown.lengths(512)
+    at = sorted({*range(1, 24), *unknown.lengths(512)})
     weight = unknown.best_weight(512)
     worst = unknown.beside_known(unknown.segments(512, weight), at).max()
     assert weight == pytest.approx(0.31, abs=0.02)
     assert worst == pytest.approx(3.05, abs=0.01)
     for other in (0.1, 0.2, 0.45, 0.6):
         assert unknown.beside_known(unknown.segments(512, other), at).max() > worst
-    later = np.array(at) >= 12
-    assert unknown.beside_known(unknown.without_length(512), at)[later].max() == pytest.approx(1.807, abs=2e-3)
-    assert unknown.beside_known(unknown.with_ceiling(512), at)[later].max() == pytest.approx(1.551, abs=2e-3)
+    assert unknown.beside_known(unbounded(512).deviations ** 2, at).max() <= 1.5
 
 
 def test_no_matrix_is_close_to_knowing_the_length_at_every_length() -> None:
     """The bound holds for the matrices at hand, and the best of them are near it."""
     assert 1.32 < unknown.least_possible(16) < 1.324
     at = list(range(1, 17))
-    for variances in (unknown.segments(16, 0.3), unknown.without_length(16), unknown.with_ceiling(16)):
+    for variances in (unknown.segments(16, 0.3), unbounded(16).deviations ** 2):
         assert unknown.beside_known(variances, at).max() > unknown.least_possible(16)

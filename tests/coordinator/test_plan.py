@@ -19,6 +19,9 @@ from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
 from tests.coordinator.office import COLUMNS, STUDY, Office, catalogue, grow
 
+ONE = ("--signal", "0.3")
+"""For what a plan says whatever is guessed."""
+
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
@@ -35,7 +38,7 @@ def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, 
     if outcomes and mechanism != "moments":
         return
     study.write_text(f'mechanism = "{mechanism}"\n' + outcomes + STUDY)
-    planned = json.loads(run("plan", str(study), "--json").stdout)
+    planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)
     made = run("release", "create", str(study), "--json")
     assert made.exit_code == 0, made.output
     with office.store.reading() as tx:
@@ -55,7 +58,7 @@ def test_so_it_is_with_ranges_first_of_few_patients_and_of_more(
         for party in COLUMNS:
             tx.members.report_catalogue(catalogue(party, rows=rows), datetime.now(UTC))
     study.write_text('mechanism = "moments"\nranges = "first"\n' + STUDY)
-    planned = json.loads(run("plan", str(study), "--json").stdout)["releases"]["moments in ranges"]
+    planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)["releases"]["moments in ranges"]
     made = run("release", "create", str(study), "--json")
     assert made.exit_code == 0, made.output
     with office.store.reading() as tx:
@@ -88,7 +91,7 @@ def test_what_a_proposal_refuses_of_ranges_and_dealers_a_plan_refuses_in_the_sam
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
 def test_so_it_is_with_weights(office: Office, study: Path, mechanism: str) -> None:
     study.write_text(f'mechanism = "{mechanism}"\nweights = {{ glucose = 2 }}\n' + STUDY)
-    planned = json.loads(run("plan", str(study), "--json").stdout)
+    planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)
     made = run("release", "create", str(study))
     assert made.exit_code == 0, made.output
     assert ", weights glucose = 2" in made.stdout
@@ -114,7 +117,7 @@ def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office
 
 def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:
     study.write_text(STUDY.replace("1e-6", '1e-6\nk = 50\nrho = "1/7"'))
-    assert json.loads(run("plan", str(study), "--json").stdout)["releases"]["mixed"] | {
+    assert json.loads(run("plan", str(study), *ONE, "--json").stdout)["releases"]["mixed"] | {
         "charged_mu2": 0,
         "noise_sd": 0,
     } == {
@@ -124,7 +127,7 @@ def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:
         "noise_sd": 0,
     }
     study.write_text(STUDY.replace("1e-6", '1e-6\nscope = "per-party"'))
-    assert json.loads(run("plan", str(study), "--json").stdout)["target"]["scope"] == "per-party"
+    assert json.loads(run("plan", str(study), *ONE, "--json").stdout)["target"]["scope"] == "per-party"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_requests_that_make_no_sense(office: Office, study: Path, old: str, new:
 
 def test_outcomes_are_no_features_of_the_plan(office: Office, study: Path) -> None:
     study.write_text('mechanism = "moments"\noutcomes = ["age"]\n' + STUDY)
-    planned = json.loads(run("plan", str(study), "--json").stdout)
+    planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)
     assert (planned["outcome"], planned["features"], planned["outcomes_only"]) == ("age", ["sex", "glucose"], ["age"])
     assert "in moments 1 columns are outcomes only" in run("plan", str(study)).stdout
     refused = run("plan", str(study), "--target", "glucose", "--features", "age")

@@ -279,6 +279,7 @@ def test_moments_between_public_columns_are_exact() -> None:
     np.testing.assert_allclose(without.gram, exact, rtol=1e-12)
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_means_and_spreads_of_public_columns_are_exact() -> None:
     found, truth = summarise(released(JOINT, SeededNoise(1)).moments()), scaled(JOINT)
     midpoint, half_width = released(JOINT, SeededNoise(1)).original_units()

@@ -13,6 +13,8 @@ from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.rehearsals import rehearsed
 from tests.support.specs import build_spec, categorical, numeric
 
+pytestmark = pytest.mark.usefixtures("short_chains")
+
 THREE = {
     "a": (numeric("x", 10.0, 20.0), categorical("colour", "red", "green")),
     "b": (numeric("z"), categorical("smokes", "yes")),

@@ -100,15 +100,16 @@ def test_noise_in_original_units_of_columns_between_zero_and_one() -> None:
     np.testing.assert_allclose(release.scaled().noise_sd * half_width, 6.461643536, rtol=1e-9)
 
 
-def test_anchor_and_mixing_rows_carry_equal_variance() -> None:
+@pytest.mark.parametrize("repeats", [1000, pytest.param(3000, marks=pytest.mark.slow)])
+def test_anchor_and_mixing_rows_carry_equal_variance(repeats: int) -> None:
     spec = build_spec(outputs=3)
     quiet = released(spec, ZeroNoise()).scaled().values
-    noise, repeats = SeededNoise(11), 3000
+    noise = SeededNoise(11)
     errors = np.array([released(spec, noise).scaled().values - quiet for _ in range(repeats)])
     sd = released(spec, ZeroNoise()).scaled().noise_sd
     ratio = (errors**2).mean(axis=(0, 2)) / sd[0] ** 2  # both parties' columns carry the same noise here
     draws = repeats * errors.shape[2]
-    # A mean of `draws` squared normals of variance 1 has standard error sqrt(2 / draws) = 0.0115.
+    # A mean of `draws` squared normals of variance 1 has standard error sqrt(2 / draws).
     assert ratio.shape == (4,)
     assert np.abs(ratio - 1).max() < 5 * math.sqrt(2 / draws)
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from demo.consortium import Consortium, wait_for
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
@@ -41,17 +41,17 @@ def hospitals() -> list[Hospital]:
     ]
 
 
-def entries(release: Release) -> tuple[ApartMoments, np.ndarray, np.ndarray]:
+def entries(release: Release) -> tuple[OutcomeMoments, np.ndarray, np.ndarray]:
     """What was released, and its noisy entries with the standard deviations of their noise."""
     moments, layout = release.products, layout_of(release.spec)
-    assert isinstance(moments, ApartMoments)
+    assert isinstance(moments, OutcomeMoments)
     places = list(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True))
     values = [moments.own([i])[0] if i == j else moments.between([i], [j])[0, 0] for i, j in places]
     sds = [moments.noise_own([i])[0] if i == j else moments.noise_between([i], [j])[0, 0] for i, j in places]
     return moments, np.array(values), np.array(sds)
 
 
-def check_noise(release: Release, parties: list[Hospital]) -> ApartMoments:
+def check_noise(release: Release, parties: list[Hospital]) -> OutcomeMoments:
     """Every noisy entry is off by what the spec says, and nothing else is off."""
     moments, values, sds = entries(release)
     truth, layout = scaled_gram(release.spec, parties), layout_of(release.spec)

@@ -57,7 +57,7 @@ def hospitals(count: int) -> list[Hospital]:
     [
         (2, "mixed", "ols", 2),
         pytest.param(3, "mixed", "rmgm", 1, marks=pytest.mark.slow),
-        (3, "rows", "dgm", 1),
+        pytest.param(3, "rows", "dgm", 1, marks=pytest.mark.slow),
     ],
 )
 def test_a_release_from_end_to_end(

@@ -15,7 +15,7 @@ import dprelease
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Shrinkage, fit
 from dprelease.estimators.moments.summary import summarise
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from learner.cli.main import main
 from learner.client.library import Opened
 from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix, rows
@@ -59,9 +59,9 @@ def run(full: Opened, place: Path) -> Run:
     return runner(place / "home")
 
 
-def apart(opened: Opened) -> ApartMoments:
+def apart(opened: Opened) -> OutcomeMoments:
     found = opened.release.products
-    assert isinstance(found, ApartMoments)
+    assert isinstance(found, OutcomeMoments)
     return found
 
 

@@ -58,7 +58,7 @@ def test_a_plot(tmp_path: Path) -> None:
 
 
 def test_a_weight_for_the_outcome_is_advised() -> None:
-    arguments = ("--rows", "200000", "--parties", "3,3,3", "--epsilon", "1", "--delta", "1e-6")
+    arguments = ("--rows", "200000", "--parties", "3,3,3", "--epsilon", "1", "--delta", "1e-6", "--signal", "0.3")
     shown, found = run(*arguments), json.loads(run(*arguments, "--json").stdout)
     assert found["recommended_weight"] == json.loads(run(*arguments, "--weight", "x9=5", "--json").stdout).get(
         "recommended_weight"
@@ -71,7 +71,7 @@ def test_a_weight_for_the_outcome_is_advised() -> None:
 
 
 def test_outcomes_are_the_last_columns() -> None:
-    planned = json.loads(run(*USUAL, "--outcomes", 3, "--json").stdout)
+    planned = json.loads(run(*USUAL, "--outcomes", 3, "--signal", 0.3, "--json").stdout)
     assert (planned["outcome"], planned["outcomes_only"]) == ("x9", ["x7", "x8", "x9"])
     assert planned["features"] == [f"x{place}" for place in range(1, 7)]
 

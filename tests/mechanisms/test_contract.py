@@ -22,7 +22,7 @@ from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, SpecR
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms import registry
 from dprelease.mechanisms.base import Draft, PublishedRanges
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.distribution import EDGES
@@ -100,6 +100,7 @@ CASES = [
     Case("stream", options=(("of", "moments"), ("checkpoints", 5))),
     Case("stream", 1, (("of", "moments"), ("checkpoints", 5), ("factor", "tree"), ("most_rows", 900))),
     Case("stream", options=(("of", "moments"), ("checkpoints", 1), ("ranges", "folder"))),
+    Case("stream", options=(("of", "moments"), ("checkpoints", 2), ("ranges", "folder")), unknown=("age",)),
     Case("stream", options=(("of", "mixed"), ("checkpoints", 12), ("k", 12))),
     Case("stream", 2, (("of", "mixed"), ("checkpoints", 3), ("factor", "tree"), ("weights", {"glucose": 3}))),
     Case("stream", 2, (("of", "mixed"), ("most_rows", 900), ("k", 8))),
@@ -294,7 +295,7 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
             np.full(len(view.layout.variables) + 1, 1 << GRID_BITS) if clipping is None else clipping.units(view.layout)
         )
         gram = exact_gram(spec, tables).astype(np.float64) / np.outer(one, one)
-        if isinstance(view, ApartMoments):
+        if isinstance(view, OutcomeMoments):
             features = np.flatnonzero(~view.layout.outcome)
             np.testing.assert_allclose(view.across, gram[features], atol=1e-9)
         else:

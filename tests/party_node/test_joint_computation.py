@@ -216,7 +216,7 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
     assert len(post.handed) == fetched
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5])
+@pytest.mark.parametrize("count", [2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_masked_columns_go_to_partners_and_never_to_their_dealer(folder: Path, count: int) -> None:
     world = world_of(folder, count=count, rows=4)
     world.run(order=world.schedule.parties)

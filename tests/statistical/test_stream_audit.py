@@ -23,7 +23,7 @@ from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS, JOINT_RUNS
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.specs import build_spec, numeric, remembered
+from tests.support.specs import build_spec, numeric
 from tests.support.streams import continual_of, first_spec, following, multiplied
 
 COLUMNS = {"a": (numeric("x"),), "b": (numeric("y"),), "c": (numeric("z"),)}
@@ -41,7 +41,7 @@ def specs_of(columns: Mapping[str, Any], q: int = 1, factor: str = "square-root"
     found = [first_spec(base, of="moments", checkpoints=CHECKPOINTS, factor=factor)]
     for _ in range(1, CHECKPOINTS):
         found.append(following(found[-1], ROWS))
-    return [remembered(spec) for spec in found]
+    return found
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,11 @@ class Session:
     """One session with fresh randomness.
 
     Attributes:
-        halves: party to its half of the product for each of its pairs.
+        shares: party to its share of the product for each of its pairs.
         blocks: party to block.
     """
 
-    halves: dict[str, Mapping[Pair, Words]]
+    shares: dict[str, Mapping[Pair, Words]]
     blocks: dict[str, Block] = field(default_factory=dict)
 
 
@@ -108,7 +108,7 @@ def seal(
             tables[party],
             spec,
             party,
-            session.halves[party],
+            session.shares[party],
             {peer: masks[frozenset((party, peer))] for peer in tables if peer != party},
             noise[party],
         )

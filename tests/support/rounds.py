@@ -9,6 +9,7 @@ import numpy as np
 
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import NumericColumn
 from dprelease.mechanisms.base import Draft
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.privacy.noise import NoiseSource
@@ -35,6 +36,24 @@ def ranges_first(spec: ReleaseSpec, **options: Any) -> ReleaseSpec:
     chosen = read_options("moments", {"ranges": "first", **options})
     terms = mechanism_named("moments").propose(chosen, draft).terms
     return ReleaseSpec.from_bytes(spec.model_copy(update={"terms": terms}).to_bytes())
+
+
+def ranges_first_without_bounds(spec: ReleaseSpec, names: tuple[str, ...], **options: Any) -> ReleaseSpec:
+    """The same where nobody knows the bounds of some numbers.
+
+    Args:
+        spec: as of `ranges_first`, all its numbers with bounds.
+        names: of those numbers.
+        options: more keys of the request.
+    """
+    parts = []
+    for part in spec.parties:
+        columns = tuple(
+            NumericColumn.model_validate({"name": column.name, "bounds": "unknown"}) if column.name in names else column
+            for column in part.columns
+        )
+        parts.append(part.model_copy(update={"columns": columns}))
+    return ranges_first(spec.model_copy(update={"parties": tuple(parts)}), **options)
 
 
 def first_blocks(

@@ -97,12 +97,16 @@ class Hospitals:
     def parties(self) -> tuple[str, ...]:
         return tuple(part.party for part in self.spec.parties)
 
-    def publish(self, noise: NoiseSource, *, failed: bool = False) -> Release:
-        """One checkpoint of random rows; of a failed one nothing is kept."""
+    def publish(
+        self, noise: NoiseSource, *, failed: bool = False, given: Mapping[str, BoundedRows] | None = None
+    ) -> Release:
+        """One checkpoint of given rows, or random ones; of a failed one nothing is kept."""
         spec, continual = self.spec, continual_of(self.spec)
         check_spec(spec)
         number = continual.checkpoint(spec)
-        tables = {party: random_rows(spec, party, 100 * number + place) for place, party in enumerate(self.parties)}
+        tables = given or {
+            party: random_rows(spec, party, 100 * number + place) for place, party in enumerate(self.parties)
+        }
         products, blocks = multiplied(spec, tables), {}
         for party, rows in tables.items():
             made = products.get(party)

@@ -19,11 +19,11 @@ import numpy as np
 from dprelease.estimators.moments.empirical_bayes import Evidence, within
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.projection import PublicSide
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Floats
 
 
-def projected(moments: ApartMoments, public: Floats) -> ApartMoments:
+def projected(moments: OutcomeMoments, public: Floats) -> OutcomeMoments:
     """The same with the association of private features with public outcomes as it is believed, and its remaining noise.
 
     Args:

@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.posterior import WIDEST, posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Floats
 
 
@@ -53,16 +53,16 @@ class Summary:
         return self.standard_deviation**2
 
 
-def summarise(moments: NoisyMoments | ApartMoments) -> Summary:
+def summarise(moments: NoisyMoments | OutcomeMoments) -> Summary:
     """Summary of every released column.
 
     Args:
         moments: as released.
     """
-    return _with_outcomes(moments) if isinstance(moments, ApartMoments) else _of_all(moments)
+    return _with_outcomes(moments) if isinstance(moments, OutcomeMoments) else _of_all(moments)
 
 
-def _with_outcomes(moments: ApartMoments) -> Summary:
+def _with_outcomes(moments: OutcomeMoments) -> Summary:
     """Features as in any release, outcomes one by one; the deviation's noise to first order."""
     whole, outcome = _of_all(moments.features), moments.layout.outcome[1:]
     chosen = np.flatnonzero(outcome) + 1

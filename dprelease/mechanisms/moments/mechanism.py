@@ -41,7 +41,7 @@ from dprelease.mechanisms.moments.propose import (
 )
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
@@ -138,7 +138,7 @@ class Moments(Linear[JointMoments]):
 
     def view(
         self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes
-    ) -> NoisyMoments | ApartMoments:
+    ) -> NoisyMoments | OutcomeMoments:
         spec = batches[0]
         terms, layout = self.own(spec), layout_of(spec)
         scales = {kind: scale * noise for kind, scale in terms.scales.items()}
@@ -148,14 +148,14 @@ class Moments(Linear[JointMoments]):
             return NoisyMoments.read(layout, sums[0], *shape, gram, terms.clipping)
         if terms.public_norm2 is not None:
             check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
-        return ApartMoments.read(layout, sums[0], *shape, public)
+        return OutcomeMoments.read(layout, sums[0], *shape, public)
 
     def check_reach(self, spec: SpecBase, stretch: Stretch) -> None:
         check.check_reach(spec, self.own(spec), stretch)
 
     def read(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
-    ) -> NoisyMoments | ApartMoments:
+    ) -> NoisyMoments | OutcomeMoments:
         spec = self._in_ranges(spec, _before_the_last(values))
         last = {party: blocks[-1] for party, blocks in values.items()}
         return self.view([spec], self.opened(spec, last, Stretch(spec.rows)), 1.0, public)

@@ -43,13 +43,13 @@ def schedule_of(spec: SpecBase) -> Schedule:
     )
 
 
-def places(spec: SpecBase) -> tuple[Integers, Integers]:
+def places(schedule: Schedule) -> tuple[Integers, Integers]:
     """For each entry of x = (1, z): the number of the party that has it, and its column in that party's matrix.
 
     The constant is `EVERYBODY`'s.
     """
     owner, local = [EVERYBODY], [0]
-    for number, width in enumerate(schedule_of(spec).widths.values()):
+    for number, width in enumerate(schedule.widths.values()):
         owner += [number] * width
         local += range(width)
     return np.array(owner), np.array(local)

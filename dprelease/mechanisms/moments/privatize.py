@@ -109,8 +109,9 @@ def masked(values: Integers, spec: SpecBase, party: str, masks: Mapping[str, byt
 
 
 def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words]) -> Words:
-    """(E,) the party's share of every noisy entry: its own products, its sums, its halves of its pairs', zero elsewhere."""
-    schedule, layout, (owner, local) = schedule_of(spec), layout_of(spec), places(spec)
+    """(E,) the party's share of every noisy entry: its own products, its sums, its shares of its pairs', zero elsewhere."""
+    schedule, layout = schedule_of(spec), layout_of(spec)
+    owner, local = places(schedule)
     row, column = layout.rows, layout.cols
     mine = schedule.parties.index(party)
     clipping = joint_moments(spec).clipping
@@ -121,9 +122,9 @@ def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words
     total[chosen] = own.at(local[row[chosen]], local[column[chosen]])
     chosen = (owner[row] == EVERYBODY) & (owner[column] == mine)
     total[chosen] = own.sums[local[column[chosen]]]
-    for pair, half in shares.items():
+    for pair, product in shares.items():
         first, second = schedule.parties.index(pair.first), schedule.parties.index(pair.second)
         for left, right in ((row, column), (column, row)):
             chosen = (owner[left] == first) & (owner[right] == second)
-            total[chosen] = half[local[left[chosen]], local[right[chosen]]]
+            total[chosen] = product[local[left[chosen]], local[right[chosen]]]
     return total

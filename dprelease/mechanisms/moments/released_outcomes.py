@@ -26,7 +26,7 @@ from dprelease.mpc.ring import product
 
 
 @dataclass(frozen=True, eq=False)
-class ApartMoments(Moments):
+class OutcomeMoments(Moments):
     """Products with features only, so that l outcomes of d features take O(l d) and not O(l^2).
 
     Attributes:
@@ -55,7 +55,7 @@ class ApartMoments(Moments):
         scales: Mapping[Kind, float],
         parties: int,
         codes: npt.NDArray[np.int32],
-    ) -> ApartMoments:
+    ) -> OutcomeMoments:
         """From released integers.
 
         Args:

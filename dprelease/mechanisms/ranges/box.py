@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 
 from dprelease.data.decades import CELLS, Box
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.ranges.prefix_sums import Floats, Integers, factor, recovery
+from dprelease.mechanisms.ranges.prefix_sums import Floats, Integers, factor, largest_error
 
 LEAST_TAIL, MOST_TAIL, SURE = 0.03, 0.25, 2.5
 """q: at least, at most, and in noise standard deviations of a prefix count."""
@@ -75,6 +75,5 @@ def _distribution(counts: Integers, rows: int, scale: float) -> tuple[Floats, fl
     error = scale / rows  # of C' h / n
     known = np.vstack([factor(CELLS) / error, np.full(CELLS, TOTAL)])
     shares, _ = nnls(known, np.append(counts / rows / error, TOTAL), maxiter=_MOST_STEPS)
-    most = error * float(np.sqrt((recovery(CELLS) ** 2).sum(axis=1).max()))
     below: Floats = np.cumsum(shares)[:-1]
-    return below, min(MOST_TAIL, max(LEAST_TAIL, SURE * most))
+    return below, min(MOST_TAIL, max(LEAST_TAIL, SURE * error * largest_error(CELLS)))

@@ -76,7 +76,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
         return words.guarantee(figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:
-        return words.words(spec)
+        return words.words(spec, self.own(spec))
 
     def proposed(self, setting: Setting) -> Proposed:
         raise InvalidInput(NO_FIT)

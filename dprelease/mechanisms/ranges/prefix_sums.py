@@ -68,3 +68,13 @@ def recovery(cells: int) -> Floats:
     found = np.tril(np.ones_like(used)) @ np.linalg.inv(used)
     found.flags.writeable = False
     return found
+
+
+@lru_cache(maxsize=8)
+def largest_error(cells: int) -> float:
+    """Largest standard deviation of the noise of a prefix sum, in noise scales of an entry of C' h.
+
+    Args:
+        cells: K.
+    """
+    return float(np.sqrt((recovery(cells) ** 2).sum(axis=1).max()))

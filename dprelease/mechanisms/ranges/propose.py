@@ -7,6 +7,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Draft, Numbers
 from dprelease.mechanisms.ranges.calibration import numbers, numbers_without_bounds, split
 from dprelease.mechanisms.ranges.terms import NOBODY, RangesTerms
+from dprelease.mechanisms.ranges.words import doubts
 
 
 def propose(draft: Draft) -> Numbers:
@@ -24,4 +25,5 @@ def propose(draft: Draft) -> Numbers:
     terms = RangesTerms.least(mu2, draft.everything, draft.agreed.rows_per_subject)
     plan = f"ranges: {columns} private numeric columns, each with {1 / parts(draft.everything)} of mu^2"
     plan += f", and {unknown} without bounds with half as much again" if unknown else ""
+    plan += "".join(f"; {doubt}" for doubt in doubts(draft.agreed.rows, terms.scales))
     return Numbers(terms, split(mu2, draft.columns), plan)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.mechanisms.base import Words
-from dprelease.mechanisms.ranges.calibration import CELLS, numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.calibration import CELLS, Scales, numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.prefix_sums import largest_error
+from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.spec_base import SpecBase
 
 TRUST = (
@@ -20,6 +22,9 @@ RECOMPUTED = "ranges recomputed: every centre and scale follows from the noisy n
 BOXES_RECOMPUTED = (
     "bounds of columns without any recomputed: every box follows from the noisy counts of decades beside it"
 )
+
+DOUBTFUL = 0.15
+"""Noise of a count, as a share of the rows, from which on boxes of columns without bounds are doubtful."""
 
 NO_RANGE = "no range"
 
@@ -36,7 +41,23 @@ def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tupl
     )
 
 
-def words(spec: SpecBase) -> Words:
+def doubts(rows: int, scales: Scales) -> tuple[str, ...]:
+    """What is to be feared for columns without bounds, from public numbers; nothing where noise is small or there are none.
+
+    Args:
+        rows: n.
+        scales: of the noise.
+    """
+    share = scales.decades * largest_error(DECADE_CELLS) / rows
+    if share < DOUBTFUL:
+        return ()
+    return (
+        f"the noise of a count of rows is {share:.0%} of the patients, so that bounds found for columns without any may be far "
+        "off; declare bounds, or raise epsilon",
+    )
+
+
+def words(spec: SpecBase, terms: RangesTerms) -> Words:
     """Every other sentence."""
     columns = len(numbers(spec.columns))
     which = "1 private numeric column" if columns == 1 else f"{columns} private numeric columns"
@@ -59,6 +80,7 @@ def words(spec: SpecBase) -> Words:
                 f"{name} has no public bounds: it gets some from noisy counts of decades, which take a third of what it costs"
                 for name in unknown
             ),
+            *doubts(spec.rows, terms.scales),
         ),
         trust=TRUST,
         content=f"centre and scale of {which}",

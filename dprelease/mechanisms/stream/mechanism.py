@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import (
     FIRST_ROUND,
@@ -166,7 +167,7 @@ class Stream(Mechanism[StreamTerms]):
         return forecast.forecast(self._of(setting), setting, signal)
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
-        return (setting,)
+        return () if setting.ranges is None and unbounded(setting.columns) else (setting,)
 
     def _of(self, setting: Setting) -> Linear[Any]:
         if setting.stream is None:

@@ -37,7 +37,7 @@ def read_prefix(
     rows = released(terms, terms.used)
     sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
     return over.view(
-        [batch(over, spec, terms, number) for number in used],
+        _batches(over, spec, terms, used),
         sums,
         error(terms.factor, terms.most, used),
         public,
@@ -46,5 +46,13 @@ def read_prefix(
 
 def batch(over: Linear[Any], spec: SpecBase, terms: StreamTerms, checkpoint: int) -> SpecBase:
     """The spec of a checkpoint's new patients as the inner mechanism reads it."""
+    (found,) = _batches(over, spec, terms, (checkpoint,))
+    return found
+
+
+def _batches(over: Linear[Any], spec: SpecBase, terms: StreamTerms, numbers: tuple[int, ...]) -> list[SpecBase]:
     rows = {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
-    return inner(spec, terms, rows[checkpoint], terms.of if checkpoint == 1 else over.again(terms.of, checkpoint))
+    return [
+        inner(spec, terms, rows[number], terms.of if number == 1 else over.again(terms.of, number))
+        for number in numbers
+    ]

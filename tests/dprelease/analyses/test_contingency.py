@@ -80,6 +80,7 @@ def test_an_empty_cell_counts_as_half_a_patient() -> None:
     assert found.tables["ratios"].estimate[0] == pytest.approx(a * d / (b * c))
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_noise_that_hides_counts_is_said_and_nothing_is_interpreted() -> None:
     table = people(4000)
     clear = contingency_table(released(COLUMNS, table, 0.01, 3), "smoker", "ill")

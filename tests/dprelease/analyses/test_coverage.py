@@ -97,6 +97,7 @@ def test_intervals_hold_the_population_values() -> None:
     assert min(without.values()) < least
 
 
+@pytest.mark.usefixtures("half_chains")
 @pytest.mark.parametrize("count", [12, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_independence_is_refused_no_more_often_than_its_level(count: int) -> None:
     """With noise of 2.2 times sampling's deviation Pearson's test on noisy counts refuses where a normal is beyond .8: 42 %."""
@@ -113,6 +114,7 @@ def test_independence_is_refused_no_more_often_than_its_level(count: int) -> Non
     assert naive > binom.isf(0.01, count, 0.05)
 
 
+@pytest.mark.usefixtures("half_chains")
 @pytest.mark.parametrize("count", [6, pytest.param(40, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_logistic_coefficients_of_normal_features(count: int) -> None:
     """Classes are normal with one covariance, so that the approximation is none; features reach 5 deviations."""

@@ -48,6 +48,7 @@ def wide(count: int) -> Release:
     return released(columns, cells, 0.002, 1)
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_of_a_wide_release_the_named_columns_are_drawn() -> None:
     release = wide(WIDEST + 10)
     table = correlations(release, ["x0", f"x{WIDEST + 9}"], ["arm"]).tables["correlations"]

@@ -63,6 +63,7 @@ def test_main_effects_and_covariates_are_those_of_type_ii() -> None:
         assert found.tables["means of party"].estimate[place] == pytest.approx(adjusted)
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_noise_widens_intervals_and_hides_small_groups() -> None:
     generator = np.random.default_rng(5)
     group = generator.choice(["a", "b", "rare"], 3000, p=[0.6, 0.395, 0.005])

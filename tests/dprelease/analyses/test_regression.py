@@ -107,6 +107,7 @@ def test_features_that_determine_one_another_are_refused() -> None:
         regression(release, "y", ["a", "b", "sum"])
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_features_that_noise_hides_are_refused() -> None:
     table, _ = fair()
     names = ("affairs", "age", "educ")

@@ -10,7 +10,7 @@ from benchmarks._primo_calibration import entry_scales
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.parameters import least_noise
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 from tests.support.specs import numeric
@@ -31,7 +31,7 @@ def apart_of(
     outcomes: tuple[str, ...],
     generator: np.random.Generator | None = None,
     epsilon: float = 1.0,
-) -> ApartMoments:
+) -> OutcomeMoments:
     """What one party releases of coded rows, (n, p), at (epsilon, 1e-5); without a generator the noise is declared only.
 
     Public cells are rounded to the grid.
@@ -46,4 +46,4 @@ def apart_of(
     if generator is not None:
         values = values + entry_scales(layout, scales) * generator.normal(size=layout.entries)
     shown = codes[:, layout.public[1:]]
-    return ApartMoments.read(layout, np.round(values).astype(np.int64), len(rows), BITS, scales, 1, shown)
+    return OutcomeMoments.read(layout, np.round(values).astype(np.int64), len(rows), BITS, scales, 1, shown)

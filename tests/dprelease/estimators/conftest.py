@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
 from tests.support.blocks import privatize
-from tests.support.chains import chains
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each
 
@@ -147,17 +146,3 @@ def clear() -> Release:
 def drowned() -> Release:
     """Noise of five half-ranges."""
     return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
-
-
-@pytest.fixture
-def short_chains() -> Iterator[None]:
-    """For what holds wherever the chains have got to."""
-    with chains(20, 10):
-        yield
-
-
-@pytest.fixture
-def half_chains() -> Iterator[None]:
-    """As many draws as in production, of up to 16 variables, from chains of less than half the length."""
-    with chains(60, 40):
-        yield

@@ -17,7 +17,7 @@ from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.scaled_fit import ScaledFit
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Floats, Release
 from tests.dprelease.estimators.apart import apart_of, sides
@@ -67,16 +67,18 @@ def by_hand(algorithm: str, given: Moments, *, intercept: bool) -> ScaledFit:
     """What each algorithm is made of; the targets of a posterior fit are features."""
     moments, x, y, public = given
     if algorithm == "public_features":
-        used = moments if not isinstance(moments, ApartMoments) or moments.layout.outcome[y].any() else moments.features
+        used = (
+            moments if not isinstance(moments, OutcomeMoments) or moments.layout.outcome[y].any() else moments.features
+        )
         return fit_public_features(used, x, y, intercept=intercept)
     if algorithm == "posterior":
         return fit_posterior(
-            moments.features if isinstance(moments, ApartMoments) else moments, x, y, intercept=intercept
+            moments.features if isinstance(moments, OutcomeMoments) else moments, x, y, intercept=intercept
         )
     if algorithm == "projected":
         moments = (
             projected(moments, public)
-            if isinstance(moments, ApartMoments)
+            if isinstance(moments, OutcomeMoments)
             else associated(moments, intercept=intercept)
         )
     return fit_spectral(moments, x, y, intercept=intercept)

@@ -115,7 +115,7 @@ def test_for_a_fixed_model_the_estimate_is_unbiased_and_spreads_as_stated(mixed:
         ("ols", True, 3000, 10, 0.2, 13.7),
         ("bgm", False, 2000, 10, 0.2, 2.0),
         ("dgm", False, 2000, 3, 0.2, 0.6),
-        ("dgm", False, 4000, 3, 0.2, 1.2),
+        pytest.param("dgm", False, 4000, 3, 0.2, 1.2, marks=pytest.mark.slow),
         ("dgm", False, 2000, 1, 3.0, 0.6),
     ],
 )

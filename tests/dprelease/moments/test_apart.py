@@ -11,7 +11,7 @@ import pytest
 from dprelease.data.columns import Column
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.released_outcomes import ApartMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.privacy.gaussian import mu_of
 from dprelease.privacy.noise import NoiseSource
@@ -69,7 +69,7 @@ def exact(spec: ReleaseSpec) -> np.ndarray:
 def test_without_noise_a_learner_reads_the_exact_products(name: str) -> None:
     spec, gram = spec_of(name), exact(spec_of(name))
     found = released(spec, ZeroNoise()).products
-    assert isinstance(found, ApartMoments)
+    assert isinstance(found, OutcomeMoments)
     everything, inner = list(range(len(gram))), np.flatnonzero(~layout_of(spec).outcome).tolist()
     assert np.array_equal(found.between(inner, everything), gram[inner])
     assert np.array_equal(found.between(everything, inner), gram[:, inner])
@@ -110,7 +110,7 @@ def test_every_party_draws_the_declared_noise_of_every_kind(name: str) -> None:
 def test_the_noise_that_a_learner_states_is_that_of_all_shares(name: str) -> None:
     spec = spec_of(name)
     found, moments = released(spec, ZeroNoise()).products, spec.terms
-    assert isinstance(found, ApartMoments)
+    assert isinstance(found, OutcomeMoments)
     assert moments.association is not None
     unit = np.sqrt(len(spec.parties)) / 4.0**spec.grid_bits
     outcomes = np.flatnonzero(layout_of(spec).outcome)

@@ -263,6 +263,9 @@ def test_the_words_say_it() -> None:
     assert "before that 120 counts for the bounds of each of 2 without" in words.would_publish
     assert any("ferritin has no public bounds" in line for line in words.details)
     assert any("every box follows" in check for check in words.checks)
+    assert not any("the noise of a count" in line for line in words.details)
+    few = build_spec(PARTIES, mechanism="ranges", rows=50)
+    assert any("the noise of a count of rows is" in line for line in mechanism_of(few).words(few).details)
     plain = mechanism_named("ranges").words(build_spec(mechanism="ranges"))
     assert "without" not in plain.would_publish
     assert len(plain.checks) == 1

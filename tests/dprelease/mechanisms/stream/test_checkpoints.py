@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream.released import batch
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
-from tests.support.noise import ZeroNoise
+from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric
 from tests.support.streams import Hospitals, first_spec, following
 
@@ -79,3 +81,49 @@ def test_a_checkpoint_that_failed_is_left_out(factor: str, inner: str, check: An
         if number not in lost:
             published = hospitals.spec
             check(hospitals, release)
+
+
+@pytest.mark.parametrize("factor", ["square-root", "tree"])
+@pytest.mark.parametrize("inner", ["moments", "mixed"])
+def test_a_checkpoint_adds_to_what_was_sent_and_costs_its_own_rows(factor: str, inner: str) -> None:
+    """Noise is drawn for its own rows of C x alone, and the earlier views can be read from its block."""
+    hospitals, seen, before = Hospitals(of(inner, factor=factor)), {}, {}
+    for number, rows in enumerate(BATCHES, 1):
+        if number > 1:
+            hospitals.spec = following(hospitals.spec, rows)
+        noise = RecordingNoise(SeededNoise(number))
+        release = hospitals.publish(noise)
+        for party, block in hospitals.blocks.items():
+            if party in before:
+                assert block.values[: len(before[party])].tobytes() == before[party].tobytes()
+        fresh = sum(
+            block.values.size - (before[party].size if party in before else 0)
+            for party, block in hospitals.blocks.items()
+        )
+        assert sum(draw.values.size for draw in noise.draws) == fresh
+        before = {party: block.values for party, block in hospitals.blocks.items()}
+        seen[number] = release.view
+        schedule = mechanism_of(release.spec).schedule(release.spec)
+        if schedule is not None:
+            assert (schedule.rows, schedule.task) == (rows, release.spec.digest())
+    last: Any = mechanism_of(release.spec)
+    values = {party: (block,) for party, block in before.items()}
+    for number, view in seen.items():
+        again = last.read_upto(release.spec, values, np.zeros((BATCHES[-1], 0), np.int32), number)
+        assert again.rows == view.rows == sum(BATCHES[:number])
+        name = "gram" if inner == "moments" else "values"
+        np.testing.assert_array_equal(getattr(again, name), getattr(view, name))
+        np.testing.assert_array_equal(again.noise_sd, view.noise_sd)
+
+
+def test_one_draw_has_the_scales_of_the_rounded_columns() -> None:
+    """Every scale of the inner terms times D', rounded up: its exact square is at least D'^2 times theirs, and no double less."""
+    noise, spec = RecordingNoise(), of("mixed")
+    Hospitals(spec).publish(noise)
+    terms: Any = spec.terms
+    asked = {draw.scale for draw in noise.draws}
+    declared = {scale for each in terms.of.noise for scale in (each.scale, each.anchor_scale)}
+    least = {scale: Fraction(scale) ** 2 * terms.stretch.noise2 for scale in declared}
+    assert len(asked) == len(declared)
+    for scale, squared in zip(sorted(asked), sorted(least.values()), strict=True):
+        assert Fraction(math.nextafter(scale, 0)) ** 2 < squared <= Fraction(scale) ** 2

@@ -1,0 +1,23 @@
+"""Fixtures of all tests of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.chains import chains
+
+
+@pytest.fixture
+def short_chains() -> Iterator[None]:
+    """For what holds wherever the chains have got to."""
+    with chains(20, 10):
+        yield
+
+
+@pytest.fixture
+def half_chains() -> Iterator[None]:
+    """As many draws as in production, of up to 16 variables, from chains of less than half the length."""
+    with chains(60, 40):
+        yield

@@ -1,0 +1,151 @@
+"""Moments of numbers that nobody knows the bounds of: price, plan, dry run, fit, and what no spec may say."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from coordinator.dry_run.trial_fit import trial
+from dprelease.catalogue import Catalogue
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.columns import NumericColumn
+from dprelease.data.decades import Box
+from dprelease.data.ranges import Range
+from dprelease.errors import InvalidInput
+from dprelease.estimators import fit
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.base import Draft
+from dprelease.mechanisms.moments.first_round import share
+from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
+from dprelease.planning.comparison import compare
+from dprelease.privacy.noise import NoiseSource
+from dprelease.release.accounting import check_spec
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
+from tests.mechanisms.test_contract import blocks_of
+from tests.support.noise import SeededNoise, ZeroNoise
+from tests.support.rehearsals import rehearsed
+from tests.support.rounds import ranges_first_without_bounds
+from tests.support.specs import build_spec, categorical, numeric
+
+ROWS = 3000
+PARTIES = {
+    "clinic": (numeric("age"), categorical("smokes", "yes")),
+    "ward": (numeric("cost"), numeric("dose", 0.0, 100.0)),
+    "lab": (numeric("small"),),
+}
+PLAIN = build_spec(PARTIES, mechanism="moments", rows=ROWS, grid_bits=16, epsilon=3.0)
+UNKNOWN = ("age", "cost", "small")
+SPEC = ranges_first_without_bounds(PLAIN, UNKNOWN)
+
+
+def cells() -> dict[str, Any]:
+    random = np.random.default_rng(8)
+    age, small = random.normal(50, 10, ROWS), random.normal(-3e-4, 1e-4, ROWS)
+    dose, smokes = random.normal(40, 5, ROWS), random.random(ROWS) < 0.4
+    cost = 1e5 + 2000 * age + 1e8 * small + 10_000 * smokes + random.normal(0, 5000, ROWS)
+    age[0] = 1e200
+    return {"age": age, "small": small, "dose": dose, "cost": cost, "smokes": np.where(smokes, "yes", "no").tolist()}
+
+
+def released(spec: ReleaseSpec, noise: NoiseSource) -> Release:
+    raw = cells()
+    tables = {
+        part.party: BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)
+        for part in spec.parties
+    }
+    return Release(spec, blocks_of(spec, tables, noise), ())
+
+
+def test_ranges_take_half_as_much_again_for_numbers_without_bounds() -> None:
+    columns = SPEC.columns
+    assert share(ROWS, columns) == Fraction(1, 10) * (1 + Fraction(3, 8))
+    assert share(100, columns) == Fraction(3, 20) * (1 + Fraction(3, 8))
+    assert share(ROWS, PLAIN.columns) == share(ROWS) == Fraction(1, 10)
+    given = check_spec(SPEC)
+    assert given.joint_epsilon <= 3.0
+    first = mechanism_named("ranges").cost(SPEC.model_copy(update={"terms": SPEC.terms.first}))  # type: ignore[attr-defined]
+    assert float(first.joint / given.joint_mu2) == pytest.approx(0.1375, rel=1e-6)
+    assert float(first.charges["lab"] / first.joint) == pytest.approx(1.5 / 5.5)
+
+
+def test_plans_charge_what_a_proposal_does() -> None:
+    parties = {part.party: part.columns for part in SPEC.parties}
+    asked = Setting(ROWS, parties, SPEC.target, "moments", "cost", ("age", "dose"), grid_bits=16)
+    (only,) = mechanism_named("moments").plans(asked)
+    prices = mechanism_named("moments").proposed(only).prices
+    charges = mechanism_of(SPEC).cost(SPEC).charges
+    assert {name: float(price) for name, price in prices.items()} == pytest.approx(
+        {name: float(price) for name, price in charges.items()}, rel=1e-6
+    )
+    assert "moments in ranges" in "\n".join(compare(asked).lines())
+    with pytest.raises(InvalidInput, match="has unknown bounds"):
+        compare(Setting(ROWS, parties, SPEC.target, "moments", "cost", ("age",), outcomes=("cost",)))
+
+
+@pytest.mark.parametrize("noise", [ZeroNoise(), SeededNoise(6)], ids=["exact", "noisy"])
+def test_fits_are_in_the_unit_of_the_data(noise: NoiseSource) -> None:
+    release = released(SPEC, noise)
+    assert set(release.ranged) == {*UNKNOWN, "dose"}
+    assert 0 < release.ranged["age"].lower < 40 < 60 < release.ranged["age"].upper < 110
+    assert release.width("age") == release.ranged["age"].upper - release.ranged["age"].lower
+    found = fit(release, ["cost"])
+    slopes = dict(zip(found.features, found.coef[0], strict=True))
+    assert slopes["age"] == pytest.approx(2000, rel=0.2)
+    assert slopes["small"] == pytest.approx(1e8, rel=0.3)
+    assert found.feature_ends[:, found.features.index("age")].tolist() == [
+        release.ranged["age"].lower,
+        release.ranged["age"].upper,
+    ]
+    raw = cells()
+    table = pd.DataFrame(raw | {"smokes=other": [float(each == "no") for each in raw["smokes"]]})
+    predicted = found.predict(table[list(found.features)])[:, 0]
+    assert np.mean((predicted[1:] - raw["cost"][1:]) ** 2) < 0.2 * np.var(raw["cost"])
+    assert abs(predicted[0]) < 1e6  # a feature beyond its range is at its end
+
+
+def test_a_dry_run_fits_made_up_rows(tmp_path: Path) -> None:
+    """0 to 100, evenly: a third of the range lies beyond the norm's reach, so the fit is a little off."""
+    found = trial(rehearsed(SPEC, "cost", tmp_path, SeededNoise(9)), "cost")
+    assert found.signal > 0.3
+    assert found.r2 > found.signal - 0.15
+
+
+def test_a_range_has_a_box_where_bounds_are_unknown_and_nowhere_else() -> None:
+    terms: Any = SPEC.terms
+    whole = {
+        name: Range(name=name, centre=0, half_width=1 << 24, box=Box(low=60, high=97) if name in UNKNOWN else None)
+        for name in ("age", "cost", "dose", "small")
+    }
+
+    def spec(**other: Range) -> ReleaseSpec:
+        clipping = terms.clipping.model_copy(update={"ranges": tuple((whole | other).values()), "source": "ab" * 32})
+        changed = terms.model_copy(update={"first": None, "clipping": clipping})
+        return ReleaseSpec.from_bytes(SPEC.model_copy(update={"terms": changed}).to_bytes())
+
+    assert spec().terms.clipping.ranges == tuple(whole.values())  # type: ignore[attr-defined]
+    for wrong in (Range.whole("age"), whole["age"].model_copy(update={"name": "dose"})):
+        with pytest.raises(InvalidInput, match="a range has a box where the column's bounds are unknown"):
+            spec(**{wrong.name: wrong})
+
+
+def test_no_spec_multiplies_such_numbers_in_their_public_bounds() -> None:
+    with pytest.raises(ValueError, match=r'age has unknown bounds; ask for mechanism .moments. with ranges = "first"'):
+        build_spec({"a": (NumericColumn(name="age", bounds="unknown"), numeric("x"))}, mechanism="moments")
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_stream_in_public_bounds_is_neither_planned_nor_proposed(of: str) -> None:
+    columns = {part.party: part.columns for part in SPEC.parties}
+    facts = {name: getattr(SPEC, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
+    draft = Draft(columns, Catalogue(party="clinic", columns=SPEC.columns, **facts), SPEC.target, 16, bytes)
+    stream = mechanism_named("stream")
+    with pytest.raises(InvalidInput, match="age, cost, small has unknown bounds"):
+        stream.propose(read_options("stream", {"of": of, "checkpoints": 4}), draft)
+    asked = Setting(ROWS, columns, SPEC.target, "stream", "cost", ("age", "dose"), stream=(of, 1.0))
+    assert stream.plans(asked) == ()
