@@ -40,7 +40,7 @@ def propose(consortium: Consortium, console: Console, request: str) -> str:
 def propose_next(consortium: Consortium, console: Console, stream: str) -> str:
     """The next checkpoint of a stream, published; its digest. Nobody is asked."""
     release, printed = _made(consortium, "next", stream[:12])
-    console.print(printed.partition("\n\n")[0].strip(), highlight=False)
+    console.print("\n".join(printed.splitlines()[:2]), highlight=False)
     watch(consortium, console, release)
     return release
 
