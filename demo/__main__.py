@@ -1,7 +1,8 @@
 """`make demo`: three institutions publish the Redbook survey in both ways; a stranger verifies the releases and fits models.
 
 First joint moments, which the institutions compute together on masked columns, coded in ranges that they publish in a first round;
-then mixed blocks, for which nobody has to trust anybody. The demo ends with what the fits of both are worth.
+then mixed blocks, for which nobody has to trust anybody, and what the fits of both are worth. The demo ends with a stream: the same
+women in four waves, a checkpoint for each, under one guarantee.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,16 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from demo.consortium import HOST, Consortium, wait_for
+from demo.consortium import HOST, Consortium
+from demo.office import propose
 from demo.redbook import BOUNDS, INSTITUTIONS, least_squares, r_squared, survey, write_files
+from demo.waves import stream
 from dprelease.errors import DpReleaseError
 
 EPSILON, DELTA = 1.0, 1e-5
 TARGETS = ("yrs_married", "children", "rate_marriage", "affairs")
 MECHANISMS = ("moments", "mixed")
+STRANGER = "stranger"
 Reports = dict[str, list[dict[str, Any]]]
 """Mechanism to the fits of all targets."""
 
@@ -56,50 +61,35 @@ def main(folder: Path) -> None:
         consortium.enrol(list(INSTITUTIONS))
         console.print(consortium.run("party-node", "check", "--offline", home=consortium.hospital("clinic")).strip())
         consortium.open_hospitals(list(INSTITUTIONS))
-        releases = {mechanism: _release(consortium, console, mechanism) for mechanism in MECHANISMS}
+        releases = {}
+        for mechanism in MECHANISMS:
+            console.rule(
+                f"The office proposes '{mechanism}'; two institutions approve by policy, at the clinic a person looks"
+            )
+            releases[mechanism] = propose(consortium, console, request(mechanism))
         clinic = consortium.hospital("clinic")
         console.print(consortium.run("party-node", "ledger", "show", "--delta", f"{DELTA:g}", home=clinic).rstrip())
         console.rule("A stranger downloads, verifies and fits: no login, no credentials")
         reports = _learn(consortium, console, releases)
-    _compare(console, table, reports)
+        _compare(console, table, reports)
+        stream(consortium, console, partial(_show, consortium, console), EPSILON, DELTA)
     console.print(f"Everything is in {folder}/: logs, ledgers, the published release and the learner's copy.")
 
 
-def _release(consortium: Consortium, console: Console, mechanism: str) -> str:
-    console.rule(f"The office proposes '{mechanism}'; two institutions approve by policy, at the clinic a person looks")
-    (consortium.office / "request.toml").write_text(request(mechanism))
+def _run(consortium: Consortium, *arguments: str) -> str:
+    """A command of the stranger."""
+    return consortium.run("learner", "--home", "library", *arguments, home=consortium.folder / STRANGER)
 
-    def catalogued() -> bool:
-        parties = consortium.run("coordinator", "party", "list", "--json", home=consortium.office, narrated=False)
-        return all(party["rows"] for party in json.loads(parties))
 
-    wait_for(catalogued, 60, "every party to report its columns")
-    console.print(consortium.run("coordinator", "release", "create", "request.toml", home=consortium.office).strip())
-    listed = json.loads(
-        consortium.run("coordinator", "release", "list", "--json", home=consortium.office, narrated=False)
-    )
-    release: str = next(each["digest"] for each in listed if mechanism in each["title"].split(", "))
-    clinic = consortium.hospital("clinic")
-
-    def offered() -> bool:
-        return release in consortium.run("party-node", "review", "list", "--json", home=clinic, narrated=False)
-
-    wait_for(offered, 60, "the clinic to see the proposal")
-    console.print(consortium.run("party-node", "review", "approve", release[:12], "--yes", home=clinic).strip())
-    watch = ("release", "watch", release[:12], "--until-final", "--timeout", "120")
-    console.print(consortium.run("coordinator", *watch, home=consortium.office).strip(), highlight=False)
-    return release
+def _show(consortium: Consortium, console: Console, *arguments: str) -> None:
+    console.print(_run(consortium, *arguments).rstrip(), highlight=False, soft_wrap=True)
 
 
 def _learn(consortium: Consortium, console: Console, releases: dict[str, str]) -> Reports:
-    learner = consortium.folder / "stranger"
+    learner = consortium.folder / STRANGER
     learner.mkdir()
     shutil.copy(consortium.hub / "root.pem", learner / "root.pem")  # from the consortium's web page, say
-    home = ("--home", "library")
-
-    def show(*arguments: str) -> None:
-        console.print(consortium.run("learner", *home, *arguments, home=learner).rstrip(), highlight=False)
-
+    show = partial(_show, consortium, console)
     address = f"{HOST}:{consortium.ports['public']}"
     show("trust", "add", "demo", "--root", "root.pem", "--hub", address, "--yes")
     show("list")
@@ -111,7 +101,7 @@ def _learn(consortium: Consortium, console: Console, releases: dict[str, str]) -
         for target in TARGETS:
             output = f"{mechanism}-{target}.json"
             fit = ("fit", release[:12], "--target", target, "--output", output)
-            printed = consortium.run("learner", *home, *fit, home=learner)
+            printed = _run(consortium, *fit)
             if target == TARGETS[0]:
                 console.print(printed.rstrip(), highlight=False)
             reports[mechanism].append(json.loads((learner / output).read_text()))

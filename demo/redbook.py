@@ -33,11 +33,15 @@ INSTITUTIONS: dict[str, tuple[str, ...]] = {
 }
 """Who holds which columns."""
 
+WAVES = 4
+"""In as many parts the women come, for the stream."""
+
 
 def survey() -> pd.DataFrame:
-    """The survey with an identifier for each woman, index 0 to 6365, nine columns and ``person``."""
+    """The survey with an identifier for each woman, index 0 to 6365, nine columns, ``person`` and ``wave``, a made-up one."""
     table: pd.DataFrame = sm.datasets.fair.load_pandas().data[list(BOUNDS)].astype(float)
     table["person"] = [f"R{number:05d}" for number in range(1, len(table) + 1)]
+    table["wave"] = np.random.default_rng(len(table)).integers(1, WAVES + 1, len(table))
     return table
 
 
@@ -52,7 +56,7 @@ def write_files(folder: Path, table: pd.DataFrame) -> None:
         home = folder / name
         home.mkdir(parents=True, exist_ok=True)
         order = np.random.default_rng(number).permutation(len(table))
-        table.iloc[order][["person", *columns]].to_csv(home / "patients.csv", index=False)
+        table.iloc[order][["person", "wave", *columns]].to_csv(home / "patients.csv", index=False)
         (home / "party.toml").write_text(_settings(name, columns))
 
 
@@ -64,11 +68,12 @@ def _settings(name: str, columns: tuple[str, ...]) -> str:
         "[source]",
         'path = "patients.csv"',
         'subject = "person"',
+        'batch = "wave"',
     ]
     lines += ["", "[policy.limits]", "max_epsilon = 1.0", "max_delta = 1e-5", "min_rows = 1000"]
     if name != "clinic":  # at the clinic a person looks at every proposal
         lines += ["", "[policy.auto_approve]", "max_epsilon = 1.0", "max_total_epsilon = 2.0"]
-        lines += ['mechanisms = ["moments", "mixed"]']
+        lines += ['mechanisms = ["moments", "mixed", "stream"]']
     lines += ["", "[daemon]", "poll_seconds = 0.2"]
     for column in columns:
         lower, upper, unit = BOUNDS[column]

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from dprelease.canonical import Digest, Value
 from dprelease.release.manifest import Manifest
+from dprelease.release.stream import Checkpoint, checkpoint_of
 from dprelease.spec_base import Instant
 
 INDEX = "index.json"
@@ -26,9 +27,10 @@ class Listed:
         digest: of the spec, hexadecimal.
         title: what the release is about.
         published: when.
-        rows: patients.
+        rows: patients; at a checkpoint of a stream everybody so far.
         columns: released columns.
         size: bytes of all blocks.
+        checkpoint: which of a stream's checkpoints it is; None, and left out of files, for a release that stands alone.
     """
 
     digest: Digest
@@ -37,12 +39,13 @@ class Listed:
     rows: Count
     columns: Count
     size: Count
+    checkpoint: Annotated[Checkpoint | None, Field(exclude_if=lambda found: found is None)] = None
 
     @classmethod
     def of(cls, digest: str, manifest: Manifest) -> Self:
         """The line of a release."""
         spec, size = manifest.spec, sum(entry.sealed.size for entry in manifest.blocks)
-        return cls(digest, spec.title, manifest.published, spec.patients, len(spec.released), size)
+        return cls(digest, spec.title, manifest.published, spec.patients, len(spec.released), size, checkpoint_of(spec))
 
     @property
     def token(self) -> str:
@@ -51,7 +54,8 @@ class Listed:
 
     def to_json(self) -> dict[str, Any]:
         """The line as plain data."""
-        return asdict(self)
+        found = {key: value for key, value in asdict(self).items() if key != "checkpoint"}
+        return found if self.checkpoint is None else {**found, "checkpoint": self.checkpoint.model_dump(mode="json")}
 
 
 class Index(Value):

@@ -51,7 +51,7 @@ from dprelease.mechanisms.stream import terms as stream_terms
 from dprelease.mpc import messages
 from dprelease.privacy import gaussian
 from dprelease.privacy.public_stream import PublicStream
-from dprelease.release import approval, block, manifest, spec
+from dprelease.release import approval, block, manifest, spec, stream
 from dprelease.release.accounting import check_spec
 from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
@@ -155,6 +155,7 @@ VALUES: dict[str, type[Value]] = {
         approval,
         block,
         manifest,
+        stream,
         messages,
     )
     for _, kind in inspect.getmembers(module, inspect.isclass)

@@ -77,7 +77,7 @@ class Analysis:
     def summary(self) -> str:
         """The analysis as text, in the manner of statistical packages; lines are not wrapped."""
         spec = self.release.spec
-        facts = {"release": self.release.digest, "patients": f"{spec.patients:,}"} | dict(self.facts)
+        facts = {"release": self.release.digest, "patients": f"{self.release.patients:,}"} | dict(self.facts)
         parts = [[self.title, *(f"{name:<11}{text}" for name, text in facts.items())]]
         parts += [_table(caption, table) for caption, table in self.tables.items()]
         parts += [[_sentence(name, test) for name, test in self.tests.items()]] if self.tests else []
@@ -94,7 +94,7 @@ class Analysis:
             "version": VERSION,
             "release": self.release.digest,
             "analysis": self.title,
-            "patients": self.release.spec.patients,
+            "patients": self.release.patients,
             "facts": dict(self.facts),
             "tables": {
                 caption: {"interval": "noise" if table.scale is None else "noise and sampling", "rows": table.to_json()}

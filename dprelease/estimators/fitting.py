@@ -91,7 +91,7 @@ def fit(
         guarantee=release.guarantee,
         trust=trust(release.spec),
         release=release.digest,
-        patients=release.spec.patients,
+        patients=release.patients,
         mechanism=release.spec.mechanism,
         view=view.kind,
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},

@@ -12,11 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.mpc.session import Products
 from dprelease.spec_base import SpecBase, Terms
 
@@ -59,6 +60,23 @@ class Continual(ABC):
     @abstractmethod
     def past(self, spec: SpecBase) -> tuple[int, ...]:
         """Earlier checkpoints that were published, in order; a checkpoint that failed is left out for ever."""
+
+    @abstractmethod
+    def last(self, spec: SpecBase) -> int | None:
+        """T, how many checkpoints the stream may have; None where nobody knows."""
+
+    @abstractmethod
+    def batches(self, spec: SpecBase) -> Mapping[int, int]:
+        """Checkpoint to its new patients, in order, of all that were published up to this one."""
+
+    @abstractmethod
+    def read_upto(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
+    ) -> Any:
+        """What learners fit on of all patients up to a checkpoint that was published, this one or one before; see `Mechanism.read`.
+
+        A block begins with all numbers of the party's blocks of the checkpoints before, so this is what was read then.
+        """
 
     @abstractmethod
     def check_follows(self, spec: SpecBase, previous: SpecBase) -> None:

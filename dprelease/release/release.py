@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 
@@ -52,16 +52,37 @@ class Release:
         spec: the release spec.
         blocks: party to its blocks, by sequence number.
         guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
+        upto: of a stream, an earlier checkpoint whose numbers are read; None for this one's.
     """
 
     spec: ReleaseSpec
     blocks: Mapping[str, tuple[Block, ...]]
     guarantee: tuple[str, ...]
+    upto: int | None = None
 
     @property
     def digest(self) -> str:
         """The release's identity."""
         return self.spec.digest()
+
+    @property
+    def patients(self) -> int:
+        """n: at a checkpoint of a stream, everybody so far."""
+        return self.spec.patients if self.upto is None else sum(self._batches.values())
+
+    def checkpoints(self) -> Mapping[int, Release]:
+        """Every checkpoint of the stream up to this one: number to what was released then, to fit as any release.
+
+        All are read from this release's blocks, which repeat the numbers of those before. Empty for a release that stands alone.
+        """
+        return {number: replace(self, upto=number) for number in self._batches}
+
+    @cached_property
+    def _batches(self) -> dict[int, int]:
+        """Checkpoint to its new patients, up to the one that is read."""
+        continual = mechanism_of(self.spec).continual
+        found = {} if continual is None else continual.batches(self.spec)
+        return {number: rows for number, rows in found.items() if self.upto is None or number <= self.upto}
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -126,7 +147,7 @@ class Release:
         """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""
         spec = self.spec
         lines = (
-            f"{spec.consortium}, release {self.digest[:8]}: {spec.patients} patients, mechanism {spec.mechanism}",
+            f"{spec.consortium}, release {self.digest[:8]}: {self.patients} patients, mechanism {spec.mechanism}",
             f"Columns: {', '.join(spec.released)}",
             *self.guarantee,
         )
@@ -140,7 +161,11 @@ class Release:
         Raises:
             IntegrityError: the blocks do not belong together.
         """
-        view: View = mechanism_of(self.spec).read(self.spec, values_of(self.blocks), self.public_codes)
+        mechanism, values = mechanism_of(self.spec), values_of(self.blocks)
+        if self.upto is None or mechanism.continual is None:
+            view: View = mechanism.read(self.spec, values, self.public_codes)
+        else:
+            view = mechanism.continual.read_upto(self.spec, values, self.public_codes, self.upto)
         return view
 
     @property

@@ -20,6 +20,7 @@ COMMANDS = {
     "export": Command("learner.cli.analysis:export_release", "Write a release as a table for other tools."),
     "fetch": Command("learner.cli.releases:fetch_release", "Download a release and verify it."),
     "fit": Command("learner.cli.analysis:fit_release", "Fit linear models on a release."),
+    "follow": Command("learner.cli.follow:follow_stream", "Fit every checkpoint of a stream, as they come."),
     "list": Command("learner.cli.releases:list_releases", "What a consortium has published."),
     "plan": Command("learner.cli.plan:plan", "What to expect of a release, and which mechanism to ask for."),
     "report": Command("learner.cli.report:report_release", "Write a fit as one HTML page."),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from dprelease.one_line import one_line
 from dprelease.release.verification import checks
 from dprelease.sequence import BlockKey
 from learner.cli import show
+from learner.client import download
 from learner.client.download import consortium_of, fetch
 from learner.client.library import Library, Opened, open_verified
 from learner.client.mirror import Mirror, split_release
@@ -71,14 +74,7 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
     else:
         consortium = trust.get(name)
         places = mirrors_first(consortium)
-    with _bar() as bar:
-        tasks: dict[BlockKey, TaskID] = {}
-
-        def progress(key: BlockKey, held: int, size: int) -> None:
-            if key not in tasks:
-                tasks[key] = bar.add_task(key.words, total=size)
-            bar.update(tasks[key], completed=held)
-
+    with download_bar() as progress:
         folder = answered(places, lambda source: fetch(source, consortium, Library(home), release, progress), tell)
     tell(f"kept in {folder}")
     _report(open_verified(folder, trust, consortium.name), as_json)
@@ -122,7 +118,16 @@ def _report(opened: Opened, as_json: bool) -> None:
     click.echo(json.dumps(data, indent=2))
 
 
-def _bar() -> Progress:
-    # On standard error, so that standard output stays clean for --json.
+@contextmanager
+def download_bar() -> Iterator[download.Progress]:
+    """Bars of a download's blocks on standard error, so that standard output stays clean for --json."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    return Progress(*columns, console=Console(stderr=True))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        tasks: dict[BlockKey, TaskID] = {}
+
+        def progress(key: BlockKey, held: int, size: int) -> None:
+            if key not in tasks:
+                tasks[key] = bar.add_task(key.words, total=size)
+            bar.update(tasks[key], completed=held)
+
+        yield progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import chain
 
 from rich.console import Console
 from rich.markup import escape
@@ -47,17 +48,21 @@ def trusted(consortia: Iterable[Trusted]) -> None:
 
 
 def listed(lines: Iterable[Listed]) -> None:
-    """A hub's list."""
-    shown = Table("ID", "title", "published", "patients", "columns", "MiB")
+    """A hub's list; checkpoints of a stream stand together, where its newest one stands."""
+    together: dict[str, list[Listed]] = {}
     for line in lines:
-        size = f"{line.size / 2**20:.1f}"
+        together.setdefault(line.checkpoint.stream if line.checkpoint else line.digest, []).append(line)
+    streams = any(group[0].checkpoint for group in together.values())
+    shown = Table("ID", "title", *(["checkpoint"] if streams else []), "published", "patients", "columns", "MiB")
+    for line in chain.from_iterable(together.values()):
         shown.add_row(
             line.digest[:SHOWN_DIGITS],
             plain(line.title),
+            *([str(line.checkpoint or "")] if streams else []),
             plain(line.published),
             str(line.rows),
             str(line.columns),
-            size,
+            f"{line.size / 2**20:.1f}",
         )
     _print(shown)
 
@@ -105,7 +110,7 @@ def described(found: Description) -> None:
     """Columns one by one and in pairs, guarantee, trust."""
     moments = found.correlation is not None
     heads = ("column", "mean", "noise sd", *(("standard deviation", "noise sd") if moments else ()), "unit")
-    shown = Table(*heads, title=f"{found.release.spec.rows} patients", title_justify="left")
+    shown = Table(*heads, title=f"{found.release.patients} patients", title_justify="left")
     for place, name in enumerate(found.names):
         hidden = found.hidden[place]
         cells = [_unless_hidden("mean" in hidden, found.mean[place]), f"{found.mean_noise_sd[place]:.2g}"]

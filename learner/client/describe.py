@@ -83,7 +83,7 @@ class Description:
         return {
             "version": 1,
             "release": self.release.digest,
-            "patients": self.release.spec.patients,
+            "patients": self.release.patients,
             "columns": [
                 {"name": name, "unit": self.unit(name), "hidden": list(hidden)}
                 | dict(zip(keys, map(plain, row), strict=True))

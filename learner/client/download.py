@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -98,6 +99,32 @@ def fetch(
     draft.write_manifest(data, signature)
     draft.verify(consortium.root)
     return library.keep(digest)
+
+
+def signed_manifest(source: Source, consortium: Trusted, digest: str, patience: Patience | None = None) -> Manifest:
+    """The manifest of a release, checked; asked for again while the source is away or wants fewer calls.
+
+    Raises:
+        NotFound: the source has no such release.
+        IntegrityError: it does not verify, or is another one.
+        PeerUnavailable: the source is away.
+    """
+    data, signature = _patiently(partial(source.manifest, digest), patience or Patience())
+    manifest = check_manifest(data, signature, consortium.root)
+    check_origin(manifest, consortium)
+    if manifest.spec.digest() != digest:
+        raise IntegrityError(f"what came is another release than {digest[:12]}")
+    return manifest
+
+
+def _patiently(call: Callable[[], tuple[bytes, str]], patience: Patience) -> tuple[bytes, str]:
+    waits = patience.backoff.waits()
+    for _ in range(patience.attempts - 1):
+        try:
+            return call()
+        except PeerUnavailable:
+            patience.sleep(next(waits))
+    return call()
 
 
 def consortium_of(source: Source, digest: str) -> str:

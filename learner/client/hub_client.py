@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import Self
 
 import grpc
+from pydantic import ValidationError
 
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
@@ -59,7 +61,7 @@ class PublicHub:
             with translated(PEER):
                 page = self._stub.ListPublished(request, timeout=CALL_SECONDS, metadata=VERSION)
             for line in page.releases:
-                yield Listed(line.spec_digest.hex(), line.title, line.published, line.rows, line.columns, line.size)
+                yield _listed(line)
             count += len(page.releases)
             token = page.next_page_token
             if not token:
@@ -92,3 +94,12 @@ class PublicHub:
                         yield answer.chunk
             finally:
                 call.cancel()  # type: ignore[no-untyped-call]
+
+
+def _listed(line: public_pb2.PublishedRelease) -> Listed:
+    at = line.checkpoint
+    try:
+        place = Checkpoint(stream=at.stream.hex(), number=at.number, last=at.last or None) if at.number else None
+    except ValidationError as error:
+        raise IntegrityError("the hub's list has a checkpoint of no stream") from error
+    return Listed(line.spec_digest.hex(), line.title, line.published, line.rows, line.columns, line.size, place)

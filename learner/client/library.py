@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
-from dprelease.files.durable import rename_durably
+from dprelease.files.durable import rename_durably, write_durably
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 from learner.client.pinned_roots import Trusted, TrustStore
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(r"([0-9a-f]{2}){4,32}")
 
 
@@ -86,7 +87,7 @@ class Library:
     """
 
     def __init__(self, home: Path) -> None:
-        self._releases, self._partial = home / "releases", home / "partial"
+        self._releases, self._partial, self._streams = (home / name for name in ("releases", "partial", "streams"))
 
     def kept(self, digest: str) -> ReleaseFolder:
         """Where a fetched release stands, or would."""
@@ -114,6 +115,25 @@ class Library:
         else:
             rename_durably(self.draft(digest).path, kept.path)
         return kept
+
+    def followed(self, stream: str) -> str | None:
+        """Digest of the checkpoint up to which a stream was found to continue itself; None where none was followed.
+
+        Raises:
+            IntegrityError: the note of it is damaged.
+        """
+        note = self._streams / stream
+        try:
+            digest = note.read_text(encoding="ascii", errors="replace").strip()
+        except FileNotFoundError:
+            return None
+        if not _DIGEST.fullmatch(digest):
+            raise IntegrityError(f"{note} is damaged; remove it, and the stream is checked from its beginning")
+        return digest
+
+    def keep_followed(self, stream: str, digest: str) -> None:
+        """Note how far a stream was followed."""
+        write_durably(self._streams / stream, digest.encode())
 
     def find(self, name: str) -> ReleaseFolder:
         """The release that a person means: a fetched one by its digest's first digits, or any folder that holds one.

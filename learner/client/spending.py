@@ -7,21 +7,17 @@ was charged and never published: the hospitals' ledgers have the last word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
-from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.price import epsilon_at, mu2_text, price_text, room_text
 from dprelease.release.accounting import guarantee
 from dprelease.release.manifest import Manifest
-from dprelease.release.verification import check_manifest
 from dprelease.spec_base import Target
-from learner.client.download import Patience
-from learner.client.library import check_origin
+from learner.client.download import Patience, signed_manifest
 from learner.client.pinned_roots import Trusted
 from learner.client.sources import ListingSource
 
@@ -75,12 +71,7 @@ def signed_manifests(
         PeerUnavailable: the source is away.
     """
     for line in source.releases():
-        data, signature = _patiently(partial(source.manifest, line.digest), patience or Patience())
-        manifest = check_manifest(data, signature, consortium.root)
-        check_origin(manifest, consortium)
-        if manifest.spec.digest() != line.digest:
-            raise IntegrityError(f"what came is another release than {line.digest[:12]}")
-        yield manifest
+        yield signed_manifest(source, consortium, line.digest, patience)
 
 
 def accounts(manifests: Iterable[Manifest]) -> tuple[Account, ...]:
@@ -157,14 +148,3 @@ def _account_json(account: Account, delta: float, epsilon: float | None) -> dict
             for each in account.releases
         ],
     }
-
-
-def _patiently(call: Callable[[], tuple[bytes, str]], patience: Patience) -> tuple[bytes, str]:
-    """A call that is made again while the source is away or asks for fewer calls."""
-    waits = patience.backoff.waits()
-    for _ in range(patience.attempts - 1):
-        try:
-            return call()
-        except PeerUnavailable:
-            patience.sleep(next(waits))
-    return call()

@@ -10,6 +10,7 @@ from typing import Any
 
 from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import Identity
+from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import caller
 from dprelease.wire.call import Call
@@ -169,4 +170,9 @@ def _line_to_proto(line: Listed) -> public_pb2.PublishedRelease:
         rows=line.rows,
         columns=line.columns,
         size=line.size,
+        checkpoint=None if line.checkpoint is None else _checkpoint_to_proto(line.checkpoint),
     )
+
+
+def _checkpoint_to_proto(found: Checkpoint) -> public_pb2.Checkpoint:
+    return public_pb2.Checkpoint(stream=bytes.fromhex(found.stream), number=found.number, last=found.last or 0)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+
+import numpy as np
 
 from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.quality import BETTER
-from dprelease.release.release import Floats
+from dprelease.release.release import Floats, Release
 from learner.client.describe import Description, describe
 from learner.client.library import Opened
 from learner.report.spectrum import Spectrum, spectrum
 
 INTERCEPT = "intercept"
+
+MOST_CHECKPOINTS = 12
+"""Checkpoints of a stream that are fitted beside the last one, itself included; the default method takes seconds for each."""
 
 CAVEATS = (
     "Associations are not effects: nothing here says what would happen if a feature were changed.",
@@ -69,6 +74,7 @@ class Report:
         described: means, and what else is known, of targets and features.
         spectrum: eigenvalues of the features; None where they say nothing.
         command: shell command that makes the report again.
+        checkpoints: of a stream, checkpoint to the fit of everybody up to it, at most `MOST_CHECKPOINTS`; empty for others.
     """
 
     opened: Opened
@@ -76,6 +82,7 @@ class Report:
     described: Description
     spectrum: Spectrum | None
     command: str
+    checkpoints: Mapping[int, FitResult] = field(default_factory=dict)
 
     def better(self, target: int) -> bool:
         """Whether a model can be told from the constant predictor, and is better."""
@@ -190,7 +197,19 @@ def report(
         described=describe(opened.release, (*result.targets, *result.features)),
         spectrum=spectrum(opened.release, result.features),
         command=_command(result, targets, features),
+        checkpoints=_checkpoints(opened.release, result, within),
     )
+
+
+def _checkpoints(release: Release, last: FitResult, within: ConvexSet | None) -> dict[int, FitResult]:
+    """The same fit at earlier checkpoints, evenly spaced up to the last one."""
+    numbered = list(release.checkpoints().items())
+    if len(numbered) < 2:
+        return {}
+    asked = (last.targets, last.features, last.method, last.fit_intercept, within)
+    chosen = np.unique(np.linspace(0, len(numbered) - 1, min(len(numbered), MOST_CHECKPOINTS)).round().astype(int))
+    earlier = {numbered[place][0]: fit(numbered[place][1], *asked) for place in chosen[:-1]}
+    return {**earlier, numbered[-1][0]: last}
 
 
 def _command(result: FitResult, targets: Iterable[str], features: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.stream import checkpoint_of
 from dprelease.release.trust import trust
 from dprelease.release.verification import checks
 from dprelease.version import __version__
@@ -81,10 +82,13 @@ def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
         roles: released name to role.
     """
     spec, manifest = opened.release.spec, opened.manifest
+    place = checkpoint_of(spec)
+    of_stream: list[list[Cell]] = [["stream", f"checkpoint {place}"]] if place else []
     facts: list[list[Cell]] = [
         ["digest", element("span", spec.digest(), class_="digest")],
         ["consortium", spec.consortium],
         ["patients", f"{spec.patients:,} ({count(spec.rows_per_subject, 'row')} each at most)"],
+        *of_stream,
         ["hospitals", ", ".join(part.party for part in spec.parties)],
         ["mechanism", mechanism_of(spec).words(spec).summary],
         ["guarantee", spec.guarantee],

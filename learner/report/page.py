@@ -7,6 +7,7 @@ from learner.report import frame
 from learner.report.content import Report
 from learner.report.markup import Markup, element, joined, section
 from learner.report.models import coefficients, fits
+from learner.report.over_time import over_time
 from learner.report.sections import caveats, columns, findings, noise
 
 _SECTIONS = (
@@ -14,6 +15,7 @@ _SECTIONS = (
     ("findings", "In short"),
     ("fit", "Fit"),
     ("coefficients", "Coefficients"),
+    ("time", "Over time"),
     ("noise", "Noise"),
     ("columns", "Means and correlations"),
     ("release", "The release"),
@@ -35,6 +37,7 @@ def page(report: Report) -> str:
         findings(report),
         fits(report),
         coefficients(report),
+        *over_time(report),
         noise(report),
         columns(report),
         frame.release(report.opened, roles),
@@ -42,7 +45,8 @@ def page(report: Report) -> str:
         _again(report),
     )
     title = f"{report.opened.release.spec.title}: {', '.join(report.fit.targets[:3])}"
-    return frame.document(title, _header(report), frame.contents(_SECTIONS), main, frame.footer())
+    sections = [each for each in _SECTIONS if each[0] != "time" or report.checkpoints]
+    return frame.document(title, _header(report), frame.contents(sections), main, frame.footer())
 
 
 def _header(report: Report) -> Markup:

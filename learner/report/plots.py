@@ -66,7 +66,7 @@ def forest(name: str, title: str, description: str, lines: Sequence[Interval], a
         y = 8 + _LINE * (place + 0.5)
         kind = "clear" if line.clear else "open"
         parts += [
-            element("text", _cut(line.label), x=left - 12, y=y + 4, class_="label end"),
+            element("text", cut(line.label), x=left - 12, y=y + 4, class_="label end"),
             element("line", x1=axis.at(line.lower), x2=axis.at(line.upper), y1=y, y2=y, class_=f"interval {kind}"),
             element("circle", cx=axis.at(line.estimate), cy=y, r=4.5, class_=f"point {kind}"),
         ]
@@ -132,7 +132,7 @@ def heat_map(name: str, title: str, description: str, labels: Sequence[str], val
     for row, label in enumerate(labels):
         y = 24 + cell * row
         parts += [
-            element("text", f"{_cut(label)}  {row + 1}", x=left - 8, y=y + cell / 2 + 4, class_="label end"),
+            element("text", f"{cut(label)}  {row + 1}", x=left - 8, y=y + cell / 2 + 4, class_="label end"),
             element("text", str(row + 1), x=left + cell * (row + 0.5), y=17, class_="tick middle"),
         ]
         parts += [_square(float(value), left + cell * column, y, cell) for column, value in enumerate(values[row])]
@@ -176,11 +176,12 @@ def rungs(axis: Axis, left: float) -> list[Markup]:
 
 
 def _room(labels: Iterable[str]) -> float:
-    return max(_NARROWEST_LABEL, *(_LETTER * len(_cut(label)) for label in labels)) + 16
+    return max(_NARROWEST_LABEL, *(_LETTER * len(cut(label)) for label in labels)) + 16
 
 
-def _cut(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+def cut(label: str, longest: int = _LONGEST_LABEL) -> str:
+    """A label that has room in a plot."""
+    return label if len(label) <= longest else f"{label[: longest - 1]}…"
 
 
 def picture(name: str, title: str, description: str, height: float, parts: Sequence[Markup]) -> Markup:

@@ -202,7 +202,7 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
     view = release.regressable
     if isinstance(view, NoisyRows):
         rows = Rows.of(view, x, y, mixed=view.mixed)
-        return in_units(learned_from_rows(rows, release.spec.patients, origin, intercept=intercept), names)
+        return in_units(learned_from_rows(rows, release.patients, origin, intercept=intercept), names)
     found = in_units(learned_from_moments(view, x, y, origin, intercept=intercept), names)
     unclipped = view.unclipped
     if unclipped is None:

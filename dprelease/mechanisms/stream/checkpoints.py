@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from dprelease.data.bounding import BoundedRows
+from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.continual import Continual
 from dprelease.mechanisms.linear import Integers
@@ -17,6 +17,7 @@ _OWN = {"rows", "alignment", "created", "expires"}
 _OWN_TERMS = {"checkpoint", "first", "previous", "history"}
 
 Increment = Callable[[BoundedRows, SpecBase, str, Products | None], Integers]
+ReadUpto = Callable[[SpecBase, Mapping[str, tuple[Integers, ...]], Codes, int], Any]
 
 
 class Checkpoints(Continual):
@@ -24,10 +25,11 @@ class Checkpoints(Continual):
 
     Args:
         increment: exact integers of a checkpoint's new rows.
+        read_upto: what learners fit on at a checkpoint.
     """
 
-    def __init__(self, increment: Increment) -> None:
-        self._increment = increment
+    def __init__(self, increment: Increment, read_upto: ReadUpto) -> None:
+        self._increment, self._read_upto = increment, read_upto
 
     def checkpoint(self, spec: SpecBase) -> int:
         return _terms(spec).checkpoint
@@ -40,6 +42,18 @@ class Checkpoints(Continual):
 
     def past(self, spec: SpecBase) -> tuple[int, ...]:
         return _terms(spec).past
+
+    def last(self, spec: SpecBase) -> int | None:
+        return _terms(spec).checkpoints
+
+    def batches(self, spec: SpecBase) -> Mapping[int, int]:
+        terms = _terms(spec)
+        return {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
+
+    def read_upto(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
+    ) -> Any:
+        return self._read_upto(spec, values, public, checkpoint)
 
     def check_follows(self, spec: SpecBase, previous: SpecBase) -> None:
         terms = _terms(spec)

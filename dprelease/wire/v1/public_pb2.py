@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from dprelease.wire.v1 import release_pb2 as dprelease_dot_wire_dot_v1_dot_release__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x64prelease/wire/v1/public.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto\"=\n\x14ListPublishedRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"g\n\x15ListPublishedResponse\x12\x35\n\x08releases\x18\x01 \x03(\x0b\x32#.dprelease.wire.v1.PublishedRelease\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"v\n\x10PublishedRelease\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05title\x18\x02 \x01(\t\x12\x11\n\tpublished\x18\x03 \x01(\t\x12\x0c\n\x04rows\x18\x04 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x05 \x01(\r\x12\x0c\n\x04size\x18\x06 \x01(\x04\")\n\x12GetManifestRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\":\n\x13GetManifestResponse\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\t\"\\\n\x14\x44ownloadBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05party\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x10\n\x08sequence\x18\x04 \x01(\r\"@\n\x15\x44ownloadBlockResponse\x12\'\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk2\xb7\x02\n\rPublicService\x12\x62\n\rListPublished\x12\'.dprelease.wire.v1.ListPublishedRequest\x1a(.dprelease.wire.v1.ListPublishedResponse\x12\\\n\x0bGetManifest\x12%.dprelease.wire.v1.GetManifestRequest\x1a&.dprelease.wire.v1.GetManifestResponse\x12\x64\n\rDownloadBlock\x12\'.dprelease.wire.v1.DownloadBlockRequest\x1a(.dprelease.wire.v1.DownloadBlockResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x64prelease/wire/v1/public.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto\"=\n\x14ListPublishedRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"g\n\x15ListPublishedResponse\x12\x35\n\x08releases\x18\x01 \x03(\x0b\x32#.dprelease.wire.v1.PublishedRelease\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa9\x01\n\x10PublishedRelease\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05title\x18\x02 \x01(\t\x12\x11\n\tpublished\x18\x03 \x01(\t\x12\x0c\n\x04rows\x18\x04 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x05 \x01(\r\x12\x0c\n\x04size\x18\x06 \x01(\x04\x12\x31\n\ncheckpoint\x18\x07 \x01(\x0b\x32\x1d.dprelease.wire.v1.Checkpoint\":\n\nCheckpoint\x12\x0e\n\x06stream\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\r\x12\x0c\n\x04last\x18\x03 \x01(\r\")\n\x12GetManifestRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\":\n\x13GetManifestResponse\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\t\"\\\n\x14\x44ownloadBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05party\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x10\n\x08sequence\x18\x04 \x01(\r\"@\n\x15\x44ownloadBlockResponse\x12\'\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk2\xb7\x02\n\rPublicService\x12\x62\n\rListPublished\x12\'.dprelease.wire.v1.ListPublishedRequest\x1a(.dprelease.wire.v1.ListPublishedResponse\x12\\\n\x0bGetManifest\x12%.dprelease.wire.v1.GetManifestRequest\x1a&.dprelease.wire.v1.GetManifestResponse\x12\x64\n\rDownloadBlock\x12\'.dprelease.wire.v1.DownloadBlockRequest\x1a(.dprelease.wire.v1.DownloadBlockResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,16 +36,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTPUBLISHEDREQUEST']._serialized_end=147
   _globals['_LISTPUBLISHEDRESPONSE']._serialized_start=149
   _globals['_LISTPUBLISHEDRESPONSE']._serialized_end=252
-  _globals['_PUBLISHEDRELEASE']._serialized_start=254
-  _globals['_PUBLISHEDRELEASE']._serialized_end=372
-  _globals['_GETMANIFESTREQUEST']._serialized_start=374
-  _globals['_GETMANIFESTREQUEST']._serialized_end=415
-  _globals['_GETMANIFESTRESPONSE']._serialized_start=417
-  _globals['_GETMANIFESTRESPONSE']._serialized_end=475
-  _globals['_DOWNLOADBLOCKREQUEST']._serialized_start=477
-  _globals['_DOWNLOADBLOCKREQUEST']._serialized_end=569
-  _globals['_DOWNLOADBLOCKRESPONSE']._serialized_start=571
-  _globals['_DOWNLOADBLOCKRESPONSE']._serialized_end=635
-  _globals['_PUBLICSERVICE']._serialized_start=638
-  _globals['_PUBLICSERVICE']._serialized_end=949
+  _globals['_PUBLISHEDRELEASE']._serialized_start=255
+  _globals['_PUBLISHEDRELEASE']._serialized_end=424
+  _globals['_CHECKPOINT']._serialized_start=426
+  _globals['_CHECKPOINT']._serialized_end=484
+  _globals['_GETMANIFESTREQUEST']._serialized_start=486
+  _globals['_GETMANIFESTREQUEST']._serialized_end=527
+  _globals['_GETMANIFESTRESPONSE']._serialized_start=529
+  _globals['_GETMANIFESTRESPONSE']._serialized_end=587
+  _globals['_DOWNLOADBLOCKREQUEST']._serialized_start=589
+  _globals['_DOWNLOADBLOCKREQUEST']._serialized_end=681
+  _globals['_DOWNLOADBLOCKRESPONSE']._serialized_start=683
+  _globals['_DOWNLOADBLOCKRESPONSE']._serialized_end=747
+  _globals['_PUBLICSERVICE']._serialized_start=750
+  _globals['_PUBLICSERVICE']._serialized_end=1061
 # @@protoc_insertion_point(module_scope)

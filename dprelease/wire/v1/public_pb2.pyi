@@ -24,20 +24,32 @@ class ListPublishedResponse(_message.Message):
     def __init__(self, releases: _Optional[_Iterable[_Union[PublishedRelease, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PublishedRelease(_message.Message):
-    __slots__ = ("spec_digest", "title", "published", "rows", "columns", "size")
+    __slots__ = ("spec_digest", "title", "published", "rows", "columns", "size", "checkpoint")
     SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     spec_digest: bytes
     title: str
     published: str
     rows: int
     columns: int
     size: int
-    def __init__(self, spec_digest: _Optional[bytes] = ..., title: _Optional[str] = ..., published: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+    checkpoint: Checkpoint
+    def __init__(self, spec_digest: _Optional[bytes] = ..., title: _Optional[str] = ..., published: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., size: _Optional[int] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ...) -> None: ...
+
+class Checkpoint(_message.Message):
+    __slots__ = ("stream", "number", "last")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    stream: bytes
+    number: int
+    last: int
+    def __init__(self, stream: _Optional[bytes] = ..., number: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
 
 class GetManifestRequest(_message.Message):
     __slots__ = ("spec_digest",)

@@ -1,0 +1,65 @@
+"""What the office does in the demo: it proposes, the clinic's person approves, and everybody waits until it is published."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+
+from demo.consortium import Consortium, wait_for
+
+
+def propose(consortium: Consortium, console: Console, request: str) -> str:
+    """A published release of a request; its digest.
+
+    Args:
+        consortium: that runs.
+        console: where commands' output goes.
+        request: of the office, TOML.
+    """
+    (consortium.office / "request.toml").write_text(request)
+
+    def catalogued() -> bool:
+        return all(party["rows"] for party in _listed(consortium, "party"))
+
+    wait_for(catalogued, 60, "every party to report its columns")
+    release, printed = _made(consortium, "create", "request.toml")
+    console.print(printed.strip())
+    clinic = consortium.hospital("clinic")
+
+    def offered() -> bool:
+        return release in consortium.run("party-node", "review", "list", "--json", home=clinic, narrated=False)
+
+    wait_for(offered, 60, "the clinic to see the proposal")
+    console.print(consortium.run("party-node", "review", "approve", release[:12], "--yes", home=clinic).strip())
+    watch(consortium, console, release)
+    return release
+
+
+def propose_next(consortium: Consortium, console: Console, stream: str) -> str:
+    """The next checkpoint of a stream, published; its digest. Nobody is asked."""
+    release, printed = _made(consortium, "next", stream[:12])
+    console.print("\n".join(printed.splitlines()[:2]), highlight=False)
+    watch(consortium, console, release)
+    return release
+
+
+def watch(consortium: Consortium, console: Console, release: str) -> None:
+    """Wait for a release to be published or to fail."""
+    command = ("release", "watch", release[:12], "--until-final", "--timeout", "120")
+    console.print(consortium.run("coordinator", *command, home=consortium.office).strip(), highlight=False)
+
+
+def _made(consortium: Consortium, *command: str) -> tuple[str, str]:
+    """A new release, by a command of the office: its digest, and what was printed."""
+    before = {each["digest"] for each in _listed(consortium, "release")}
+    printed = consortium.run("coordinator", "release", *command, home=consortium.office)
+    (release,) = {each["digest"] for each in _listed(consortium, "release")} - before
+    return release, printed
+
+
+def _listed(consortium: Consortium, of: str) -> list[dict[str, Any]]:
+    printed = consortium.run("coordinator", of, "list", "--json", home=consortium.office, narrated=False)
+    found: list[dict[str, Any]] = json.loads(printed)
+    return found

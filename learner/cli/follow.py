@@ -1,0 +1,193 @@
+"""`learner follow`: the checkpoints of a stream, fetched as they come and fitted, a line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import click
+import numpy as np
+
+from dprelease.errors import InvalidInput, PeerUnavailable
+from dprelease.estimators import METHODS, FitResult, fit
+from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.files.extras import require
+from dprelease.one_line import listed, one_line
+from dprelease.release.folder import ReleaseFolder
+from dprelease.release.release import Release
+from dprelease.release.stream import Checkpoint, checkpoint_of
+from learner.cli.analysis import names_of
+from learner.cli.releases import download_bar, from_option, json_option, tell
+from learner.client import stream_plot
+from learner.client.download import Source
+from learner.client.follow import fetch_checkpoint, newest
+from learner.client.library import Library, open_verified
+from learner.client.pinned_roots import Trusted, TrustStore
+from learner.client.sources import answered, hub_first, mirrors_first
+
+SHOWN = 4
+"""Coefficients that a line has unless others are asked for."""
+
+_WIDTH = 28
+
+
+@click.command("follow")
+@click.argument("prefix", metavar="ID")
+@click.option("--target", required=True, metavar="COLUMN", help="Outcome.")
+@click.option("--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out.")
+@click.option("--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out.")
+@click.option(
+    "--show", "shown", multiple=True, metavar="A,B,...", help=f"Features to print; the first {SHOWN} if left out."
+)
+@click.option("--once", is_flag=True, help="Print what there is, and wait for no more.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to ask for a new checkpoint.",
+)
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the coefficients into this file, each time."
+)
+@from_option
+@json_option
+@click.pass_obj
+def follow_stream(
+    home: Path,
+    prefix: str,
+    target: str,
+    features: tuple[str, ...],
+    method: str | None,
+    shown: tuple[str, ...],
+    once: bool,
+    every: float,
+    plot: Path | None,
+    name: str | None,
+    as_json: bool,
+) -> None:
+    """Fit every checkpoint of a stream: one line each, now and as new ones come.
+
+    ID is the digest of any of its checkpoints, or the first 8 digits or more. The newest one is fetched and verified,
+    and compared with all that were published before it; what does not continue them is refused. It has their numbers too, so
+    one download gives every line. Each is about all patients up to its checkpoint: estimates with 95 % intervals, as
+    `learner fit` has them, and the share of variance that the model explains. Ends when the stream does, or with Ctrl-C.
+    With --json every line is an object with the whole fit. Fitting costs no privacy.
+
+    \b
+    Example:
+      learner follow 3f9a12c4 --target glucose --features age,sex --plot glucose.png
+    """
+    if plot is not None:
+        require("matplotlib")
+    stream = _Stream(home, TrustStore(home).get(name), prefix)
+    fits: dict[int, FitResult] = {}
+    while True:
+        release = stream.newer()
+        if release is not None:
+            wanted = names_of(features, release) or None
+            for number, at in release.checkpoints().items():
+                if number in fits:
+                    continue
+                fits[number] = fit(at, [target], wanted, method)
+                if as_json:
+                    click.echo(json.dumps(_to_json(stream.place, number, fits[number])))
+                    continue
+                places = _places(fits[number], names_of(shown, release))
+                if len(fits) == 1:
+                    _say_what_follows(release, fits[number], places)
+                click.echo(_line(str(stream.place.model_copy(update={"number": number})), fits[number], places))
+            if plot is not None:
+                stream_plot.draw(fits, plot)
+        if once or stream.place.ended:
+            return
+        try:
+            sleep(every)
+        except KeyboardInterrupt:
+            return
+
+
+class _Stream:
+    """A stream as its hub or a mirror shows it.
+
+    Attributes:
+        place: of the last checkpoint that was fetched.
+    """
+
+    place: Checkpoint
+
+    def __init__(self, home: Path, consortium: Trusted, prefix: str) -> None:
+        self._consortium, self._library, self._prefix = consortium, Library(home), prefix
+        self._trust = TrustStore(home)
+        self._release: Release | None = None
+
+    def newer(self) -> Release | None:
+        """The newest checkpoint; None if there is none since the last one, or nobody who could be asked."""
+        try:
+            found = self._newest()
+        except PeerUnavailable as error:
+            if self._release is None:
+                raise
+            tell(f"{error.message}; asking again")
+            return None
+        place = checkpoint_of(found.spec)
+        if place is None or (self._release is not None and place.number <= self.place.number):
+            return None
+        self._release, self.place = found, place
+        return found
+
+    def _newest(self) -> Release:
+        lines = answered(hub_first(self._consortium), lambda source: list(source.releases()), tell)
+        line = newest(lines, self._prefix)
+        with download_bar() as progress:
+
+            def fetched(source: Source) -> ReleaseFolder:
+                return fetch_checkpoint(source, self._consortium, self._library, line, progress)
+
+            folder = answered(mirrors_first(self._consortium), fetched, tell)
+        return open_verified(folder, self._trust, self._consortium.name).release
+
+
+def _places(found: FitResult, names: Sequence[str]) -> list[int]:
+    unknown = [name for name in names if name not in found.features]
+    if unknown:
+        raise InvalidInput(f"--show: {unknown[0]} is not among the features {listed(found.features)}")
+    return [found.features.index(name) for name in names] or list(range(min(len(found.features), SHOWN)))
+
+
+def _say_what_follows(release: Release, found: FitResult, places: Sequence[int]) -> None:
+    click.echo(one_line(f"{release.spec.title}: {found.targets[0]} by method {found.method}, {LEVEL:.0%} intervals"))
+    if len(places) < len(found.features):
+        click.echo(f"{len(places)} of {len(found.features)} coefficients; the others with --show, --json or --plot")
+    heads = [one_line(found.features[place]).ljust(_WIDTH) for place in places]
+    click.echo("  ".join(["checkpoint", "patients".rjust(12), *heads, "variance explained"]))
+
+
+def _line(checkpoint: str, found: FitResult, places: Sequence[int]) -> str:
+    estimate, (lower, upper) = found.inference.estimate[0], found.inference.interval(LEVEL)
+    cells = [
+        f"{estimate[place]:.3g} [{lower[0, place]:.3g}, {upper[0, place]:.3g}]"
+        if np.isfinite(estimate[place])
+        else "nothing known"
+        for place in places
+    ]
+    quality = found.quality
+    share = f"{quality.explained[0]:.2f} ({quality.explained_se[0]:.2f})"
+    told = "hidden" if "explained" in found.hidden[0] else share
+    return "  ".join(
+        [checkpoint.rjust(10), f"{found.patients:,}".rjust(12), *(cell.ljust(_WIDTH) for cell in cells), told]
+    )
+
+
+def _to_json(place: Checkpoint, number: int, found: FitResult) -> dict[str, Any]:
+    return {
+        "stream": place.stream,
+        "checkpoint": number,
+        "checkpoints": place.last,
+        "patients": found.patients,
+        "fit": found.to_json(),
+    }

@@ -1,0 +1,141 @@
+"""Reports, exports, descriptions and pictures of a stream's checkpoint: what a learner makes of one download."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators import fit
+from learner.client.library import Opened, open_verified
+from learner.client.pinned_roots import TrustStore
+from learner.client.stream_plot import draw
+from learner.hub.storage import Storage
+from learner.report import content
+from learner.report.content import report
+from learner.report.page import page
+from tests.learner.commands import Run, runner
+from tests.learner.pages import parsed
+from tests.learner.streams import ROWS, PublishedStream
+from tests.learner.test_report import TAGS, numbers, part, words
+from tests.learner.world import CONSORTIUM, World
+from tests.support.noise import ZeroNoise
+
+TARGET, FEATURES = "glucose", ("age", "smoker=other")
+PATIENTS = sum(ROWS)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def stream(trio: World) -> PublishedStream:
+    return PublishedStream(trio, ZeroNoise())
+
+
+@pytest.fixture(scope="module")
+def opened(stream: PublishedStream, trio: World, home: Path) -> Opened:
+    """The third checkpoint, made without noise."""
+    storage = Storage(home / "storage", 1 << 30)
+    for _ in ROWS:
+        folder = stream.publish(storage)
+    storage.close()
+    trust = TrustStore(home)
+    trust.add(CONSORTIUM, trio.root.certificate, "h:1")
+    return open_verified(folder, trust)
+
+
+@pytest.fixture
+def run(opened: Opened, home: Path) -> Run:
+    return runner(home)
+
+
+def test_a_report_has_every_checkpoint(opened: Opened) -> None:
+    made = report(opened, [TARGET], FEATURES, "ols")
+    tree = parsed(page(made))
+    assert {node.tag for node in tree.iter()} <= TAGS
+    time = part(tree, "time")
+    assert "This release has the numbers of all 3 checkpoints so far" in words(time)
+    table = numbers(tree, f"Coefficients for {TARGET} at each checkpoint")
+    assert list(table) == ["1", "2", "3"]
+    for number, at in opened.release.checkpoints().items():
+        found = fit(at, [TARGET], FEATURES, "ols")
+        assert table[str(number)] == found.quality.explained.tolist()
+    lines = next(node for node in time.iter("tbody"))
+    assert [words(line[1]) for line in lines] == [f"{total:,}" for total in np.cumsum(ROWS)]
+    svg = next(time.iter("svg"))
+    assert len(list(svg.iter("circle"))) == len(FEATURES) * len(ROWS)
+    assert [node.text for node in svg.iter("text") if node.text in FEATURES] == list(FEATURES)
+    assert "#time" in {node.get("href") for node in tree.iter("a")}
+    assert f"{PATIENTS:,} patients" in words(tree)
+    assert "checkpoint 3 of 4" in words(part(tree, "release"))
+
+
+def test_a_report_of_many_checkpoints_fits_some_of_them(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "MOST_CHECKPOINTS", 2)
+    made = report(opened, [TARGET], FEATURES, "ols")
+    assert list(made.checkpoints) == [1, 3]
+    assert made.checkpoints[3] is made.fit
+    assert "2 of them are shown" in words(part(parsed(page(made)), "time"))
+
+
+def test_a_first_checkpoint_has_nothing_over_time(
+    opened: Opened, stream: PublishedStream, home: Path, tmp_path: Path
+) -> None:
+    first = open_verified(
+        type(opened.folder)(home / "storage" / "published" / stream.releases[0].digest), TrustStore(home)
+    )
+    made = report(first, [TARGET], FEATURES, "ols")
+    assert made.checkpoints == {}
+    text = page(made)
+    assert "Over time" not in text
+    assert "#time" not in text
+
+
+def test_every_command_reads_a_checkpoint_and_counts_everybody(run: Run, opened: Opened, tmp_path: Path) -> None:
+    folder, gram = opened.folder.path, opened.release.moments().gram
+
+    def said(*arguments: object) -> str:
+        found = run(*arguments)
+        assert found.exit_code == 0, found.output
+        return found.stdout
+
+    assert json.loads(said("verify", folder, "--json"))["patients"] == PATIENTS
+    assert f"{PATIENTS} patients, checkpoint 3 of 4" in said("verify", folder)
+    assert json.loads(said("describe", folder, "--json"))["patients"] == PATIENTS
+    assert json.loads(said("analyze", "correlate", folder, "age,glucose", "--json"))["patients"] == PATIENTS
+    assert f"patients   {PATIENTS}" in said("fit", folder, "--target", TARGET, "--method", "ols")
+    asked = (folder, "--target", TARGET, "--method", "ols")
+    assert json.loads(said("card", *asked))["release"]["patients"] == PATIENTS
+    assert "ols of 1 targets" in said("report", *asked, "--out", tmp_path / "report.html")
+    said("export", folder, "--format", "npz", "--output", tmp_path / "matrix.npz")
+    with np.load(tmp_path / "matrix.npz") as exported:
+        matrices = [exported[name] for name in exported.files if exported[name].shape == gram.shape]
+    assert any(np.array_equal(matrix, gram) for matrix in matrices)
+    assert gram[0, 0] == PATIENTS
+    said("export", folder, "--format", "csv", "--as", "rows", "--output", tmp_path / "rows.csv")
+    assert json.loads((tmp_path / "rows.csv.json").read_text())["patients"] == PATIENTS
+
+
+@pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_a_picture_has_a_panel_for_each_coefficient(opened: Opened, tmp_path: Path, ending: str, magic: bytes) -> None:
+    path = tmp_path / f"stream.{ending}"
+    draw({at: fit(each, [TARGET], method="ols") for at, each in opened.release.checkpoints().items()}, path)
+    assert path.read_bytes().startswith(magic)
+
+
+def test_a_picture_that_cannot_be_written(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    fits = {3: fit(opened.release, [TARGET], method="ols")}
+    with pytest.raises(InvalidInput, match="cannot write the plot"):
+        draw(fits, tmp_path / "none" / "stream.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refused = run("follow", opened.release.digest, "--target", TARGET, "--plot", tmp_path / "stream.png")
+    assert "pip install 'dprelease[plot]'" in refused.stderr
