@@ -82,7 +82,8 @@ def point(sets: Sequence[Panel], frame: str, penalty: float, epsilon: float, run
         runs: for each data set.
         seed: of the noise.
     """
-    rng, found = np.random.default_rng([20230324, seed]), {}
+    rng = np.random.default_rng([20230324, seed])
+    found: dict[str, list[Floats]] = {}
     for panel in sets:
         pool = panel.raw() if frame == "raw" else panel.scaled()
         unit, middle = (1.0, 0.0) if frame == "raw" else (panel.half, panel.middle)

@@ -18,16 +18,20 @@ from tests.test_docs_format import V, sentences
 Rows = list[list[int]]
 
 
-def power(checkpoints: int, first: int, second: int) -> Rows:
-    """Rows of the square root and its like by the words of section 18: r_k = (first k - second) / (first k)."""
-    values = [1.0]
-    for k in range(1, checkpoints):
-        values.append(values[-1] * ((first * k - second) / (first * k)))
-    squares = [1.0]
-    for value in values[1:]:
-        squares.append(squares[-1] + value * value)
+def root(checkpoints: int, fall: int) -> Rows:
+    """Rows of the square root by the words of section 18, weighted by d with r_k = (20 k - fall) / (20 k)."""
+    values, weights = [1.0], [1.0]
+    for k in range(1, checkpoints + 1):
+        values.append(values[-1] * ((2 * k - 1) / (2 * k)))
+        weights.append(weights[-1] * ((20 * k - fall) / (20 * k)))
+    norms = []
+    for s in range(1, min(checkpoints, 60) + 1):
+        squares = 0.0
+        for t in range(s, checkpoints + 1):
+            squares += (values[t - s] * weights[t]) * (values[t - s] * weights[t])
+        norms.append(math.sqrt(squares))
     return [
-        [round(values[t - s] / math.sqrt(squares[checkpoints - s]) * 4096) for s in range(1, t + 1)]
+        [round(values[t - s] * weights[t] / norms[s - 1] * 4096) for s in range(1, t + 1)]
         for t in range(1, min(checkpoints, 60) + 1)
     ]
 
@@ -48,8 +52,8 @@ def printed(text: str) -> tuple[int, Rows]:
 @pytest.mark.parametrize(
     ("name", "text", "checkpoints", "rows"),
     [
-        ("square-root", V["stream-square-root"], 4, power(4, 2, 1)),
-        ("fractional", V["stream-fractional"], MOST_CHECKPOINTS, power(MOST_CHECKPOINTS, 5, 3)),
+        ("square-root", V["stream-square-root"], 4, root(4, 0)),
+        ("weighted", V["stream-weighted"], MOST_CHECKPOINTS, root(MOST_CHECKPOINTS, 9)),
         ("tree", V["stream-tree"], 4, tree(4)),
     ],
 )

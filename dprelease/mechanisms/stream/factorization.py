@@ -5,9 +5,10 @@ Released is C x plus noise whose size follows from the longest column of C alone
 integers: its row r says how often each increment is counted in released row r, and D'^2 is its largest squared column norm
 (docs/guarantees.md 20).
 
-    square-root    C'_ts = round(2^12 c_(t-s) / |(c_0, ..., c_(T-s))|),  c_0 = 1, c_k = c_(k-1) (k - 1 + a) / k with a = 1/2:
+    square-root    C'_ts = round(2^12 c_(t-s) / |(c_0, ..., c_(T-s))|),  c_0 = 1, c_k = c_(k-1) (k - 1/2) / k:
                    A is the square of the matrix of all c_(t-s), whose columns are then made equally long
-    fractional     the same with a = 2/5 and for T the most that there may be, where nobody knows how many there will be
+    weighted       where nobody knows T, the same for the most that there may be, after row t is multiplied by d_t,
+                   d_0 = 1, d_t = d_(t-1) (t - 9/20) / t, so that early checkpoints do not pay for a long stream
     tree           a row of ones for each node of the binary tree over checkpoints, released where its last leaf is
 
 Entries are computed in IEEE doubles with one rounding for each operation, in the order written here, and so are the same on every
@@ -33,13 +34,16 @@ from scipy.linalg import solve_triangular
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-FactorName = Literal["square-root", "fractional", "tree"]
+FactorName = Literal["square-root", "weighted", "tree"]
 
 FRACTION_BITS = 12
 """f: entries of all factors but the tree's are multiples of 2^-f."""
 
 MOST_CHECKPOINTS = 4096
 """T at most: daily for eleven years. Learners solve T x T equations."""
+
+
+_HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
@@ -61,53 +65,75 @@ class Factor:
     weights: Callable[[tuple[int, ...], int], Floats]
 
 
-@lru_cache(maxsize=8)
-def coefficients(order: Fraction, checkpoints: int) -> tuple[Floats, Floats]:
-    """(c_k) and (c_0^2 + ... + c_k^2) for k < T: the power series of (1 - z)^-a.
+def coefficients(order: Fraction, count: int) -> Floats:
+    """The first coefficients of the power series of (1 - z)^-a.
 
     Args:
         order: a.
-        checkpoints: T.
+        count: how many.
     """
-    k = np.arange(1, checkpoints)
+    k = np.arange(1, count)
     ratios = (order.denominator * (k - 1) + order.numerator) / (order.denominator * k)
-    values = np.multiply.accumulate(np.concatenate([[1.0], ratios]))
-    return values, np.add.accumulate(values * values)
+    return np.multiply.accumulate(np.concatenate([[1.0], ratios]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Root:
+    """The square root of A, its rows weighted and its columns then made equally long.
+
+    Attributes:
+        values: (T,) c_k.
+        weights: (T,) of rows.
+        norms: (T,) of the columns that they leave.
+    """
+
+    values: Floats
+    weights: Floats
+    norms: Floats
+
+    @classmethod
+    @lru_cache(maxsize=8)
+    def of(cls, fall: Fraction, checkpoints: int) -> _Root:
+        """Rows are weighted by coefficients of (1 - z)^-a, a = 1 - `fall`: like t^-fall."""
+        values, weights = coefficients(_HALF, checkpoints), coefficients(1 - fall, checkpoints + 1)[1:]
+        squares = ((values[: checkpoints - s] * weights[s:]) ** 2 for s in range(checkpoints))
+        return cls(values, weights, np.sqrt([np.add.accumulate(each)[-1] for each in squares]))
+
+    def row(self, t: int) -> Integers:
+        """(t,) the row of checkpoint t on the grid."""
+        return _on_grid(self.values[t - 1 :: -1] * self.weights[t - 1] / self.norms[:t])
+
+    def column(self, s: int) -> Integers:
+        """(T - s,) what checkpoints s + 1, ..., T have of increment s + 1, on the grid."""
+        return _on_grid(self.values[: len(self.values) - s] * self.weights[s:] / self.norms[s])
 
 
 def _on_grid(exact: Floats) -> Integers:
     return np.asarray(np.rint(exact * 2**FRACTION_BITS), np.int64)
 
 
-def _power_rows(order: Fraction, checkpoint: int, checkpoints: int) -> Integers:
-    values, squares = coefficients(order, checkpoints)
-    numbers = np.arange(1, checkpoint + 1)
-    return _on_grid(values[checkpoint - numbers] / np.sqrt(squares[checkpoints - numbers]))[None]
-
-
 @lru_cache(maxsize=64)
-def _power_norm2(order: Fraction, checkpoints: int) -> int:
-    values, squares = coefficients(order, checkpoints)
-    columns = (_on_grid(values[:length] / np.sqrt(squares[length - 1])) for length in range(1, checkpoints + 1))
+def _root_norm2(fall: Fraction, checkpoints: int) -> int:
+    columns = map(_Root.of(fall, checkpoints).column, range(checkpoints))
     return max(int(column @ column) for column in columns)
 
 
-def _power_weights(order: Fraction, used: tuple[int, ...], checkpoints: int) -> Floats:
-    columns = np.array(used) - 1
+def _root_weights(fall: Fraction, used: tuple[int, ...], checkpoints: int) -> Floats:
+    root, columns = _Root.of(fall, checkpoints), np.array(used) - 1
     whole = np.zeros((len(used), len(used)))
     for place, number in enumerate(used):
-        whole[place, : place + 1] = _power_rows(order, number, checkpoints)[0, columns[: place + 1]]
+        whole[place, : place + 1] = root.row(number)[columns[: place + 1]]
     found: Floats = solve_triangular(whole, np.ones(len(used)), trans="T", lower=True, check_finite=False)
     return found
 
 
-def _power(order: Fraction) -> Factor:
+def _root(fall: Fraction) -> Factor:
     return Factor(
-        rows=partial(_power_rows, order),
+        rows=lambda checkpoint, checkpoints: _Root.of(fall, checkpoints).row(checkpoint)[None],
         count=lambda _: 1,
-        norm2=partial(_power_norm2, order),
+        norm2=partial(_root_norm2, fall),
         largest=1 << FRACTION_BITS,
-        weights=partial(_power_weights, order),
+        weights=partial(_root_weights, fall),
     )
 
 
@@ -144,8 +170,8 @@ def _tree_weights(used: tuple[int, ...], checkpoints: int) -> Floats:
 
 FACTORS: Mapping[FactorName, Factor] = MappingProxyType(
     {
-        "square-root": _power(Fraction(1, 2)),
-        "fractional": _power(Fraction(2, 5)),
+        "square-root": _root(Fraction(0)),
+        "weighted": _root(Fraction(9, 20)),
         "tree": Factor(_tree_rows, _tree_count, int.bit_length, 1, _tree_weights),
     }
 )

@@ -28,8 +28,8 @@ class StreamOptions(Settings):
 
     Attributes:
         of: name of the inner mechanism.
-        checkpoints: T, how many there may be; leave it out where nobody knows, and noise is some 1.25 times larger.
-        factor: how increments are added up; ``square-root`` when absent, ``fractional`` where T is unknown, and only there.
+        checkpoints: T, how many there may be; leave it out where nobody knows, and noise is some 1.2 times larger.
+        factor: how increments are added up; ``square-root`` when absent, ``weighted`` where T is unknown, and only there.
         most_rows: N, patients of all checkpoints at most; room for twice T times those of the first when absent.
     """
 
@@ -46,10 +46,8 @@ class StreamOptions(Settings):
             raise ValueError(f"a stream is of {' or '.join(self.over)}, not of {self.of!r}")
         if self.checkpoints is not None and not 1 <= self.checkpoints <= MOST_CHECKPOINTS:
             raise ValueError(f"a stream has 1 to {MOST_CHECKPOINTS} checkpoints, not {self.checkpoints}")
-        if self.factor is not None and (self.factor == "fractional") != (self.checkpoints is None):
-            raise ValueError(
-                "leave out factor, or checkpoints: 'fractional' is the factor of streams of unknown length"
-            )
+        if self.factor is not None and (self.factor == "weighted") != (self.checkpoints is None):
+            raise ValueError("leave out factor, or checkpoints: 'weighted' is the factor of streams of unknown length")
         if self.checkpoints is None and self.most_rows is None:
             raise ValueError("a stream of unknown length says how many patients it has at most: most_rows")
         foreign = self._given - self.over[self.of].options.model_fields.keys()
@@ -61,7 +59,7 @@ class StreamOptions(Settings):
     @property
     def chosen(self) -> FactorName:
         """The factor that is asked for, or the default."""
-        return self.factor or ("fractional" if self.checkpoints is None else "square-root")
+        return self.factor or ("weighted" if self.checkpoints is None else "square-root")
 
     @property
     def _given(self) -> set[str]:

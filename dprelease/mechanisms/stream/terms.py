@@ -101,9 +101,9 @@ class StreamTerms(Terms):
             )
         if list(self.used) != sorted(set(self.used)) or self.used[0] != 1:
             raise ValueError("checkpoints are numbered upwards from 1")
-        if (self.checkpoints is None) != (self.factor == "fractional"):
+        if (self.checkpoints is None) != (self.factor == "weighted"):
             raise ValueError(
-                "factor 'fractional' is for streams that do not say how many checkpoints they have, and only for them"
+                "factor 'weighted' is for streams that do not say how many checkpoints they have, and only for them"
             )
         if self.checkpoint > self.most:
             raise ValueError(f"the stream has {self.most} checkpoints, and this would be number {self.checkpoint}")

@@ -36,7 +36,7 @@ def first(**options: Any) -> ReleaseSpec:
         ({"checkpoints": 2}, "of: Field required"),
         ({"of": "mixed", "checkpoints": 2, "curious": 1}, "a stream of 'mixed' has no curious"),
         ({"of": "moments", "checkpoints": 2, "k": 1}, "a stream of 'moments' has no k"),
-        ({"of": "mixed", "checkpoints": 2, "factor": "fractional"}, "leave out factor, or checkpoints"),
+        ({"of": "mixed", "checkpoints": 2, "factor": "weighted"}, "leave out factor, or checkpoints"),
         ({"of": "mixed", "factor": "tree", "most_rows": 9}, "leave out factor, or checkpoints"),
         ({"of": "mixed"}, "how many patients it has at most"),
         ({"of": "mixed", "checkpoints": 2, "k": "many"}, "k: "),
@@ -110,7 +110,7 @@ def test_everything_else_stays(field: str) -> None:
         ({"checkpoint": 4}, "the stream has 3 checkpoints, and this would be number 4"),
         ({"history": [{"checkpoint": 2, "rows": 30}]}, "numbered upwards from 1"),
         ({"history": [{"checkpoint": 1, "rows": 3000}]}, "room for 180 patients, and with these there would be 3020"),
-        ({"checkpoints": None}, "'fractional' is for streams that do not say"),
+        ({"checkpoints": None}, "'weighted' is for streams that do not say"),
         ({"of": {"mechanism": "rows"}}, "a stream is of mixed or moments"),
     ],
 )

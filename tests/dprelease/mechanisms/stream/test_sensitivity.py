@@ -126,12 +126,12 @@ def farthest(specs: Sequence[ReleaseSpec], numbers: Sequence[int] = EVERY) -> fl
 def test_no_event_moves_a_stream_further_than_its_price(of_: str, factor: str) -> None:
     """And one moves it that far, but for what rounding takes of the longest column."""
     options: dict[str, Any] = {"factor": factor}
-    if factor == "fractional":
+    if factor == "weighted":
         options = {"checkpoints": None, "most_rows": 99}
     first = of(of_, **options)
     found = farthest(specs_of(first)) / nominal(first)
     assert found <= 1 + 1e-6
-    assert found > (1 - 1e-3 if factor != "fractional" else 0.7)  # most of its columns' length is still to come
+    assert found > (1 - 1e-3 if factor != "weighted" else 0.7)  # most of its columns' length is still to come
 
 
 @pytest.mark.parametrize("of_", ["moments", "mixed"])
