@@ -56,7 +56,7 @@ def propose_next(
         Conflict: another checkpoint is open, or none was published.
     """
     with store.writing() as tx:
-        previous, least = _last(tx, tx.releases.find(prefix))
+        previous, least, latest = _last(tx, tx.releases.find(prefix))
         spec = previous.read_spec()
         continual = mechanism_of(spec).continual
         assert continual is not None, spec.mechanism  # noqa: S101 - it is of a stream
@@ -65,15 +65,17 @@ def propose_next(
             raise InvalidInput(
                 f"checkpoint {chosen} was published or approved by all before, or comes before one that was; the next is {least}"
             )
-        proposal = _proposal(tx, continual, spec, chosen, now, expires or moment(spec.expires) - moment(spec.created))
+        # Nothing else tells a checkpoint from one that was declined in this very second.
+        made = max(now, latest + timedelta(seconds=1))
+        proposal = _proposal(tx, continual, spec, chosen, made, expires or moment(spec.expires) - moment(spec.created))
         parties = [part.party for part in spec.parties]
         joint = mechanism_of(spec).schedule(proposal.spec) is not None
         record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=joint)
         return tx.releases.add(proposal.spec, record, now), proposal
 
 
-def _last(tx: Transaction, named: Release) -> tuple[Release, int]:
-    """The last published checkpoint of a release's stream, and the least number that may come next."""
+def _last(tx: Transaction, named: Release) -> tuple[Release, int, datetime]:
+    """The last published checkpoint of a release's stream, the least number that may come next, and when one was proposed last."""
     found = checkpoint_of(named.read_spec())
     if found is None:
         raise InvalidInput(f"release {named.digest[:12]} is no checkpoint of a stream; it stands alone")
@@ -89,7 +91,8 @@ def _last(tx: Transaction, named: Release) -> tuple[Release, int]:
             f"stream {stream[:12]} has no published checkpoint to go on from; propose a new one: coordinator release create"
         )
     spent = [number for number, release in numbered if release.record.approved == frozenset(release.record.parties)]
-    return max(published, key=lambda each: each[0])[1], max(spent) + 1
+    latest = max(moment(release.read_spec().created) for _, release in numbered)
+    return max(published, key=lambda each: each[0])[1], max(spent) + 1, latest
 
 
 def _checkpoints(releases: Iterable[Release], stream: str) -> list[tuple[int, Release]]:

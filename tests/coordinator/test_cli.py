@@ -78,7 +78,7 @@ def test_every_read_offers_json(path: tuple[str, ...]) -> None:
 def test_without_settings_the_error_says_what_to_do(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COORDINATOR_CONFIG", "/nowhere/coordinator.toml")
     arguments = {"invite": ["north"], "create": ["x.toml"], "revoke": ["north"], "show": ["abcd"], "watch": ["abcd"]}
-    arguments |= {"cancel": ["abcd", "--reason", "x"], "reissue": ["--into", "next"]}
+    arguments |= {"next": ["abcd"], "cancel": ["abcd", "--reason", "x"], "reissue": ["--into", "next"]}
     arguments |= {"make": ["copy.sqlite"], "recall": ["published"]}
     more = arguments.get(path[-1], [])
     result = run(*path, *more)

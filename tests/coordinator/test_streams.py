@@ -87,6 +87,18 @@ def test_a_stream_counts_once(office: Office) -> None:
     assert [Fraction(each.exposure) for each in found] == [price.party("north").exposure, 0]
 
 
+def test_a_checkpoint_may_be_proposed_again_in_the_same_second(office: Office) -> None:
+    first = office.propose(**STREAM)
+    end(office, first)
+    grow(office, 1, 2)
+    digests = set()
+    for _ in range(3):
+        again = following(office, first)
+        digests.add(again.digest)
+        end(office, again, published=False, approved=False)
+    assert len(digests) == 3
+
+
 @pytest.mark.parametrize("approved", [True, False])
 def test_a_checkpoint_that_failed_is_spent_once_all_had_approved_it(office: Office, approved: bool) -> None:
     first = office.propose(**STREAM)
