@@ -25,7 +25,7 @@ from party_node.source.findings import Findings, problems, read_findings, write_
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
 from party_node.state.earlier import EarlierRounds
-from party_node.state.journal import PUBLISHED, Journal, Record, Status
+from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.session import SessionFolder
 from party_node.state.streams import Streams
@@ -182,13 +182,13 @@ class HospitalState:
     def decline(self, record: Record, reason: str) -> None:
         """A person's no, before our approval was signed: the daemon tells the coordinator next time it looks.
 
-        To a published checkpoint of a stream it is the end of the stream: nothing more is kept of it, and none of its
+        To a checkpoint of a stream that is over it is the end of the stream: nothing more is kept of it, and none of its
         checkpoints approved.
 
         Raises:
             Conflict: the approval is signed, or the release is over.
         """
-        if record.note == PUBLISHED and mechanism_of(record.spec).continual is not None:
+        if record.status is Status.ENDED and mechanism_of(record.spec).continual is not None:
             self.streams.end(record, reason)
             return
         self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)

@@ -180,8 +180,8 @@ def test_the_noise_module_alone_draws_secret_noise() -> None:
     assert offenders((path for path in sources(*PACKAGES) if path != door), (sampler,)) == []
     assert offenders(sources(*PACKAGES), ("opendp",)) == []  # it keeps its state in the process
     drawing = [name_of(path) for path in sources(*PACKAGES) if path != door and "discrete_gaussian" in attributes(path)]
-    drawers = ("mechanisms.moments.privatize", "mechanisms.noisy_rows.privatize", "mechanisms.ranges.privatize")
-    assert drawing == [f"dprelease.{name}" for name in drawers]
+    drawers = ("moments", "noisy_rows", "ranges", "synthetic_control")
+    assert drawing == [f"dprelease.mechanisms.{name}.privatize" for name in drawers]
 
 
 def test_only_the_party_node_holds_the_secure_source() -> None:

@@ -48,6 +48,7 @@ from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
 from dprelease.mechanisms.ranges import terms as ranges_terms
 from dprelease.mechanisms.stream import terms as stream_terms
+from dprelease.mechanisms.synthetic_control import terms as synthetic_control_terms
 from dprelease.mpc import messages
 from dprelease.privacy import gaussian
 from dprelease.privacy.public_stream import PublicStream
@@ -117,7 +118,10 @@ TERMS = SPEC.terms
 
 
 def test_every_vector_is_compared_with_the_code() -> None:
-    tests = [Path(__file__).with_name(f"test_docs_{name}.py") for name in ("format", "moments", "ranges", "streams")]
+    tests = [
+        Path(__file__).with_name(f"test_docs_{name}.py")
+        for name in ("format", "moments", "ranges", "streams", "synthetic_control")
+    ]
     used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', "".join(path.read_text() for path in tests))
     assert FORMAT.count("```") == 2 * len(V)
     assert set(V) == set(used)
@@ -149,6 +153,7 @@ VALUES: dict[str, type[Value]] = {
         spec,
         rows_terms,
         ranges_terms,
+        synthetic_control_terms,
         clipping,
         terms,
         stream_terms,

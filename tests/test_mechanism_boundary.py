@@ -11,8 +11,8 @@ import pytest
 from tests.test_architecture import PACKAGES, ROOT, name_of, sources, within
 
 MECHANISMS = ("dprelease.mechanisms",)
-NAMES = {"mixed", "rows", "moments", "ranges"}
-TERMS = {"MixedTerms", "RowsTerms", "NoisyRowsTerms", "JointMoments", "RangesTerms"}
+NAMES = {"mixed", "rows", "moments", "ranges", "synthetic-control"}
+TERMS = {"MixedTerms", "RowsTerms", "NoisyRowsTerms", "JointMoments", "RangesTerms", "SyntheticControlTerms"}
 VARIANTS = {"OutcomeMoments"}
 OWN_FIELDS = {"mixing", "anchor_weight", "association", "rho", "noise", "curious", "dealer", "public_norm2"}
 MOST_BRANCHES = 5

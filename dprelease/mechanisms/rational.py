@@ -17,7 +17,7 @@ def read_weight(name: str, value: float | str) -> Fraction:
     Raises:
         InvalidInput: it is not such a number.
     """
-    weight = _rational(name, value)
+    weight = read_rational(name, value)
     if not 0 <= weight < 1:
         raise InvalidInput(f"{name} must lie at or above 0 and below 1, not {value}")
     return weight
@@ -33,13 +33,18 @@ def read_positive(name: str, value: float | str) -> Fraction:
     Raises:
         InvalidInput: it is not a positive number.
     """
-    number = _rational(name, value)
+    number = read_rational(name, value)
     if number <= 0:
         raise InvalidInput(f"{name} must be positive, not {value}")
     return number
 
 
-def _rational(name: str, value: float | str) -> Fraction:
+def read_rational(name: str, value: float | str) -> Fraction:
+    """Any rational number; arguments as of `read_positive`.
+
+    Raises:
+        InvalidInput: it is no number.
+    """
     try:
         return Fraction(str(value))
     except (ValueError, ZeroDivisionError) as error:

@@ -18,6 +18,8 @@ from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.synthetic_control import released as synthetic_control
+from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import one_line
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
@@ -25,7 +27,7 @@ from dprelease.release.spec import ReleaseSpec
 Regressable = NoisyRows | NoisyMoments | OutcomeMoments
 """What estimators read of a release, whatever its mechanism."""
 
-View = Regressable | Ranges
+View = Regressable | Ranges | Panel
 """What there is to read of a release."""
 
 Floats = npt.NDArray[np.float64]
@@ -156,7 +158,7 @@ class Release:
 
     @cached_property
     def view(self) -> View:
-        """`NoisyRows`, `NoisyMoments`, `OutcomeMoments` where some columns are outcomes only, or `Ranges`.
+        """`NoisyRows`, `NoisyMoments`, `OutcomeMoments` where some columns are outcomes only, `Ranges`, or a `Panel`.
 
         Raises:
             IntegrityError: the blocks do not belong together.
@@ -173,10 +175,12 @@ class Release:
         """What estimators read.
 
         Raises:
-            InvalidInput: the release has ranges of single columns, and nothing to fit on.
+            InvalidInput: the release has ranges of single columns or a synthetic control, and nothing to fit on.
         """
         if isinstance(self.view, Ranges):
             raise InvalidInput(NO_FIT)
+        if isinstance(self.view, Panel):
+            raise InvalidInput(synthetic_control.NO_FIT)
         return self.view
 
     def ranges(self) -> Ranges:
@@ -194,6 +198,16 @@ class Release:
         """Centre, scale and distribution of the numbers whose ranges a first round of the release published; None without one."""
         found: Ranges | None = mechanism_of(self.spec).first_ranges(self.spec, values_of(self.blocks))
         return found
+
+    def panel(self) -> Panel:
+        """Noisy weights and donors of a synthetic control, beside its target.
+
+        Raises:
+            InvalidInput: the release has none.
+        """
+        if not isinstance(self.view, Panel):
+            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no synthetic control")
+        return self.view
 
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix, or that of the features where some columns are outcomes only.

@@ -11,12 +11,14 @@ import click
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
+from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.files.durable import write_durably
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Ranges
+from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.release.release import Release
-from learner.cli import show
+from learner.cli import counterfactual, show
 from learner.cli.releases import from_option, json_option
 from learner.client.describe import describe
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
@@ -110,7 +112,7 @@ def describe_release(home: Path, release: str, columns: tuple[str, ...], name: s
 
     In original units, each with the standard deviation of what privacy noise leaves open. A release of rows says
     something about means only; standard deviations and correlations come from joint moments. A release of ranges has means,
-    standard deviations and quantiles, each with its error.
+    standard deviations and quantiles, each with its error. Of a synthetic control this is `learner counterfactual`.
 
     \b
     Example:
@@ -118,6 +120,9 @@ def describe_release(home: Path, release: str, columns: tuple[str, ...], name: s
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
     names = names_of(columns, opened.release)
+    if isinstance(opened.release.view, Panel) and not names:
+        counterfactual.shown([opened], LEVEL, as_json=as_json)
+        return
     ranges = isinstance(opened.release.view, Ranges)
     found = describe_ranges(opened.release, names) if ranges else describe(opened.release, names)
     if as_json:

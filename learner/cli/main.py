@@ -14,6 +14,9 @@ from learner.client.home import default_home
 COMMANDS = {
     "analyze": Command("learner.cli.analyze:analyze", "Tables, tests and models beside linear fits."),
     "card": Command("learner.cli.report:release_card", "Print a fit as a model card, in JSON."),
+    "counterfactual": Command(
+        "learner.cli.counterfactual:counterfactual_release", "What a target would have been without an intervention."
+    ),
     "describe": Command(
         "learner.cli.analysis:describe_release", "Means, standard deviations and correlations of a release."
     ),

@@ -10,14 +10,18 @@ from typing import Any
 import click
 
 from dprelease.errors import InvalidInput
+from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.ranges.released import Ranges
+from dprelease.mechanisms.synthetic_control.released import Panel
 from learner.cli.analysis import names_of, of_a_fit
 from learner.cli.releases import json_option
+from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Library, Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.report.content import Report, report
+from learner.report.counterfactual_page import counterfactual_page
 from learner.report.model_card import model_card
 from learner.report.page import page
 from learner.report.ranges_page import ranges_page
@@ -36,18 +40,23 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
     The page needs nothing but itself: no network, no script. It has the guarantee in words, coefficients with
     intervals, the fit against the constant predictor, eigenvalues against the noise, means and correlations, and how to
     cite and make it again. With --json the model card is printed too. Of a release of ranges there is nothing to fit: the
-    page has every column's mean, spread, quantiles and distribution, and --json prints what `learner describe --json` does.
+    page has every column's mean, spread, quantiles and distribution, and --json prints what `learner describe --json` does; of a
+    synthetic control it has what `learner counterfactual` shows, with the plot.
 
     \b
     Example:
       learner report 3f9a12c4 --target glucose --features age,sex --out report.html
     """
     opened = _opened(home, asked["release"], asked["name"])
-    made: Report | DescribedRanges
-    if _asks_for_a_fit(asked) or not isinstance(opened.release.view, Ranges):
+    made: Report | DescribedRanges | DescribedCounterfactual
+    if _asks_for_a_fit(asked) or not isinstance(opened.release.view, Ranges | Panel):
         made = _report(opened, asked)
         text, card = page(made), model_card(made)
         said = f"{made.fit.method} of {len(made.fit.targets)} targets on {len(made.fit.features)} features"
+    elif isinstance(opened.release.view, Panel):
+        made = describe_counterfactual([opened.release], LEVEL)
+        text, card = counterfactual_page([opened], made), made.to_json()
+        said = f"a counterfactual of {sum(made.found.donors)} donors"
     else:
         made = describe_ranges(opened.release)
         text, card = ranges_page(opened, made), made.to_json()

@@ -20,6 +20,7 @@ from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
 from dprelease.release.verification import checks
 from learner.client.describe import Description
+from learner.client.describe_counterfactual import DescribedCounterfactual
 from learner.client.describe_ranges import DescribedRanges, boxes
 from learner.client.library import Opened
 from learner.client.pinned_roots import Trusted
@@ -163,6 +164,28 @@ def _ranges(columns: tuple[Summary, ...], title: str) -> None:
     _say(
         "of a column with long tails the standard deviation comes out too small: sums count its ends as less than they are"
     )
+
+
+def counterfactual(found: DescribedCounterfactual) -> None:
+    """Path, effect and interval at each time, placebos, guarantee, trust."""
+    share, placebo = f"{found.level:.0%}", found.found.placebo
+    title = f"{sum(found.found.donors)} donors, unit {plain(found.unit or '1')}"
+    shown = Table(
+        "time", "target", "counterfactual", "error", "effect", f"{share} from", "to", title=title, title_justify="left"
+    )
+    for name, *numbers in found.lines:
+        shown.add_row(plain(name), *(f"{number:.4g}" for number in numbers))
+    _print(shown)
+    mean, error = found.found.mean_effect
+    _say(f"mean effect {mean:.4g} (error {error:.2g})")
+    _say(
+        f"placebo: p = {placebo.p_value:.3f}; root mean square gap of the target {placebo.gap:.3g} half-widths of the bounds, "
+        f"of a donor {placebo.donors_gap:.3g}"
+    )
+    for note in found.notes:
+        _say(note)
+    for release in found.releases:
+        guarantee(release)
 
 
 def _correlations(names: tuple[str, ...], values: Floats, noise_sd: Floats) -> None:

@@ -121,7 +121,7 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
         ({"title": "x" * 201}, "title"),
         ({"neighbours": "add-remove"}, "neighbours"),
         (termed(mechanism="moments"), "mixing: Extra inputs are not permitted"),
-        (termed(mechanism="sums"), "terms name a mechanism: one of mixed, rows, ranges, moments"),
+        (termed(mechanism="sums"), "terms name a mechanism: one of mixed, rows, ranges, synthetic-control, moments"),
         ({"format": 2}, "format"),
         ({"alignment": "ab"}, "alignment"),
         ({"alignment": "A" * 64}, "alignment"),

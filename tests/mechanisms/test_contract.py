@@ -29,6 +29,7 @@ from dprelease.mechanisms.ranges.distribution import EDGES
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, read_options
 from dprelease.mechanisms.stream.terms import StreamTerms
+from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.mpc.in_memory import multiply
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec, guarantee
@@ -50,6 +51,8 @@ COLUMNS = {
     "south": (numeric("glucose", 2.0, 30.0), numeric("weight", 30.0, 200.0)),
     "east": (categorical("smokes", "yes"), numeric("visits", 0.0, 9.0)),
 }
+DONORS = {"north": tuple(numeric(f"t{year}", 0.0, 50.0) for year in range(5))}
+SERIES = ("series", [10.0, 12.5, 40.0, 30.0, 20.0])
 ROWS, GRID_BITS = 60, 16
 
 
@@ -62,6 +65,7 @@ class Case:
     options: tuple[tuple[str, Any], ...] = ()
     unknown: tuple[str, ...] = ()
     earlier: tuple[int, ...] = ()
+    held: Mapping[str, tuple[Column, ...]] | None = None
 
     def __str__(self) -> str:
         at = [f"after {self.earlier}"] if self.earlier else []
@@ -75,7 +79,7 @@ class Case:
                 NumericColumn(name=column.name, bounds="unknown") if column.name in self.unknown else column
                 for column in own
             )
-            for party, own in list(COLUMNS.items())[: self.parties]
+            for party, own in list((self.held or COLUMNS).items())[: self.parties]
         }
 
 
@@ -104,6 +108,13 @@ CASES = [
     Case("stream", options=(("of", "mixed"), ("checkpoints", 12), ("k", 12))),
     Case("stream", 2, (("of", "mixed"), ("checkpoints", 3), ("factor", "tree"), ("weights", {"glucose": 3}))),
     Case("stream", 2, (("of", "mixed"), ("most_rows", 900), ("k", 8))),
+    Case("synthetic-control", 1, (("intervention", "t3"), SERIES), held=DONORS),
+    Case(
+        "synthetic-control",
+        1,
+        (("intervention", "t1"), SERIES, ("penalty", "7/2"), ("weights_share", 0.7)),
+        held=DONORS,
+    ),
     Case("sums"),
     Case("sums", 2, (("doubled", ["north"]),)),
 ]
@@ -277,6 +288,12 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
             below = (cells[:, None] < EDGES[1:-1]).mean(axis=0)
             np.testing.assert_allclose(each.distribution.noisy, below, atol=1e-9)
             assert view.rows == ROWS
+    elif isinstance(view, Panel):
+        before, terms = view.before, spec.terms
+        target = (np.array(terms.series) / 25.0 - 1.0)[:before]  # type: ignore[attr-defined]
+        gram = rows[:, :before] @ rows[:, :before].T + view.penalty / 2 * np.eye(ROWS)
+        np.testing.assert_allclose(view.weights, np.linalg.solve(gram, rows[:, :before] @ target), atol=2.0**-24 + 1e-5)
+        np.testing.assert_array_equal(view.donors, rows[:, before:])
     elif isinstance(view, NoisyRows):
         exact = {
             "mixed": lambda: _mixed(spec, rows),
@@ -380,7 +397,7 @@ def test_blocks_of_other_shapes_or_garbage_are_refused(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_dry_run_equals_the_real_one_in_shape_and_price(case: Case, tmp_path: Path) -> None:
     spec, _ = made(case)
-    found = rehearsed(spec, "age", tmp_path / "fake", SeededNoise(4))
+    found = rehearsed(spec, spec.columns[0].name, tmp_path / "fake", SeededNoise(4))
     real, fake = guarantee(spec), guarantee(found.spec)
     assert found.release.guarantee[1:] == fake.words()  # as the manifest says, and whoever verifies it
     assert (real.joint_mu2, real.joint_epsilon) == (fake.joint_mu2, fake.joint_epsilon)

@@ -185,6 +185,30 @@ def test_a_stream_that_was_ended(begun: tuple[World, ReleaseSpec], logged: Calla
     assert f"stream {spec.digest()[:12]} was ended here" in logged()
 
 
+def test_a_stream_whose_first_checkpoint_failed_is_ended_by_a_person(world: World) -> None:
+    release = world.coordinator.propose(first(world, *NORTH))
+    world.north.cycle(3)
+    assert world.north.status(release) == "delivered"
+    world.coordinator.move(release, "FAILED")
+    world.north.cycle()
+    kept = world.north.desk().streams.folder
+    assert kept.kept() == [release]  # the office may find that it was published
+    assert world.north.run("review", "decline", release[:12], "--reason", "it failed").exit_code == 0
+    assert kept.kept() == []
+    check_books(world.north.desk().books)
+
+
+def test_nothing_is_kept_of_a_stream_that_was_given_up_before_any_block(world: World) -> None:
+    release = world.coordinator.propose(first(world, "north", "south"))
+    world.north.cycle()
+    assert world.north.status(release) == "approved"
+    assert world.north.desk().streams.folder.kept() == [release]
+    world.coordinator.move(release, "CANCELLED")
+    world.north.cycle()
+    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
+    assert world.north.desk().streams.folder.kept() == []
+
+
 def lose(world: World) -> None:
     shutil.rmtree(world.north.folder / "state" / "streams")
 

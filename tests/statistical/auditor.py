@@ -95,3 +95,30 @@ def audit_known(first: Sequence[Sighting], second: Sequence[Sighting]) -> Audit:
         along.append(np.mean(projected))
     mu = abs(float(along[1] - along[0])) / math.sqrt(squares / freedom)
     return Audit(mu, math.sqrt(1 / len(first) + 1 / len(second) + mu**2 / (2 * freedom)))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A measured lower bound of delta(epsilon), and its standard error."""
+
+    delta: float
+    standard_error: float
+
+
+def audit_delta(first: Outputs, second: Outputs, epsilon: float) -> Failure:
+    """Measure P[first in S] - e^epsilon P[second in S] for the best S = {statistic > c}: sees differences of spread as well.
+
+    Half of the outputs choose c, the other half are counted. What is well above a claimed delta refutes the claim.
+
+    Args:
+        first: (2N,) a statistic of the outputs on one table.
+        second: (2N,) the same on its neighbour.
+        epsilon: as claimed.
+    """
+    half = len(first) // 2
+    cuts = np.quantile(np.concatenate([first[:half], second[:half]]), np.linspace(0, 1, 401))
+    gains = [np.mean(first[:half] > cut) - math.exp(epsilon) * np.mean(second[:half] > cut) for cut in cuts]
+    cut = cuts[int(np.argmax(gains))]
+    one, two = float(np.mean(first[half:] > cut)), float(np.mean(second[half:] > cut))
+    variance = one * (1 - one) + math.exp(2 * epsilon) * two * (1 - two)
+    return Failure(one - math.exp(epsilon) * two, math.sqrt(variance / (len(first) - half)))

@@ -1,0 +1,80 @@
+"""Mechanism ``synthetic-control`` behind the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.synthetic_control import check, released, words
+from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
+from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, propose
+from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
+from dprelease.mpc.session import Products
+from dprelease.privacy.noise import NoiseSource
+from dprelease.spec_base import SpecBase
+
+if TYPE_CHECKING:
+    from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expected_error import Forecast, Proposed
+
+
+class SyntheticControl(Mechanism[SyntheticControlTerms]):
+    """Ridge weights of donors for a public target; `dprelease.mechanisms.base.Mechanism` says what each method is."""
+
+    name = "synthetic-control"
+    terms = SyntheticControlTerms
+    options = SyntheticControlOptions
+    checks_sum = True
+    row_per_patient = True
+    fits = False
+
+    def propose(self, options: SyntheticControlOptions, draft: Draft) -> Numbers:
+        return propose(options, draft)
+
+    def cost(self, spec: SpecBase) -> Cost:
+        return check.cost(spec, self.own(spec))
+
+    def check(self, spec: SpecBase) -> None:
+        check.check(spec, self.own(spec))
+
+    def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
+        problem = self.own(spec).problem(spec)
+        return (problem.donors, 1), (problem.donors, len(problem.columns) - problem.before)
+
+    def privatize(
+        self,
+        rows: BoundedRows,
+        spec: SpecBase,
+        party: str,
+        noise: NoiseSource,
+        products: Products | None = None,
+        earlier: Earlier = FIRST_ROUND,
+        kept: Kept = NOTHING_KEPT,
+    ) -> tuple[Integers, ...]:
+        return noisy_panel(rows, spec, self.own(spec), noise)
+
+    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> released.Panel:
+        ((weights, donors),) = values.values()
+        return released.read(spec, self.own(spec), weights, donors)
+
+    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+        return words.guarantee(figures, joint, delta)
+
+    def words(self, spec: SpecBase) -> Words:
+        return words.words(spec, self.own(spec))
+
+    def proposed(self, setting: Setting) -> Proposed:
+        raise InvalidInput(released.NO_FIT)
+
+    def forecast(self, setting: Setting, signal: float) -> Forecast:
+        raise InvalidInput(released.NO_FIT)
+
+    def least_rows(self, spec: SpecBase) -> int:
+        return spec.rows
+
+
+SYNTHETIC_CONTROL = SyntheticControl()

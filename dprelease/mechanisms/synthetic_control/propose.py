@@ -1,0 +1,83 @@
+"""From a request to the terms of a synthetic control."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dprelease.data.columns import Name
+from dprelease.errors import InvalidInput
+from dprelease.files.settings import Settings
+from dprelease.mechanisms.base import Draft, Numbers
+from dprelease.mechanisms.rational import read_rational, read_weight
+from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Problem, SyntheticControlTerms
+
+OBJECTIVE = (
+    "objective perturbation is not private as published: its proof bounds the weights by 1 while the minimiser ranges over all "
+    "of them, so that no epsilon holds; use perturbation = 'output', which needs less noise"
+)
+LAPLACE = (
+    "noise for pure epsilon has no exact sampler on the grid, and budgets, which are mu^2, would count it as "
+    "mu = 2 Phi^-1(e^epsilon/(1 + e^epsilon)), for which Gaussian noise is less; use law = 'gaussian'"
+)
+
+
+class SyntheticControlOptions(Settings):
+    """What a request says of a synthetic control.
+
+    Attributes:
+        intervention: name of the first column after it.
+        series: the target's value at each column's time, in the order of the columns; it becomes public.
+        penalty: lambda; T0 when absent.
+        weights_share: share of mu^2 for the weights.
+        perturbation: where noise is added; only ``output`` is private.
+        law: of the noise; only ``gaussian`` is offered.
+    """
+
+    intervention: Name
+    series: Annotated[tuple[float, ...], Field(min_length=1)]
+    penalty: float | str | None = None
+    weights_share: float | str = "1/2"
+    perturbation: Literal["output", "objective"] = "output"
+    law: Literal["gaussian", "laplace"] = "gaussian"
+
+
+def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
+    """Terms of mechanism ``synthetic-control``.
+
+    Raises:
+        InvalidInput: what is asked for is not private or not offered, there is more than one party, a target or intervention does
+            not fit the columns, or a number is out of range.
+    """
+    if options.perturbation == "objective":
+        raise InvalidInput(OBJECTIVE)
+    if options.law == "laplace":
+        raise InvalidInput(LAPLACE)
+    if len(draft.columns) != 1:
+        raise InvalidInput(SEVERAL)
+    if draft.target.scope != "joint":
+        raise InvalidInput(
+            "mechanism 'synthetic-control' has one target for a donor's whole series: write scope = \"joint\""
+        )
+    share = read_weight("weights_share", options.weights_share)
+    if not share:
+        raise InvalidInput("weights_share must be above 0: weights need noise as well")
+    ((party, columns),) = draft.columns.items()
+    named = [column.name for column in columns]
+    before = named.index(options.intervention) if options.intervention in named else 0
+    penalty = read_rational("penalty", before or 1 if options.penalty is None else options.penalty)
+    problem = Problem(columns, draft.agreed.rows, options.series, options.intervention, penalty)
+    wrong = problem.wrong(draft.grid_bits)
+    if wrong:
+        raise InvalidInput(wrong)
+    q = draft.agreed.rows_per_subject
+    terms = SyntheticControlTerms.least(problem, draft.mu2, share, q, draft.grid_bits)
+    sd = terms.weights_scale / 2**24, terms.donors_scale / 2**draft.grid_bits
+    plan = (
+        f"synthetic control: {problem.donors} donors, T0 = {problem.before}, {len(columns) - problem.before} times after, lambda = "
+        f"{penalty}; noise sd {sd[0]:.4g} in a weight, {sd[1]:.4g} half-widths in a donor's value"
+    )
+    return Numbers(
+        terms, {party: draft.mu2}, plan, advice="lower epsilon, raise lambda, or release fewer times after it"
+    )

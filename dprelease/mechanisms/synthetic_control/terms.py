@@ -1,0 +1,188 @@
+"""The terms of a synthetic control: the target's public series, the intervention, the penalty, and the noise of both parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dprelease.canonical import Name, Rational
+from dprelease.data.columns import Column, NumericColumn, unbounded
+from dprelease.mechanisms.synthetic_control.ridge import WORST_CONDITION
+from dprelease.mechanisms.synthetic_control.sensitivity import (
+    squared_donors,
+    squared_weights,
+    squared_weights_on_grid,
+)
+from dprelease.privacy.calibration import least_scale
+from dprelease.spec_base import SpecBase, Terms
+
+SEVERAL = (
+    "a synthetic control has one hospital, which holds its donors: donors of several hospitals are different people, so "
+    "ask each hospital for a release of its own against the same target, and `learner counterfactual A B` combines them"
+)
+MOST_TIMES = 1000
+"""Largest T0."""
+LARGEST_TERM = 1 << 32
+"""Largest numerator and denominator of lambda."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A public target and how donors are to follow it.
+
+    Attributes:
+        columns: the donors' values by time, in the order of time.
+        donors: n, rows.
+        series: target's value at each time, in the columns' units.
+        intervention: name of the first column after it.
+        penalty: lambda.
+    """
+
+    columns: tuple[Column, ...]
+    donors: int
+    series: tuple[float, ...]
+    intervention: str
+    penalty: Fraction
+
+    @property
+    def before(self) -> int:
+        """T0; -1 where the intervention is no time of the series."""
+        names = [column.name for column in self.columns]
+        return names.index(self.intervention) if self.intervention in names else -1
+
+    def codes(self, grid_bits: int) -> tuple[int, ...]:
+        """(T0,) codes of the target before the intervention, in exact arithmetic.
+
+        Args:
+            grid_bits: b.
+        """
+        found = []
+        for column, value in zip(self.columns[: self.before], self.series, strict=False):
+            assert isinstance(column, NumericColumn), column.name  # noqa: S101 - `wrong` came first
+            found.append(
+                round((Fraction(value) - Fraction(column.midpoint)) / Fraction(column.half_width) * 2**grid_bits)
+            )
+        return tuple(found)
+
+    def wrong(self, grid_bits: int) -> str:
+        """What is wrong with it and how to mend it; empty where nothing is."""
+        times, before = len(self.columns), self.before
+        unfit = [column.name for column in self.columns if not isinstance(column, NumericColumn) or column.public]
+        if unfit:
+            return f"donors' values are private numbers; leave out {', '.join(unfit)}, or declare numbers"
+        unknown = ", ".join(column.name for column in unbounded(self.columns))
+        if unknown:
+            return f"{unknown} has unknown bounds, and series are scaled by theirs; declare lower and upper from a codebook"
+        if before < 0:
+            return f"the intervention {self.intervention} is no time of the series; name one of its columns after the first"
+        if before < 1:
+            return "weights need a time before the intervention (T0 >= 1); name a later column"
+        if before > MOST_TIMES:
+            return f"{before} times before the intervention are too many; leave out all but the last {MOST_TIMES}"
+        if len(self.series) != times:
+            return (
+                f"the target's series has {len(self.series)} values and the donors' {times} columns; give one for each"
+            )
+        if self.donors < 2:
+            return "one donor is no synthetic control: its noisy series would be all of it; two or more are needed"
+        if self.penalty <= 0:
+            return f"lambda must be positive, not {self.penalty}: without a penalty one donor may move the weights without bound"
+        if max(self.penalty.numerator, self.penalty.denominator) > LARGEST_TERM:
+            return f"lambda has too many digits: numerator and denominator reach {LARGEST_TERM} at most"
+        if 2 * self.donors * before > WORST_CONDITION * self.penalty:
+            return f"lambda is too small for {self.donors} donors at {before} times; T0 = {before} is a good choice"
+        return self._wrong_target(grid_bits)
+
+    def _wrong_target(self, grid_bits: int) -> str:
+        codes = self.codes(grid_bits)
+        for column, code in zip(self.columns, codes, strict=False):
+            if abs(code) > 1 << grid_bits:
+                return f"the target lies outside the donors' public bounds at {column.name}; mend the number, or widen the bounds"
+        if not any(codes):
+            return (
+                "the target is at the middle of the bounds at all times before the intervention, so every weight is 0"
+            )
+        return ""
+
+
+class SyntheticControlTerms(Terms):
+    """What one hospital's release of a synthetic control consists of.
+
+    Attributes:
+        mu2: mu^2 of the release.
+        intervention: name of the first column after it.
+        series: the target's value at each column's time, in its unit; public.
+        penalty: lambda.
+        weights_share: share of mu^2 that the weights have; the donors' series have the rest.
+        weights_scale: noise scale of a weight, steps of 2^-24.
+        donors_scale: of a donor's code after the intervention, steps of the grid.
+    """
+
+    mechanism: Literal["synthetic-control"] = "synthetic-control"
+    mu2: Rational
+    intervention: Name
+    series: Annotated[tuple[float, ...], Field(min_length=2)]
+    penalty: Rational
+    weights_share: Rational
+    weights_scale: Annotated[float, Field(gt=0)]
+    donors_scale: Annotated[float, Field(gt=0)]
+
+    @classmethod
+    def least(
+        cls, problem: Problem, mu2: Fraction, share: Fraction, series_per_donor: int, grid_bits: int
+    ) -> SyntheticControlTerms:
+        """Terms with the least noise that costs mu^2.
+
+        Args:
+            problem: in which nothing is wrong.
+            mu2: of the release, positive.
+            share: of the weights, in (0, 1).
+            series_per_donor: q.
+            grid_bits: b.
+        """
+        weights, donors = sensitivities(problem, series_per_donor, grid_bits)
+        return cls(
+            mu2=str(mu2),
+            intervention=problem.intervention,
+            series=problem.series,
+            penalty=str(problem.penalty),
+            weights_share=str(share),
+            weights_scale=least_scale(weights, mu2 * share),
+            donors_scale=least_scale(donors, mu2 * (1 - share)),
+        )
+
+    def problem(self, spec: SpecBase) -> Problem:
+        """The target, and how donors are to follow it."""
+        return Problem(spec.columns, spec.rows, self.series, self.intervention, Fraction(self.penalty))
+
+    def consistent(self, spec: SpecBase) -> None:
+        """Whether there is one hospital with donors, and the target fits its columns."""
+        if len(spec.parties) != 1:
+            raise ValueError(SEVERAL)
+        if any(part.weights for part in spec.parties):
+            raise ValueError(
+                "mechanism 'synthetic-control' has no weights of columns; lambda and the share are its own"
+            )
+        if spec.target.scope != "joint":
+            raise ValueError("a synthetic control has one target for a donor's whole series: scope 'joint'")
+        if not 0 < Fraction(self.weights_share) < 1:
+            raise ValueError("weights_share lies between 0 and 1: weights and donors' series both need noise")
+        wrong = self.problem(spec).wrong(spec.grid_bits)
+        if wrong:
+            raise ValueError(wrong)
+
+
+def norm2_of(codes: tuple[int, ...], grid_bits: int) -> Fraction:
+    """|y|^2 in scaled units."""
+    return Fraction(sum(code * code for code in codes), 4**grid_bits)
+
+
+def sensitivities(problem: Problem, series_per_donor: int, grid_bits: int) -> tuple[int, int]:
+    """Squared, in grid steps: of the weights, and of the donors' codes after the intervention."""
+    norm2 = norm2_of(problem.codes(grid_bits), grid_bits)
+    weights = squared_weights(norm2, problem.before, problem.penalty, series_per_donor)
+    after = len(problem.columns) - problem.before
+    return squared_weights_on_grid(weights, problem.donors), squared_donors(after, series_per_donor, grid_bits)

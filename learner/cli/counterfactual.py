@@ -1,0 +1,69 @@
+"""`learner counterfactual`: what a target would have been without an intervention, with the effect, a band and placebos."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from dprelease.errors import InvalidInput
+from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.files.durable import write_durably
+from learner.cli import show
+from learner.cli.releases import from_option, json_option
+from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
+from learner.client.library import Library, Opened, open_verified
+from learner.client.pinned_roots import TrustStore
+from learner.report.counterfactual_page import counterfactual_page
+
+
+@click.command("counterfactual")
+@click.argument("releases", metavar="ID|DIR...", nargs=-1, required=True)
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=LEVEL,
+    show_default=True,
+    help="Probability of the band at each time.",
+)
+@click.option("--out", "output", type=click.Path(dir_okay=False, path_type=Path), help="HTML page with the plot.")
+@from_option
+@json_option
+@click.pass_obj
+def counterfactual_release(
+    home: Path, releases: tuple[str, ...], level: float, output: Path | None, name: str | None, as_json: bool
+) -> None:
+    """Show the path without the intervention, after verifying releases of a synthetic control.
+
+    The path of the donors from the intervention on, the target's effect with a band for privacy noise, and how its gap compares
+    with those of the donors. Several releases against the same target, of hospitals with different donors, are combined. All is
+    computed from released numbers and costs no privacy.
+
+    \b
+    Example:
+      learner counterfactual 3f9a12c4 77b0e1aa --out effect.html
+    """
+    opened = [open_verified(Library(home).find(release), TrustStore(home), name) for release in releases]
+    found = shown(opened, level, as_json=as_json)
+    if output is None:
+        return
+    different = {each.release.digest: each for each in opened}
+    try:
+        write_durably(output, counterfactual_page(tuple(different.values()), found).encode())
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
+
+
+def shown(opened: Sequence[Opened], level: float, *, as_json: bool) -> DescribedCounterfactual:
+    """Print a counterfactual of verified releases."""
+    found = describe_counterfactual([each.release for each in opened], level)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+        return found
+    for each in opened:
+        click.echo(f"verified: release {each.release.digest} of {each.consortium.name}")
+    click.echo()
+    show.counterfactual(found)
+    return found

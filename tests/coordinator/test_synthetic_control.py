@@ -1,0 +1,67 @@
+"""Requests for a synthetic control: proposed, rehearsed, left out of plans, and refused where donors are in several hospitals."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from coordinator.cli.main import main
+from coordinator.clock import utc_now
+from dprelease.mechanisms.synthetic_control.released import NO_FIT
+from tests.coordinator.office import AGE, STUDY, Office, catalogue
+from tests.coordinator.test_dry_run import office, run
+from tests.support.specs import numeric
+
+__all__ = ["office"]
+
+OWN = 'mechanism = "synthetic-control"\nseries = [60.0, 45.0]\nintervention = "glucose"\n'
+
+
+def written(study: Path, parties: str = 'north = ["age"]', own: str = OWN) -> Path:
+    study.write_text(own + STUDY.split("[parties]")[0] + f"[parties]\n{parties}\n")
+    return study
+
+
+@pytest.mark.parametrize(
+    ("parties", "said"),
+    [
+        ('north = ["age"]\nsouth = ["glucose"]', "ask each hospital for a release of its own"),
+        ('north = ["age", "sex"]', "leave out sex"),
+        ('north = ["age"]', "the intervention glucose is no time of the series"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(office: Office, study: Path, parties: str, said: str) -> None:
+    refused = run(str(written(study, parties)))
+    assert refused.exit_code
+    assert said in refused.output
+
+
+def test_unknown_words_of_the_request(office: Office, study: Path) -> None:
+    for own, said in (
+        (OWN + 'perturbation = "objective"\n', "objective perturbation is not private"),
+        (OWN + 'law = "laplace"\n', "use law = 'gaussian'"),
+        (OWN + "k = 3\n", "k belongs to mechanism"),
+    ):
+        refused = run(str(written(study, own=own)))
+        assert refused.exit_code
+        assert said in refused.output
+
+
+def test_two_times_of_one_hospital(office: Office, study: Path, tmp_path: Path) -> None:
+    two = 'mechanism = "synthetic-control"\nseries = [40.0, 45.0]\nintervention = "weight"\n'
+    office.report(catalogue("north", columns=(AGE, numeric("weight", 30.0, 200.0))), now=utc_now())
+    written(study, 'north = ["age", "weight"]', two)
+    shown = run(str(study), "--dry-run", "--keep", str(tmp_path / "kept"))
+    assert shown.exit_code == 0, shown.output
+    assert f"no fit: {NO_FIT}" in shown.stdout
+    assert " describe " in shown.stdout.splitlines()[-1]
+    found = json.loads(run(str(study), "--dry-run", "--json").stdout)
+    assert found["verified"]
+    assert Fraction(found["charged_mu2"]["north"]) > 0
+    planned = CliRunner().invoke(main, ["plan", str(study), "--json"])
+    assert planned.exit_code == 0, planned.output
+    assert "synthetic-control" not in json.loads(planned.stdout)["releases"]

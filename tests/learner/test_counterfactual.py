@@ -1,0 +1,153 @@
+"""The commands on releases of a synthetic control: path, effect and placebos, of one hospital and of two."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.dry_run.simulate import Signer, Signers, Stopwatch, rehearse
+from dprelease.estimators.counterfactual import counterfactual
+from dprelease.release.fake import fake_spec, marked
+from dprelease.release.folder import ReleaseFolder
+from learner.client.library import Opened, open_verified
+from learner.client.pinned_roots import TrustStore
+from tests.learner.commands import Run, runner
+from tests.learner.pages import UNIT, parsed
+from tests.learner.test_report import TAGS, numbers, words
+from tests.support.certificates import NOW
+from tests.support.noise import SeededNoise
+from tests.support.panels import panel_spec
+from tests.support.specs import new_consortium, numeric
+
+COLUMNS = tuple(numeric(f"y{2015 + at}", 0.0, 50.0, unit=UNIT) for at in range(5))
+SERIES = [20.0, 30.0, 35.0, 12.0, 11.0]
+CONSORTIUM = marked("trial")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("synthetic")
+
+
+@pytest.fixture(scope="module")
+def releases(place: Path) -> list[Opened]:
+    """Of two hospitals against one target, and of one against another."""
+    names = ("north", "south", "east")
+    consortium = new_consortium(*map(marked, names))
+    trust, found = TrustStore(place / "home"), []
+    trust.add(CONSORTIUM, consortium.root.certificate, "h:1")
+    for party, series in zip(names, (SERIES, SERIES, [*SERIES[:4], 10.0]), strict=True):
+        spec = panel_spec(series, "y2018", columns=COLUMNS, donors=30, epsilon=400.0, delta=1e-3, party=party)
+        made = fake_spec(spec, consortium.keys, spec.rows)
+        folder, member = ReleaseFolder(place / party), consortium.parties[marked(party)]
+        hub = Signer(consortium.hub.key, consortium.hub.certificate)
+        own = {marked(party): Signer(member.key, member.certificate)}
+        signers = Signers(consortium.root.certificate, hub, own)
+        rehearse(made, "y2018", signers, SeededNoise(len(party)), folder, NOW, Stopwatch())
+        found.append(open_verified(folder, trust))
+    return found
+
+
+@pytest.fixture
+def run(releases: list[Opened], place: Path) -> Run:
+    return runner(place / "home")
+
+
+def test_path_effect_and_placebo(run: Run, releases: list[Opened]) -> None:
+    path = releases[0].folder.path
+    shown = run("counterfactual", path)
+    assert shown.exit_code == 0, shown.output
+    found = counterfactual([releases[0].release.panel()])
+    (line,) = [line for line in shown.output.splitlines() if " y2018 " in line]
+    for value in (12.0, found.path[0], found.path_sd[0], found.effect[0]):
+        assert f" {value:.4g} " in line
+    for said in (
+        "mean effect",
+        "placebo: p =",
+        "Guarantee",
+        "one donor's whole series",
+        "Trust",
+        "what privacy noise leaves open",
+    ):
+        assert said in shown.output
+    assert "\x1b" not in shown.output
+    data = json.loads(run("counterfactual", path, "--level", "0.5", "--json").output)
+    assert [each["counterfactual"] for each in data["after"]] == found.path.tolist()
+    assert [each["target"] for each in data["before"]] == SERIES[:3]
+    for each in data["after"]:
+        assert each["lower"] < each["effect"] == each["target"] - each["counterfactual"] < each["upper"]
+    assert data["placebo"]["donors"] == 30
+    assert data["level"] == 0.5
+    assert run("describe", path).output == shown.output
+
+
+def test_two_hospitals_are_combined_once_each(run: Run, releases: list[Opened], tmp_path: Path) -> None:
+    north, south, _ = (each.folder.path for each in releases)
+    page = tmp_path / "effect.html"
+    shown = run("counterfactual", north, south, north, "--out", page, "--json")
+    assert shown.exit_code == 0, shown.output
+    data = json.loads(shown.output)
+    both = counterfactual([each.release.panel() for each in releases[:2]])
+    assert data["releases"] == [each.release.digest for each in releases[:2]]
+    assert [each["counterfactual"] for each in data["after"]] == both.path.tolist()
+    assert "no person is a donor of two" in data["notes"][-1]
+    assert releases[1].release.digest in page.read_text()
+
+
+def test_releases_against_other_targets_are_refused(run: Run, releases: list[Opened]) -> None:
+    refused = run("counterfactual", releases[0].folder.path, releases[2].folder.path)
+    assert refused.exit_code
+    assert "not against the same target" in refused.output
+
+
+def test_the_page_draws_target_path_and_band(run: Run, releases: list[Opened], tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    shown = run("report", releases[0].folder.path, "--out", page)
+    assert shown.exit_code == 0, shown.output
+    assert "a counterfactual of 30 donors" in shown.output
+    text = page.read_text()
+    tree = parsed(text)
+    assert {node.tag for node in tree.iter()} <= TAGS
+    assert [words(next(plot.iter("title"))) for plot in tree.iter("svg")] == ["Target and counterfactual"]
+    assert len(list(tree.iter("circle"))) == 2
+    found = counterfactual([releases[0].release.panel()])
+    low, high = found.band(0.95)
+    shown_numbers = numbers(tree, f"Effect at each time, {UNIT}")["y2019"]
+    np.testing.assert_allclose(
+        shown_numbers, [11.0, found.path[1], found.path_sd[1], found.effect[1], 11.0 - high[1], 11.0 - low[1]]
+    )
+    ids = [node.get("id") for node in tree.iter() if node.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {node.get("href", "#")[1:] for node in tree.iter("a")} <= set(ids)
+    again = tmp_path / "again.html"
+    run("counterfactual", releases[0].folder.path, "--out", again)
+    assert again.read_bytes() == page.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("describe", "--columns", "y2018"),
+        ("fit", "--target", "y2018"),
+        ("card", "--target", "y2018"),
+        ("report", "--target", "y2018", "--out", "page.html"),
+        ("export", "--format", "csv", "--output", "release.csv"),
+    ],
+)
+def test_nothing_else_is_made_of_it(run: Run, releases: list[Opened], command: tuple[str, ...], tmp_path: Path) -> None:
+    name, *options = command
+    asked = [str(tmp_path / each) if "." in each else each for each in options]
+    refused = run(name, releases[0].folder.path, *asked)
+    assert refused.exit_code
+    assert "has weights and donors' series for one target" in refused.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_verify_says_what_was_checked(run: Run, releases: list[Opened]) -> None:
+    shown = run("verify", releases[0].folder.path)
+    assert shown.exit_code == 0, shown.output
+    assert "synthetic control of 30 donors, y2018 on" in shown.output
+    assert "every noisy weight and value within" in shown.output

@@ -1,0 +1,41 @@
+"""docs/format.md on synthetic controls: its words and noise scales are those of the code."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dprelease.mechanisms.synthetic_control.check import largest
+from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
+from dprelease.privacy.calibration import root_up
+from dprelease.privacy.price import epsilon_figure, rounded_up
+from dprelease.release.accounting import guarantee
+from dprelease.release.trust import trust
+from tests.support.panels import panel_spec
+from tests.test_docs_format import sentences
+
+SERIES = [0.5, -0.25, 0.75, 0.0]
+
+
+def test_noise_scales_and_largest_numbers() -> None:
+    for penalty, q in (("3/2", 2), ("20", 1)):
+        spec = panel_spec(SERIES, "t2", donors=7, penalty=penalty, rows_per_subject=q, weights_share="1/3")
+        terms, ridge, norm2 = spec.terms, Fraction(penalty), Fraction(5, 16)
+        assert isinstance(terms, SyntheticControlTerms)
+        moved = 2 * norm2 / ridge
+        if ridge >= 4:
+            moved = min(moved, q**2 * 16 * 2 * norm2 * (1 + 2 / (2 * ridge)) / (ridge + 4) ** 2)
+        weights = (math.ceil(math.sqrt(4**24 * moved)) + math.ceil(math.sqrt(7)) + 1) ** 2
+        donors, mu2 = 4 * q * 2 * 4**16, Fraction(terms.mu2)
+        assert terms.weights_scale == root_up(weights / (mu2 / 3) + 4)
+        assert terms.donors_scale == root_up(donors / (mu2 * 2 / 3) + 4)
+        most = math.ceil(math.sqrt(4**24 * norm2 / (2 * ridge))) + 1 + 64 * int(terms.weights_scale + 1)
+        assert largest(spec, terms) == (most, 2**16 + 64 * int(terms.donors_scale + 1))
+
+
+def test_words() -> None:
+    spec = panel_spec(SERIES, "t2")
+    given = guarantee(spec)
+    values = {"E": epsilon_figure(given.joint_epsilon), "D": rounded_up(spec.target.delta), "P": "north"}
+    assert given.words()[:2] == tuple(each.format(**values) for each in sentences("words-synthetic-control"))
+    assert trust(spec) == sentences("trust-synthetic-control")
