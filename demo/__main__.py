@@ -82,7 +82,7 @@ def _run(consortium: Consortium, *arguments: str) -> str:
 
 
 def _show(consortium: Consortium, console: Console, *arguments: str) -> None:
-    console.print(_run(consortium, *arguments).rstrip(), highlight=False, soft_wrap=True)
+    console.print(_run(consortium, *arguments).rstrip(), highlight=False)
 
 
 def _learn(consortium: Consortium, console: Console, releases: dict[str, str]) -> Reports:

@@ -134,15 +134,17 @@ class _Stream:
                 raise
             tell(f"{error.message}; asking again")
             return None
-        place = checkpoint_of(found.spec)
+        place = None if found is None else checkpoint_of(found.spec)
         if place is None or (self._release is not None and place.number <= self.place.number):
             return None
         self._release, self.place = found, place
         return found
 
-    def _newest(self) -> Release:
+    def _newest(self) -> Release | None:
         lines = answered(hub_first(self._consortium), lambda source: list(source.releases()), tell)
         line = newest(lines, self._prefix)
+        if self._release is not None and line.digest == self._release.digest:
+            return None
         with download_bar() as progress:
 
             def fetched(source: Source) -> ReleaseFolder:

@@ -54,6 +54,10 @@ def test_three_hospitals_publish_three_checkpoints_of_moments(consortium: Consor
         report = learner / f"{months}.json"
         consortium.run("learner", *home, "fit", release[:10], "--target", "lab_b", "--output", str(report))
         assert json.loads(report.read_text())["targets"] == ["lab_b"]
+    followed = consortium.run(
+        "learner", *home, "follow", releases[0][:10], "--target", "lab_b", "--method", "ols", "--once", "--json"
+    )
+    assert [json.loads(line)["patients"] for line in followed.splitlines()] == [MONTH, 2 * MONTH, 3 * MONTH]
     given = guarantee(published(consortium, releases[0]).spec)
     spent = json.loads(consortium.run("learner", *home, "spending", "--json"))
     assert [Fraction(roster["spent_mu2"]) for roster in spent["rosters"]] == [given.joint_mu2]

@@ -177,6 +177,17 @@ def test_an_interrupt_while_it_waits_ends_it_well(
     assert len(found.stdout.splitlines()) == 3
 
 
+def test_a_stream_that_does_not_say_how_long_it_is(trio: World, storage: Storage, run: Run) -> None:
+    stream = PublishedStream(trio, checkpoints=None, most_rows=5000)
+    stream.publish(storage)
+    stream.publish(storage)
+    found = run("follow", stream.releases[0].digest, *FIT, "--once")
+    assert found.exit_code == 0, found.output
+    assert [line.split()[:2] for line in found.stdout.splitlines()[-2:]] == [["1", "400"], ["2", "650"]]
+    listed = json.loads(run("list", "--json").stdout)
+    assert listed[0]["checkpoint"] == {"stream": stream.releases[0].digest, "number": 2}
+
+
 def _repeats_other_numbers(release: Release) -> Release:
     (block,) = release.blocks["south"]
     values = block.values.copy()

@@ -23,7 +23,7 @@ from tests.support.streams import continual_of, first_spec, following
 
 COLUMNS = (numeric("x"), numeric("z"), numeric("y"))
 SLOPES = np.array([0.4, -0.3])
-CHECKPOINTS, STREAMS = 5, 150
+CHECKPOINTS, STREAMS = 6, 300
 LEVEL, CHANCE = 0.95, 1e-4
 """Probability of a false alarm, of one number."""
 

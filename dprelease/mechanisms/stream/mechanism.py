@@ -57,7 +57,7 @@ class Stream(Mechanism[StreamTerms]):
         self.options = options_over(self._over)
         self.borrowed = frozenset(key for each in over for key in each.options.model_fields)
         self.weighs_columns = any(each.weighs_columns for each in over)
-        self.continual = Checkpoints(self._increment, self._read_upto)
+        self.continual = Checkpoints(self._increment, self.read_upto)
 
     def read_terms(self, data: object) -> StreamTerms:
         return StreamTerms.model_validate_json(json.dumps(data), context=self._read_inner)
@@ -124,11 +124,12 @@ class Stream(Mechanism[StreamTerms]):
         return (stream_block(over, new, terms, party, noise, products, kept),)
 
     def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Any:
-        return self._read_upto(spec, values, public, self.own(spec).checkpoint)
+        return self.read_upto(spec, values, public, self.own(spec).checkpoint)
 
-    def _read_upto(
+    def read_upto(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
     ) -> Any:
+        """What learners fit on at an earlier checkpoint that was published, from the block of a later one."""
         over, terms, _ = self._at(spec)
         return read_prefix(over, spec, terms, {party: only for party, (only,) in values.items()}, checkpoint, public)
 
