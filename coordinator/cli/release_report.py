@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from coordinator.proposals.continuing import checkpoint_of
 from coordinator.store.history import Happening
 from coordinator.store.releases import Release
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import price_text
 from dprelease.release.accounting import guarantee
+from dprelease.release.stream import checkpoint_of
 from dprelease.release.trust import trust
 from dprelease.spec_base import instant
 
@@ -20,7 +20,7 @@ from dprelease.spec_base import instant
 def named(found: Release) -> str:
     """The title of a release; of a checkpoint, which one it is of which stream, too."""
     at = checkpoint_of(found.read_spec())
-    return found.title if at is None else f"{found.title} (checkpoint {at[1]} of stream {at[0][:12]})"
+    return found.title if at is None else f"{found.title} (checkpoint {at.number} of stream {at.stream[:12]})"
 
 
 def standing(found: Release) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict
     }
     at = checkpoint_of(spec)
     if at is not None:
-        described |= {"stream": at[0], "checkpoint": at[1]}
+        described |= {"stream": at.stream, "checkpoint": at.number}
     if lines is not None:
         described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
     return described

@@ -22,13 +22,8 @@ from dprelease.mechanisms.continual import Continual
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
+from dprelease.release.stream import checkpoint_of
 from dprelease.spec_base import instant, moment
-
-
-def checkpoint_of(spec: ReleaseSpec) -> tuple[str, int] | None:
-    """First digest of a release's stream and the number of its checkpoint; None outside streams."""
-    continual = mechanism_of(spec).continual
-    return None if continual is None else (continual.stream(spec), continual.checkpoint(spec))
 
 
 def propose_next(
@@ -79,7 +74,7 @@ def _last(tx: Transaction, named: Release) -> tuple[Release, int, datetime]:
     found = checkpoint_of(named.read_spec())
     if found is None:
         raise InvalidInput(f"release {named.digest[:12]} is no checkpoint of a stream; it stands alone")
-    stream, (title, numbered) = found[0], (named.title, _checkpoints(tx.releases.all(), found[0]))
+    stream, title, numbered = found.stream, named.title, _checkpoints(tx.releases.all(), found.stream)
     for number, release in numbered:
         if not release.record.final:
             raise Conflict(
@@ -97,7 +92,7 @@ def _last(tx: Transaction, named: Release) -> tuple[Release, int, datetime]:
 
 def _checkpoints(releases: Iterable[Release], stream: str) -> list[tuple[int, Release]]:
     found = ((checkpoint_of(release.read_spec()), release) for release in releases)
-    return [(at[1], release) for at, release in found if at is not None and at[0] == stream]
+    return [(at.number, release) for at, release in found if at is not None and at.stream == stream]
 
 
 def _proposal(

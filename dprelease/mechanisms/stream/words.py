@@ -54,7 +54,7 @@ def words(found: Words, spec: SpecBase, terms: StreamTerms) -> Words:
         trust=(*found.trust, KEPT),
         content=f"{at}, {found.content}",
         summary=f"{at} of a stream. {found.summary}",
-        shape=", ".join(part for part in (f"stream, {at}, factor {terms.factor}", found.shape) if part),
+        shape=", ".join(part for part in (f"{at}, factor {terms.factor}", found.shape) if part),
         figures={
             **found.figures,
             "checkpoint": terms.checkpoint,
