@@ -38,7 +38,7 @@ from dprelease.canonical import Value, read_data
 from dprelease.data.columns import Name, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Draft
+from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import MechanismName, mechanism_named, mechanism_of, names, read_options
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.privacy.gaussian import check_target

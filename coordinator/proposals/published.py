@@ -6,7 +6,8 @@ from pathlib import Path
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import Columns, PublishedRanges
+from dprelease.mechanisms.base import Columns
+from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.one_line import listed
 from dprelease.release.loading import load
 

@@ -20,11 +20,8 @@ from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
-from dprelease.mechanisms.draft import Draft as Draft
-from dprelease.mechanisms.draft import Numbers as Numbers
-from dprelease.mechanisms.draft import PublishedRanges as PublishedRanges
-from dprelease.mechanisms.statement import Cost as Cost
-from dprelease.mechanisms.statement import Words as Words
+from dprelease.mechanisms.draft import Draft, Numbers
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource

@@ -5,8 +5,8 @@ The sentences are part of manifest format 1, as the words of the guarantee are: 
 
 from __future__ import annotations
 
-from dprelease.mechanisms.base import Words
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.statement import Words
 from dprelease.release.spec import ReleaseSpec
 
 PUBLIC = "Public columns are the exception: their rows were published exactly, for everybody to read."

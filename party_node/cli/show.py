@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from dprelease.data.columns import CategoricalColumn, Column, released_names
-from dprelease.mechanisms.base import Words
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.statement import Words
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_figure, mu2_text, price_text
 from dprelease.release.spec import ReleaseSpec

@@ -21,7 +21,7 @@ from dprelease.data.ranges import STEPS, Range, fine
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms import registry
-from dprelease.mechanisms.base import Draft, PublishedRanges
+from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.released import NoisyRows

@@ -17,10 +17,12 @@ from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column, Name, integer_sensitivity, is_public, released_names
 from dprelease.errors import SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Integers, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.session import Products
 from dprelease.privacy.calibration import GRID_VARIANCE, budget, least_scale
 from dprelease.privacy.noise import NoiseSource

@@ -10,7 +10,7 @@ import numpy as np
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
-from dprelease.mechanisms.base import Draft
+from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import mechanism_named, read_options
 from dprelease.privatization import privatize
 from dprelease.release.release import Release

@@ -13,9 +13,9 @@ from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
-from dprelease.mechanisms.base import Draft, Integers
+from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.continual import Continual, Kept
-from dprelease.mechanisms.draft import PublishedRanges
+from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.mpc import in_memory
 from dprelease.mpc.session import Products

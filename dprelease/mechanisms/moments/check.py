@@ -9,13 +9,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.base import COARSEST, Cost
+from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.entries import Kind, by_kind
 from dprelease.mechanisms.moments.parameters import moves_of, sensitivity_of, spent
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
+from dprelease.mechanisms.statement import Cost
 from dprelease.spec_base import SpecBase
 
 MOST_ENTRIES = 1 << 24

@@ -11,18 +11,9 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, Codes
-from dprelease.mechanisms.base import (
-    FIRST_ROUND,
-    Columns,
-    Cost,
-    Draft,
-    Earlier,
-    Integers,
-    Mechanism,
-    Numbers,
-    Words,
-)
+from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.clipping_words import scenario_of
@@ -43,6 +34,7 @@ from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.privacy.calibration import budget

@@ -17,7 +17,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from dprelease.data.columns import Name, needs_bounds, private
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Columns, Draft, Mechanism, Numbers
+from dprelease.mechanisms.base import Columns, Mechanism
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping

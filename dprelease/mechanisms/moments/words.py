@@ -6,11 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dprelease.data.columns import Column, released_names
-from dprelease.mechanisms.base import Cost, Words
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping_words import about, details
 from dprelease.mechanisms.moments.entries import Kind
 from dprelease.mechanisms.moments.terms import Association, JointMoments, layout_of, norm_owner
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.spec_base import SpecBase
 
 ALONE = ("The moments were computed and noised inside the one hospital; nobody else saw a row.",)

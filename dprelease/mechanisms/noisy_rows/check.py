@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dprelease.errors import SpecRefused
-from dprelease.mechanisms.base import COARSEST, Cost
+from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, spent
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
+from dprelease.mechanisms.statement import Cost
 from dprelease.spec_base import SpecBase
 
 EXACT = 1 << 53

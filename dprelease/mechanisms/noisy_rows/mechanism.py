@@ -10,13 +10,15 @@ import numpy as np
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import released_names
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.base import Cost, Draft, Integers, Numbers, Words
+from dprelease.mechanisms.base import Integers
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.noisy_rows import check, words
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
 from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, propose_mixed, propose_rows
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms, RowsTerms
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase

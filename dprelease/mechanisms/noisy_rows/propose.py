@@ -9,7 +9,7 @@ from pydantic import Field
 from dprelease.data.columns import Name, check_weights, integer_sensitivity, needs_bounds, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Draft, Numbers
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, NoisyRowsTerms, PartyNoise, RowsTerms

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dprelease.data.columns import private, released_names
-from dprelease.mechanisms.base import Words
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
+from dprelease.mechanisms.statement import Words
 from dprelease.spec_base import SpecBase
 
 TRUST = (

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dprelease.data.ranges import parts
 from dprelease.errors import SpecRefused
-from dprelease.mechanisms.base import COARSEST, Cost
+from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.ranges.calibration import (
     CELLS,
     FIRST_SHARE,
@@ -16,6 +16,7 @@ from dprelease.mechanisms.ranges.calibration import (
 )
 from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, squared_sensitivity
 from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.statement import Cost
 from dprelease.spec_base import SpecBase
 
 SURE = 64

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Integers, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.ranges import check, words
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.calibration import WIDTH, numbers, numbers_without_bounds
 from dprelease.mechanisms.ranges.propose import propose
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase

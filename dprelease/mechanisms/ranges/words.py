@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dprelease.data.decades import CELLS as DECADE_CELLS
-from dprelease.mechanisms.base import Words
 from dprelease.mechanisms.ranges.calibration import CELLS, Scales, numbers, numbers_without_bounds
 from dprelease.mechanisms.ranges.prefix_sums import largest_error
 from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.statement import Words
 from dprelease.spec_base import SpecBase
 
 TRUST = (

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.errors import SpecRefused
-from dprelease.mechanisms.base import Cost
 from dprelease.mechanisms.linear import Linear
+from dprelease.mechanisms.statement import Cost
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.spec_base import SpecBase
 

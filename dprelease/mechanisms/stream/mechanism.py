@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import (
-    FIRST_ROUND,
-    Columns,
-    Cost,
-    Draft,
-    Earlier,
-    Integers,
-    Mechanism,
-    Numbers,
-    Words,
-)
+from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Linear
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mechanisms.stream import check, words
 from dprelease.mechanisms.stream.checkpoints import Checkpoints
 from dprelease.mechanisms.stream.factorization import error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dprelease.mechanisms.base import Words
+from dprelease.mechanisms.statement import Words
 from dprelease.mechanisms.stream.factorization import error
 from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.spec_base import SpecBase

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dprelease.errors import SpecRefused
-from dprelease.mechanisms.base import COARSEST, Cost
+from dprelease.mechanisms.base import COARSEST
+from dprelease.mechanisms.statement import Cost
 from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS, root_up
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms, norm2_of, sensitivities
 from dprelease.privacy.calibration import mu2_of_scales

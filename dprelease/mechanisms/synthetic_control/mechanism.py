@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import FIRST_ROUND, Cost, Draft, Earlier, Integers, Mechanism, Numbers, Words
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Integers, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.draft import Draft, Numbers
+from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mechanisms.synthetic_control import check, released, words
 from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, propose

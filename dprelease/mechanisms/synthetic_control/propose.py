@@ -9,7 +9,7 @@ from pydantic import Field
 from dprelease.data.columns import Name
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Draft, Numbers
+from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.rational import read_rational, read_weight
 from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Problem, SyntheticControlTerms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprelease.mechanisms.base import Words
+from dprelease.mechanisms.statement import Words
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
 from dprelease.spec_base import SpecBase
 

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.base import Draft, PublishedRanges
+from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.moments.clipping import clip_rows, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.first_round import share

@@ -19,7 +19,7 @@ from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.base import Draft
+from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.planning.comparison import compare
