@@ -190,7 +190,9 @@ class Release:
             InvalidInput: the release has none.
         """
         if not isinstance(self.view, Ranges):
-            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no ranges")
+            raise InvalidInput(
+                f"a release of mechanism {self.spec.mechanism!r} has no ranges; name one of mechanism 'ranges'"
+            )
         return self.view
 
     @cached_property

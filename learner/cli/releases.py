@@ -76,7 +76,7 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
         places = mirrors_first(consortium)
     with download_bar() as progress:
         folder = answered(places, lambda source: fetch(source, consortium, Library(home), release, progress), tell)
-    tell(f"kept in {folder}")
+    tell(f"kept in {folder.path}")
     _report(open_verified(folder, trust, consortium.name), as_json)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dprelease.errors import InvalidInput
 from dprelease.estimators.counterfactual import Counterfactual, counterfactual
 from dprelease.release.release import Release
 from dprelease.release.trust import trust
@@ -98,8 +99,14 @@ def describe_counterfactual(releases: Sequence[Release], level: float) -> Descri
         level: of the band, in (0, 1).
 
     Raises:
-        InvalidInput: one has no synthetic control, one is there twice, or they are not against the same target.
+        InvalidInput: one has no synthetic control, two are of one hospital and roster, or they are not against the same target.
     """
-    panels = {release.digest: release.panel() for release in releases}
-    found = counterfactual(tuple(panels.values()))
-    return DescribedCounterfactual(tuple({each.digest: each for each in releases}.values()), found, level)
+    different = tuple({release.digest: release for release in releases}.values())
+    panels = [release.panel() for release in different]
+    if len({(each.spec.consortium, each.spec.roster, each.spec.parties[0].party) for each in different}) < len(
+        different
+    ):
+        raise InvalidInput(
+            "two of the releases have the same donors, of one hospital; name one release of each hospital"
+        )
+    return DescribedCounterfactual(different, counterfactual(panels), level)

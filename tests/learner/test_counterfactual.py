@@ -34,15 +34,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def releases(place: Path) -> list[Opened]:
-    """Of two hospitals against one target, and of one against another."""
-    names = ("north", "south", "east")
-    consortium = new_consortium(*map(marked, names))
+    """Of two hospitals against one target, of one against another, and of the first again, at another price."""
+    names = ("north", "south", "east", "north")
+    consortium = new_consortium(*map(marked, names[:3]))
     trust, found = TrustStore(place / "home"), []
     trust.add(CONSORTIUM, consortium.root.certificate, "h:1")
-    for party, series in zip(names, (SERIES, SERIES, [*SERIES[:4], 10.0]), strict=True):
-        spec = panel_spec(series, "y2018", columns=COLUMNS, donors=30, epsilon=400.0, delta=1e-3, party=party)
+    for at, (party, series) in enumerate(zip(names, (SERIES, SERIES, [*SERIES[:4], 10.0], SERIES), strict=True)):
+        spec = panel_spec(series, "y2018", columns=COLUMNS, donors=30, epsilon=400.0 + at // 3, delta=1e-3, party=party)
         made = fake_spec(spec, consortium.keys, spec.rows)
-        folder, member = ReleaseFolder(place / party), consortium.parties[marked(party)]
+        folder, member = ReleaseFolder(place / f"{at}-{party}"), consortium.parties[marked(party)]
         hub = Signer(consortium.hub.key, consortium.hub.certificate)
         own = {marked(party): Signer(member.key, member.certificate)}
         signers = Signers(consortium.root.certificate, hub, own)
@@ -85,7 +85,7 @@ def test_path_effect_and_placebo(run: Run, releases: list[Opened]) -> None:
 
 
 def test_two_hospitals_are_combined_once_each(run: Run, releases: list[Opened], tmp_path: Path) -> None:
-    north, south, _ = (each.folder.path for each in releases)
+    north, south, *_ = (each.folder.path for each in releases)
     page = tmp_path / "effect.html"
     shown = run("counterfactual", north, south, north, "--out", page, "--json")
     assert shown.exit_code == 0, shown.output
@@ -101,6 +101,12 @@ def test_releases_against_other_targets_are_refused(run: Run, releases: list[Ope
     refused = run("counterfactual", releases[0].folder.path, releases[2].folder.path)
     assert refused.exit_code
     assert "not against the same target" in refused.output
+
+
+def test_the_same_donors_twice_are_refused(run: Run, releases: list[Opened]) -> None:
+    refused = run("counterfactual", releases[0].folder.path, releases[3].folder.path)
+    assert refused.exit_code
+    assert "have the same donors, of one hospital; name one release of each" in refused.output
 
 
 def test_the_page_draws_target_path_and_band(run: Run, releases: list[Opened], tmp_path: Path) -> None:
