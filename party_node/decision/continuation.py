@@ -178,5 +178,5 @@ class Continuations:
             given_up = {each.release for each in records if each.status is Status.ENDED} - {
                 release for release, stage in stages.items() if stage != "refund"
             }
-            for stream in (over(records) | given_up).intersection(kept):
+            for stream in (over(records, stages) | given_up).intersection(kept):
                 self.folder.erase(stream)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.release.spec import ReleaseSpec
+from party_node.state.books import check
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.streams import POLICY, first, following, grow, publish
 from tests.party_node.world import Hospital, World
@@ -74,6 +75,20 @@ def test_a_stream_goes_on_after_a_failed_checkpoint_whose_rows_stay(begun: tuple
     publish(world, third)
     grow(world, 4)
     publish(world, following(world, third, 4))
+
+
+def test_nothing_is_kept_after_the_last_checkpoint_failed(make_world: MakeWorld) -> None:
+    world = make_world(POLICY)
+    grow(world, 1)
+    spec = first(world, of="mixed", checkpoints=2)
+    publish(world, spec)
+    grow(world, 2)
+    last = _offered(world, following(world, spec, 2))
+    assert world.north.desk().streams.folder.kept() == [spec.digest()]
+    world.coordinator.move(last, "FAILED")
+    world.north.cycle()
+    assert not world.north.desk().streams.folder.kept()
+    check(world.north.desk().books)
 
 
 def test_a_checkpoint_on_a_release_of_no_stream_is_declined(begun: tuple[World, ReleaseSpec], logged: Logged) -> None:
