@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, ErrorDetails
 
 from dprelease.errors import InvalidInput
 from dprelease.one_line import quoted
@@ -161,13 +161,20 @@ def readable(what: str) -> Iterator[None]:
 
 
 def explain(error: ValidationError) -> str:
-    """One line that names each offending field and what is wrong with it; of very many, the first ones."""
+    """One line that names each offending field and what is wrong with it; of very many, the first ones.
+
+    What is wrong with several fields together is said without a name.
+    """
     if error.error_count() > MOST_EXPLAINED:
         return f"{error.error_count()} things are wrong with it"
     issues = error.errors(include_url=False, include_context=False, include_input=False)
     named = [
-        f"{quoted('.'.join(map(str, issue['loc']))) or 'value'}: {quoted(issue['msg'])}"
+        ": ".join(filter(None, (quoted(".".join(map(str, issue["loc"]))), quoted(_words(issue)))))
         for issue in issues[:MOST_ISSUES]
     ]
     more = [f"and {len(issues) - MOST_ISSUES} more"] if len(issues) > MOST_ISSUES else []
     return "; ".join(named + more)
+
+
+def _words(issue: ErrorDetails) -> str:
+    return issue["msg"].removeprefix("Value error, ") if issue["type"] == "value_error" else issue["msg"]

@@ -135,6 +135,10 @@ class Terms(Value):
         """How many patients a release tells about, where its spec describes so many rows."""
         return rows
 
+    def most_patients(self, rows: int) -> int:
+        """How many patients the guarantee is for at most, where its spec describes so many rows."""
+        return rows
+
     def label(self, columns: tuple[Column, ...]) -> Label | None:
         """What the guarantee must be called; None where the terms do not say which columns are outcomes.
 
@@ -222,6 +226,11 @@ class SpecBase(Value):
     def patients(self) -> int:
         """How many patients the release tells about: n, and those of earlier checkpoints that it adds up."""
         return self.terms.patients(self.rows)
+
+    @property
+    def most_patients(self) -> int:
+        """How many patients the guarantee is for at most: n, or all that a stream has room for."""
+        return self.terms.most_patients(self.rows)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -193,9 +193,9 @@ def make_proposal(
     mechanism = mechanism_named(request.mechanism)
     outcomes = mechanism.outcomes(request.options, columns)
     label = label_of(columns, mechanism, request.public_side, outcomes)
-    if not allow_large_delta:
-        check_delta(request.delta, agreed.rows)
     numbers = mechanism.propose(request.options, draft)
+    if not allow_large_delta:
+        check_delta(request.delta, numbers.terms.most_patients(agreed.rows))
     check_caps({name: party.cap_mu2 for name, party in parties.items()}, numbers.charges, numbers.advice)
     weights = {name: weights_of(declared, numbers.weights) for name, declared in columns.items()}
     declared = [

@@ -233,6 +233,10 @@ class Mechanism(ABC, Generic[OwnTerms]):
             DataRefused: with the columns, and how to mend it.
         """
 
+    def names(self, spec: SpecBase) -> tuple[str, ...]:
+        """Names of all mechanisms that a policy has to allow."""
+        return (self.name,)
+
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         """Why a person should decide where a policy would.
 

@@ -55,15 +55,10 @@ class Continuations:
         continual = mechanism_of(spec).continual
         if continual is None:
             return {}
-        records = {record.release: record for record in self._journal.records()}
-        made = self._ledger.made(self._roster)
-        sealed = {release for release in records if release in made or self._vault.holds(release)}
-        stream, number = continual.stream(spec), continual.checkpoint(spec)
-        own = [
-            each.spec for each in records.values() if each.release in sealed and _is_of(each.spec, continual, stream)
-        ]
-        latest = max(map(continual.checkpoint, own), default=0)
-        if latest >= number and spec.digest() not in sealed:
+        made, stream, number = self._ledger.made(self._roster), continual.stream(spec), continual.checkpoint(spec)
+        records = self._sealed(continual)
+        latest = max(self._numbered(continual, stream), default=0)
+        if latest >= number and spec.digest() not in records:
             raise SpecRefused(
                 f"checkpoint {latest} of this stream was sealed here: none up to it is made, or made again"
             )
@@ -71,7 +66,7 @@ class Continuations:
         previous = digest = continual.previous(spec)
         while digest is not None:
             record = records.get(digest)
-            if record is None or digest not in sealed or stages.get(digest) not in _CHARGED:
+            if record is None or stages.get(digest) not in _CHARGED:
                 raise SpecRefused(f"it adds to checkpoint {digest[:12]}, of which no block was sealed and charged here")
             chain[continual.checkpoint(record.spec)], digest = record, continual.previous(record.spec)
         if previous is None:
@@ -84,7 +79,23 @@ class Continuations:
         noted = self._ledger.kept(self._roster)
         for at, record in chain.items():
             self.folder.check(stream, at, noted.get(record.release, ""))
+        self._vault.check(previous, made.get(previous, ()))
         return chain
+
+    def _sealed(self, continual: Continual) -> dict[str, Record]:
+        """Release to record of all checkpoints of which a block was ever sealed here, published or not."""
+        made = self._ledger.made(self._roster)
+        return {
+            record.release: record
+            for record in self._journal.records()
+            if mechanism_of(record.spec).continual is continual
+            and (record.release in made or self._vault.holds(record.release))
+        }
+
+    def _numbered(self, continual: Continual, stream: str) -> dict[int, Record]:
+        """Number to record of those of one stream."""
+        own = (each for each in self._sealed(continual).values() if continual.stream(each.spec) == stream)
+        return {continual.checkpoint(each.spec): each for each in own}
 
     def read(self, spec: ReleaseSpec, settings: PartySettings, key: bytes, columns: tuple[Column, ...]) -> Table | None:
         """The new rows of a checkpoint; None outside streams.
@@ -105,7 +116,9 @@ class Continuations:
         from party_node.source.checkpoint import Checkpoint, read_checkpoint  # Arrow is slow to load
 
         stream, number = continual.stream(spec), continual.checkpoint(spec)
-        codes = {each: record.codes or "" for each, record in self.earlier(spec).items()}
+        self.earlier(spec)
+        sealed = self._numbered(continual, stream)  # also those that failed: their patients are in rows that have left
+        codes = {each: record.codes or "" for each, record in sealed.items() if each < number}
         known = self.folder.prefix(stream, number)
         table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, Checkpoint(number, codes, known))
         if prefix is not None:
@@ -137,7 +150,6 @@ class Continuations:
         if not chain:
             return Kept(increments)
         before = chain[max(chain)]
-        self._vault.find(before.release)  # its bytes are those that were sealed
         data = self._vault.path(before.release).read_bytes()
         return Kept(increments, read_block(data, before.spec, party).values)
 
@@ -166,9 +178,5 @@ class Continuations:
             given_up = {each.release for each in records if each.status is Status.ENDED} - {
                 release for release, stage in stages.items() if stage != "refund"
             }
-            for stream in (over(records) | given_up).intersection(kept):
+            for stream in (over(records, stages) | given_up).intersection(kept):
                 self.folder.erase(stream)
-
-
-def _is_of(spec: ReleaseSpec, continual: Continual, stream: str) -> bool:
-    return mechanism_of(spec).continual is continual and continual.stream(spec) == stream

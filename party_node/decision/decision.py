@@ -95,8 +95,8 @@ def assess(
     result = check_spec(spec)
     cost = result.party(own.party).mu2
     refused = [] if continued else _outside(policy.limits, spec, own.party, result, balance)
-    if not continued and spec.target.delta * spec.rows >= 1 and not policy.allow_large_delta:
-        refused.append(f"delta = {spec.target.delta:g} is not below 1/n = {1 / spec.rows:.3g}")
+    if not continued and spec.target.delta * spec.most_patients >= 1 and not policy.allow_large_delta:
+        refused.append(f"delta = {spec.target.delta:g} is not below 1/n = {1 / spec.most_patients:.3g}")
     if refused:
         raise PolicyRefused("outside this hospital's limits: " + "; ".join(refused))
     if cost > balance.remaining:
@@ -155,8 +155,9 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
         found.append(f"parties {', '.join(sorted(others - set(limits.parties)))} are not among those allowed")
     if limits.columns is not None and not ours <= set(limits.columns):
         found.append(f"columns {', '.join(sorted(ours - set(limits.columns)))} are not among those allowed")
-    if limits.mechanisms is not None and spec.mechanism not in limits.mechanisms:
-        found.append(f"mechanism {spec.mechanism} is not among those allowed")
+    if limits.mechanisms is not None:
+        unnamed = [name for name in mechanism_of(spec).names(spec) if name not in limits.mechanisms]
+        found += [f"mechanism {name} is not among those allowed" for name in unnamed]
     if limits.guarantees is not None and spec.guarantee not in limits.guarantees:
         found.append(f"a guarantee of {spec.guarantee} is not among those allowed")
     if limits.max_epsilon is not None and result.joint_epsilon > limits.max_epsilon * (1 + 1e-9):

@@ -30,7 +30,7 @@ class Checkpoint:
 
     Attributes:
         number: t; the batch that is released now.
-        released: earlier checkpoints to the digests of the codes that were approved for them.
+        released: earlier checkpoints of which a block was made to the digests of the codes that were approved for them.
         known: what was read for the checkpoint before, if that is remembered.
     """
 
@@ -82,8 +82,8 @@ def read_checkpoint(
             then = numbers == number
             if not then.any() or aligned(then)[0].digest() != digest:
                 raise DataRefused(
-                    f"rows of batch {number} changed, were removed or added after checkpoint {number} was released from them; "
-                    "put them back as they were: what is released cannot be taken back, and the stream adds to it"
+                    f"rows of batch {number} changed, were removed or added after checkpoint {number} was sealed with them; "
+                    "put them back as they were: what has left cannot be taken back, and a patient is in one batch only"
                 )
     bounded, alignment = aligned(new)
     batch = Batch(number=at.number, rows=alignment.rows, alignment=alignment.digest)

@@ -91,7 +91,8 @@ def mismatches(books: Books) -> list[Mismatch]:
         if entry.release:
             entries.setdefault(entry.release, []).append(entry)
     records = {record.release: record for record in books.journal.records()}
-    seen, done = {charge.release: charge for charge in books.seen}, over(records.values())
+    seen = {charge.release: charge for charge in books.seen}
+    done = over(records.values(), {release: last_stage(own) for release, own in entries.items()})
     found = []
     for release in sorted(entries.keys() | records.keys() | seen.keys()):
         charge, record, own = seen.get(release), records.get(release), entries.get(release, [])

@@ -12,7 +12,7 @@ Source: docs/party.md, "Streams".
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -142,15 +142,22 @@ class Streams:
         return self._folder / stream / f"{number}.increment"
 
 
-def over(records: Iterable[Record]) -> set[str]:
-    """First digests of the streams that have no more checkpoints: the last one was published, or they were ended here."""
+def over(records: Iterable[Record], stages: Mapping[str, str]) -> set[str]:
+    """First digests of the streams that have no more checkpoints: the last one was published or spent, or they were ended here.
+
+    Args:
+        records: of all releases.
+        stages: release to the last thing that the ledger says of it.
+    """
     ended = set()
     for record in records:
         continual = mechanism_of(record.spec).continual
         if continual is not None:
             stream = continual.stream(record.spec)
             declined = record.status is Status.DECLINED and record.release == stream
-            if declined or (record.note == PUBLISHED and _is_last(continual, record.spec)):
+            at_end = continual.last(record.spec) == continual.checkpoint(record.spec)
+            spent = at_end and record.status is Status.ENDED and stages.get(record.release) == "send"
+            if declined or spent or (record.note == PUBLISHED and _is_last(continual, record.spec)):
                 ended.add(stream)
     return ended
 

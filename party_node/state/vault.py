@@ -80,6 +80,24 @@ class Vault:
                 )
         return blocks
 
+    def check(self, release: str, made: tuple[str, ...]) -> None:
+        """Refuse to build on blocks that are not here as they were made.
+
+        Args:
+            release: spec digest.
+            made: SHA-256 of its blocks by sequence number, as the ledger has them.
+
+        Raises:
+            IntegrityError: one is gone or was altered.
+        """
+        for sequence, digest in enumerate(made):
+            path = self.path(release, sequence)
+            if not path.exists() or sha256(path.read_bytes()) != digest:
+                raise IntegrityError(
+                    f"block {sequence} of release {release[:12]}, which this one begins with, is "
+                    f"{'not the one that was made' if path.exists() else 'gone'}; restore sealed/ from the latest backup"
+                )
+
     def holds(self, release: str) -> bool:
         """Whether any block of a release counts as sealed; its bytes are not looked at."""
         return self._seal(release).exists()

@@ -21,7 +21,7 @@ from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, RowsTerms
 from dprelease.release.accounting import check_spec
 from dprelease.spec_base import instant
-from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, request
+from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, grow, request
 
 
 def propose(office: Office, *, allow_large_delta: bool = False, **changed: Any) -> Proposal:
@@ -162,6 +162,14 @@ def test_a_request_that_cannot_be_met_is_refused(office: Office, changed: dict[s
     with pytest.raises(InvalidInput) as refused:
         propose(office, **changed)
     assert message in refused.value.message
+
+
+def test_delta_of_a_stream_is_below_one_over_all_patients_for_whom_there_is_room(office: Office) -> None:
+    grow(office, 1)
+    asked: dict[str, Any] = {"mechanism": "stream", "of": "moments", "checkpoints": 3, "grid_bits": 14, "delta": 1e-4}
+    with pytest.raises(InvalidInput, match=r"not below 1/n = 0\.0001"):
+        propose(office, **asked, most_rows=10000)
+    propose(office, **asked, most_rows=9999)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,11 @@ class StreamOptions(Settings):
         if self.checkpoints is not None and not 1 <= self.checkpoints <= MOST_CHECKPOINTS:
             raise ValueError(f"a stream has 1 to {MOST_CHECKPOINTS} checkpoints, not {self.checkpoints}")
         if self.factor is not None and (self.factor == "weighted") != (self.checkpoints is None):
-            raise ValueError("leave out factor, or checkpoints: 'weighted' is the factor of streams of unknown length")
+            raise ValueError(
+                f"factor {self.factor!r} is for streams that say how many checkpoints they have; say it, or leave out factor"
+                if self.checkpoints is None
+                else "factor 'weighted' is for streams that do not say how many checkpoints they have; leave out either"
+            )
         if self.checkpoints is None and self.most_rows is None:
             raise ValueError("a stream of unknown length says how many patients it has at most: most_rows")
         foreign = self._given - self.over[self.of].options.model_fields.keys()

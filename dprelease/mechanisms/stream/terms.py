@@ -77,6 +77,10 @@ class StreamTerms(Terms):
         """Of all checkpoints that were published, and of this one."""
         return rows + sum(each.rows for each in self.history)
 
+    def most_patients(self, rows: int) -> int:
+        """N."""
+        return self.most_rows
+
     @property
     def matrix(self) -> Factor:
         """C'."""
