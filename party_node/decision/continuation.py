@@ -8,7 +8,6 @@ Source: docs/protocol.md, "Streams".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dprelease.data.bounding import BoundedRows
@@ -72,7 +71,7 @@ class Continuations:
             chain[continual.checkpoint(record.spec)], digest = record, continual.previous(record.spec)
         if previous is None:
             return {}
-        self._check_closed(stages)
+        self._check_closed(stream)
         continual.check_follows(spec, records[previous].spec)
         if sorted(chain) != list(continual.past(spec)) or chain[min(chain)].release != stream:
             raise SpecRefused("it names other earlier checkpoints than those that it was built on here")
@@ -94,13 +93,15 @@ class Continuations:
             and (record.release in made or stages.get(record.release) == "close" or self._vault.holds(record.release))
         }
 
-    def _check_closed(self, stages: Mapping[str, str]) -> None:
+    def _check_closed(self, stream: str) -> None:
         """Refuse to go on where a release was closed that the journal has forgotten: it may have been our checkpoint.
 
         Raises:
             SpecRefused: one was; which.
         """
-        closed = [release for release, stage in stages.items() if stage == "close"]
+        entries = self._ledger.entries(self._roster)
+        began = next((each.number for each in entries if each.release == stream), 0)
+        closed = [each.release for each in entries if each.kind == "close" and each.number > began]
         unknown = [release for release in closed if self._journal.get(release) is None]
         if unknown:
             raise SpecRefused(
