@@ -71,6 +71,7 @@ class Continuations:
             chain[continual.checkpoint(record.spec)], digest = record, continual.previous(record.spec)
         if previous is None:
             return {}
+        self._check_closed(stream)
         continual.check_follows(spec, records[previous].spec)
         if sorted(chain) != list(continual.past(spec)) or chain[min(chain)].release != stream:
             raise SpecRefused("it names other earlier checkpoints than those that it was built on here")
@@ -83,14 +84,30 @@ class Continuations:
         return chain
 
     def _sealed(self, continual: Continual) -> dict[str, Record]:
-        """Release to record of all checkpoints of which a block was ever sealed here, published or not."""
-        made = self._ledger.made(self._roster)
+        """Release to record of all checkpoints of which a block was or may have been sealed here, published or not."""
+        made, stages = self._ledger.made(self._roster), self._ledger.stages(self._roster)
         return {
             record.release: record
             for record in self._journal.records()
             if mechanism_of(record.spec).continual is continual
-            and (record.release in made or self._vault.holds(record.release))
+            and (record.release in made or stages.get(record.release) == "close" or self._vault.holds(record.release))
         }
+
+    def _check_closed(self, stream: str) -> None:
+        """Refuse to go on where a release was closed that the journal has forgotten: it may have been our checkpoint.
+
+        Raises:
+            SpecRefused: one was; which.
+        """
+        entries = self._ledger.entries(self._roster)
+        began = next((each.number for each in entries if each.release == stream), 0)
+        closed = [each.release for each in entries if each.kind == "close" and each.number > began]
+        unknown = [release for release in closed if self._journal.get(release) is None]
+        if unknown:
+            raise SpecRefused(
+                f"release {unknown[0][:12]} was closed when the books disagreed, and may have been a checkpoint of this "
+                "stream: no stream that began before goes on; propose a new one"
+            )
 
     def _numbered(self, continual: Continual, stream: str) -> dict[int, Record]:
         """Number to record of those of one stream."""

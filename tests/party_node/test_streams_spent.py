@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dprelease.errors import SpecRefused
+from dprelease.release.charges import charge
 from dprelease.release.spec import ReleaseSpec
-from party_node.state.books import check
+from party_node.state.books import check, reconcile
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.streams import POLICY, first, following, grow, publish
 from tests.party_node.world import Hospital, World
@@ -75,6 +79,29 @@ def test_a_stream_goes_on_after_a_failed_checkpoint_whose_rows_stay(begun: tuple
     publish(world, third)
     grow(world, 4)
     publish(world, following(world, third, 4))
+
+
+@pytest.mark.parametrize("approved", [False, True])
+def test_a_checkpoint_that_was_closed_is_not_made_under_another_name(
+    begun: tuple[World, ReleaseSpec], approved: bool
+) -> None:
+    world, spec = begun
+    grow(world, 2)
+    second = following(world, spec, 2)
+    state, backup = world.north.folder / "state", world.north.folder / "backup"
+    if approved:
+        world.coordinator.propose(second)
+        world.north.cycle()
+    shutil.copytree(state, backup)
+    publish(world, second)
+    shutil.rmtree(state)
+    backup.rename(state)
+    seen = (charge(spec, "north", published=True), charge(second, "north", published=True))
+    (closed,) = reconcile(replace(world.north.desk().books, seen=seen))
+    assert closed.release == second.digest()
+    words = "checkpoint 2 of this stream was sealed here" if approved else "was closed when the books disagreed"
+    with pytest.raises(SpecRefused, match=words):
+        world.north.desk().assess(second.model_copy(update={"created": "2026-01-01T00:00:00Z"}))
 
 
 def test_nothing_is_kept_after_the_last_checkpoint_failed(make_world: MakeWorld) -> None:
