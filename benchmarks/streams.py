@@ -92,7 +92,7 @@ def measure(rows: int, checkpoints: int) -> list[Cost]:
             approved = (max(_dated(made, release, "approved")) - started).total_seconds()
             blocks = [path.stat().st_size for path in (made.hub / "storage" / "published" / release).rglob("*.block")]
             costs.append(Cost(number, seconds, approved, catalogue, max(blocks)))
-            print(f"checkpoint {number}: {seconds:.2f} s, {catalogue:.2f} s for the catalogue", flush=True)
+            print(f"{number}: {seconds:.2f} s ({approved:.2f} to approval), catalogue {catalogue:.2f} s", flush=True)
         return costs
 
 
