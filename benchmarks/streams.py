@@ -24,6 +24,9 @@ NAMES = ("north", "south", "west")
 EACH = 10
 """Columns of each hospital."""
 
+GRID_BITS = 14
+"""Of cells: weighted sums over a million patients stay below 2^63."""
+
 NEIGHBOURS = 5
 """Checkpoints of which a median is taken."""
 
@@ -75,7 +78,11 @@ def measure(rows: int, checkpoints: int) -> list[Cost]:
         rows: new ones at each checkpoint.
         checkpoints: T.
     """
-    held, terms = dict.fromkeys(NAMES, EACH), f'mechanism = "stream"\nof = "moments"\ncheckpoints = {checkpoints}'
+    held = dict.fromkeys(NAMES, EACH)
+    terms = (
+        f'mechanism = "stream"\nof = "moments"\ncheckpoints = {checkpoints}\nmost_rows = {rows * checkpoints}\n'
+        f"grid_bits = {GRID_BITS}"
+    )
     with (
         tempfile.TemporaryDirectory(prefix="streams-") as folder,
         consortium(Path(folder) / "consortium", rows, held, poll_seconds=0.25, growing=True) as made,
