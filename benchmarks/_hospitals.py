@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 
 from demo.consortium import Consortium, wait_for
@@ -18,7 +19,9 @@ PATIENCE = 600.0
 
 
 @contextmanager
-def consortium(folder: Path, rows: int, columns: Mapping[str, int], poll_seconds: float = 5.0) -> Iterator[Consortium]:
+def consortium(
+    folder: Path, rows: int, columns: Mapping[str, int], poll_seconds: float = 5.0, *, growing: bool = False
+) -> Iterator[Consortium]:
     """A consortium whose hospitals run, approve every release by policy, and have reported their columns.
 
     Args:
@@ -26,6 +29,7 @@ def consortium(folder: Path, rows: int, columns: Mapping[str, int], poll_seconds
         rows: patients.
         columns: hospital to how many it holds.
         poll_seconds: how often its daemon asks when it hears nothing.
+        growing: whether tables are CSV files for `grow`, each `rows` of them a batch.
     """
     with Consortium(folder) as made:
         made.found(epsilon=1000.0, delta=1e-8)
@@ -33,8 +37,13 @@ def consortium(folder: Path, rows: int, columns: Mapping[str, int], poll_seconds
             file.write(f"\n[limits]\n{LIMITS}")
         made.halt("hub")
         made.restart("hub")
-        for number, (name, held) in enumerate(columns.items()):
-            _write(made.hospital(name), name, rows, held, poll_seconds, number)
+        for name, held in columns.items():
+            made.hospital(name).mkdir(parents=True)
+            _declare(made.hospital(name), name, rows if growing else None, held, poll_seconds)
+            if growing:
+                grow(made.hospital(name), name, rows, held, 1)
+            else:
+                pa.parquet.write_table(_table(name, rows, held, 1), made.hospital(name) / "table.parquet")
         made.enrol(tuple(columns))
         made.open_hospitals(tuple(columns))
         wait_for(lambda: _catalogued(made), PATIENCE, "every hospital to report its columns")
@@ -62,16 +71,36 @@ def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int]
     return str(json.loads(created)["digest"])
 
 
-def _write(home: Path, name: str, rows: int, columns: int, poll_seconds: float, seed: int) -> None:
-    home.mkdir(parents=True)
-    random = np.random.default_rng(seed)
-    cells = {f"{name}_{column}": random.uniform(-1, 1, rows) for column in range(columns)}
-    subjects = np.char.add("P", np.arange(rows).astype(str))
-    pa.parquet.write_table(pa.table({"subject": subjects, **cells}), home / "table.parquet")
-    declared = "\n".join(f'[columns.{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in cells)
+def grow(home: Path, name: str, rows: int, columns: int, number: int) -> None:
+    """Append the rows of a batch to a hospital's CSV file.
+
+    Args:
+        home: the hospital's folder.
+        name: of the hospital.
+        rows: of each batch.
+        columns: how many it holds.
+        number: of the batch, from 1.
+    """
+    with (home / "table.csv").open("ab") as file:
+        options = pa.csv.WriteOptions(include_header=number == 1, quoting_style="none")
+        pa.csv.write_csv(_table(name, rows, columns, number), file, options)
+
+
+def _table(name: str, rows: int, columns: int, number: int) -> pa.Table:
+    random = np.random.default_rng([*name.encode(), number])
+    cells = {f"{name}_{column}": random.uniform(-1, 1, rows).round(6) for column in range(columns)}
+    subjects = np.char.add("P", np.arange((number - 1) * rows, number * rows).astype(str))
+    return pa.table({"subject": subjects, **cells})
+
+
+def _declare(home: Path, name: str, batch_rows: int | None, columns: int, poll_seconds: float) -> None:
+    declared = "\n".join(
+        f'[columns.{name}_{column}]\nkind = "numeric"\nlower = -1\nupper = 1\n' for column in range(columns)
+    )
+    source = 'path = "table.parquet"' if batch_rows is None else f'path = "table.csv"\nbatch_rows = {batch_rows}'
     (home / "party.toml").write_text(
-        f'name = "{name}"\nroster = "all"\n\n[source]\npath = "table.parquet"\nsubject = "subject"\n\n'
-        f'[policy.auto_approve]\nmechanisms = ["moments", "mixed", "rows"]\n\n'
+        f'name = "{name}"\nroster = "all"\n\n[source]\n{source}\nsubject = "subject"\n\n'
+        f'[policy.auto_approve]\nmechanisms = ["stream", "moments", "mixed", "rows"]\n\n'
         f"[daemon]\npoll_seconds = {poll_seconds}\n\n{declared}"
     )
 

@@ -32,9 +32,10 @@ from party_node.state.streams import Streams
 from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
+    from party_node.source.overview import Overview
     from party_node.source.table import Table
 
-_CATALOGUE_GRID_BITS = 8  # a catalogue needs order and count only; any grid will do
+_LOOK_GRID_BITS = 8  # to look at a table needs order and counts only; any grid will do
 
 
 class HospitalState:
@@ -55,6 +56,7 @@ class HospitalState:
         self.streams = Continuations(settings.roster, self.journal, self.ledger, self.vault, folder)
         self._catalogue = settings.state / "catalogue.json"
         self._findings = settings.state / "findings.json"
+        self._overview: Overview | None = None
 
     @property
     def enrolment(self) -> Enrolment:
@@ -68,7 +70,7 @@ class HospitalState:
             self.ledger, self.journal, self.vault, self.streams.folder, self.settings.name, self.identity.charges()
         )
 
-    def read(self, grid_bits: int = _CATALOGUE_GRID_BITS) -> Table:
+    def read(self, grid_bits: int = _LOOK_GRID_BITS) -> Table:
         """The whole table, bounded on a grid and in canonical order."""
         from party_node.source.table import read_table  # Arrow is slow to load, and few commands read the table
 
@@ -92,18 +94,20 @@ class HospitalState:
         Raises:
             DataRefused: the table cannot be used, or has a column that must not be released.
         """
-        table = self.read()
+        from party_node.source.overview import overview
+
+        table = overview(self.settings, self.identity.alignment_key(), self.columns(), self._overview)
+        self._overview = table if table.batches else None  # 32 bytes or more a row, for tables that grow
         write_findings(self._findings, table.findings, table.implausible)
         if table.implausible:
             raise DataRefused("not declared: " + "; ".join(problems(table.findings, table.implausible)))
-        alignment = table.alignment
         catalogue = Catalogue(
             party=self.settings.name,
             roster=self.settings.roster,
-            rows=alignment.rows,
+            rows=table.rows,
             rows_per_subject=self.settings.rows_per_subject,
-            alignment=alignment.digest,
-            columns=self.columns(),
+            alignment=table.alignment,
+            columns=table.columns,
             batches=table.batches,
         )
         write_durably(self._catalogue, catalogue.to_bytes())

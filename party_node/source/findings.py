@@ -44,6 +44,10 @@ class Findings:
         self.unreadable += int(unreadable.sum())
         self.outside += int(outside.sum())
 
+    def __add__(self, other: Findings) -> Findings:
+        """The counts of both."""
+        return Findings(self.missing + other.missing, self.unreadable + other.unreadable, self.outside + other.outside)
+
     def words(self) -> str:
         """The counts in words."""
         return f"{self.missing} missing, {self.unreadable} unreadable, {self.outside} outside bounds or levels"

@@ -32,12 +32,15 @@ def begins_with(known: Prefix, settings: PartySettings, number: int, released: I
         number: of a batch, whose rows have to come after.
         released: checkpoint and digest of the codes that were approved for it.
     """
+    return known.latest < number and set(released) <= set(known.released) and is_known(known, settings)
+
+
+def is_known(prefix: Prefix, settings: PartySettings) -> bool:
+    """Whether the file goes on from a prefix that was read by the same declarations."""
     return (
-        known.latest < number
-        and known.settings == _described(settings)
-        and set(released) <= set(known.released)
-        and settings.source.path.stat().st_size > known.size
-        and _digests(settings, (known.size,)) == [known.sha256]
+        prefix.settings == _described(settings)
+        and settings.source.path.stat().st_size > prefix.size
+        and _digests(settings, (prefix.size,)) == [prefix.sha256]
     )
 
 

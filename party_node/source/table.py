@@ -124,7 +124,7 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
             numbers.append(numbers_in(batch, source))
     if not codes:
         raise DataRefused(f"{settings.source.path} has no rows")
-    return Rows(np.vstack(codes), pseudonyms, numbers, findings, _implausible(settings, findings, len(pseudonyms)))
+    return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, len(pseudonyms)))
 
 
 def _plan(
@@ -137,7 +137,8 @@ def _plan(
     return sources | read, [(column, each) for column, each in wanted if each.formula is not None]
 
 
-def _implausible(settings: PartySettings, findings: dict[str, Findings], rows: int) -> frozenset[str]:
+def implausible(settings: PartySettings, findings: dict[str, Findings], rows: int) -> frozenset[str]:
+    """Columns that must not be released, by the counts of so many rows; see `Findings.implausible`."""
     declared = {name: settings.declared[name] for name in findings}
     return frozenset(
         name

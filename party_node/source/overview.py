@@ -1,0 +1,127 @@
+"""The overview of a table that its catalogue is made from, found again after the file grew: of known bytes no row is read twice.
+
+Source: docs/party.md, "Streams".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+
+import numpy as np
+
+from dprelease.catalogue import Batch
+from dprelease.data.columns import Column
+from dprelease.errors import DataRefused
+from party_node.settings import PartySettings
+from party_node.source.alignment import align
+from party_node.source.batches import NONE, Numbers, numbers_of
+from party_node.source.findings import Findings
+from party_node.source.prefix import is_known, prefix_of, state_of
+from party_node.source.table import implausible, read_rows
+from party_node.state.streams import Prefix
+
+_GRID_BITS = 8  # cells are counted, and their codes forgotten; any grid will do
+
+
+@dataclass(frozen=True, repr=False)
+class Overview:
+    """What a table is like, cell by cell forgotten.
+
+    Attributes:
+        rows: n.
+        alignment: digest of the canonical order.
+        findings: column name to what its cells were like.
+        implausible: columns that must not be released.
+        batches: rows that came together, in the order of their numbers.
+        names: pseudonyms of all rows in canonical order, end to end.
+        numbers: (n,) the batch of each.
+        key: alignment key.
+        columns: declarations that cells were read by.
+        prefix: the file; None where a longer one has to be read from its beginning.
+    """
+
+    rows: int = 0
+    alignment: str = ""
+    findings: dict[str, Findings] = field(default_factory=dict)
+    implausible: frozenset[str] = frozenset()
+    batches: tuple[Batch, ...] = ()
+    names: bytes = b""
+    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    key: bytes = b""
+    columns: tuple[Column, ...] = ()
+    prefix: Prefix | None = None
+
+
+_NOTHING = Overview()
+
+
+def overview(
+    settings: PartySettings, key: bytes, columns: tuple[Column, ...], before: Overview | None = None
+) -> Overview:
+    """Look over the hospital's table.
+
+    Args:
+        settings: names the source and its columns.
+        key: alignment key.
+        columns: declarations to read by.
+        before: an earlier overview; where the file only grew since, its new rows are read alone.
+
+    Raises:
+        DataRefused: as `read_table`.
+    """
+    state = state_of(settings)
+    if before is not None and (before.key, before.columns) == (key, columns) and _grew(before.prefix, settings):
+        try:
+            return _added(settings, key, columns, before, state)
+        except DataRefused:  # the whole table says what is wrong with it
+            pass
+    return _added(settings, key, columns, _NOTHING, state)
+
+
+def _grew(prefix: Prefix | None, settings: PartySettings) -> bool:
+    return prefix is not None and settings.source.path.exists() and is_known(prefix, settings)
+
+
+def _added(
+    settings: PartySettings,
+    key: bytes,
+    columns: tuple[Column, ...],
+    before: Overview,
+    state: tuple[int, int, int] | None,
+) -> Overview:
+    """The overview of the rows of another one and those that come after them in the file."""
+    prefix = before.prefix
+    rows = read_rows(settings, key, columns, _GRID_BITS, prefix.size if prefix is not None else 0)
+    new = numbers_of(rows.numbers, settings.source, before.rows)
+    names = [*_split(before.names, before.rows), *rows.pseudonyms]
+
+    def aligned(some: Sequence[bytes]) -> tuple[list[bytes], str, Numbers]:
+        found = align(key, some, settings.roster, settings.rows_per_subject)
+        return [some[place] for place in found.order], found.digest, found.order
+
+    names, digest, order = aligned(names)
+    numbers = np.concatenate([before.numbers, new])[order]
+    batches = {each.number: each for each in before.batches}
+    for number in map(int, np.unique(new[new != NONE])):
+        alone = list(compress(names, numbers == number))
+        batches[number] = Batch(number=number, rows=len(alone), alignment=aligned(alone)[1])
+    findings = {name: before.findings.get(name, Findings()) + each for name, each in rows.findings.items()}
+    return Overview(
+        rows=len(names),
+        alignment=digest,
+        findings=findings,
+        implausible=implausible(settings, findings, len(names)),
+        batches=tuple(batches[number] for number in sorted(batches)),
+        names=b"".join(names),
+        numbers=numbers,
+        key=key,
+        columns=columns,
+        prefix=prefix_of(settings, new, prefix, ()) if state == state_of(settings) else None,
+    )
+
+
+def _split(names: bytes, count: int) -> list[bytes]:
+    width = len(names) // count if count else 1
+    return [names[start : start + width] for start in range(0, len(names), width)]
