@@ -187,7 +187,7 @@ def is_plain_csv(source: SourceSettings) -> bool:
 def _header(source: SourceSettings) -> list[str]:
     if _kind(source) == "parquet":
         return list(pa.parquet.read_schema(source.path).names)
-    with pa.input_stream(str(source.path), compression=_compression(source.path)) as stream:
+    with _opened(source) as stream:
         return list(pa.csv.open_csv(stream, parse_options=_parsing(source)).schema.names)
 
 
@@ -212,11 +212,14 @@ def _csv(source: SourceSettings, wanted: list[str], header: list[str], start: in
         yield from pa.csv.open_csv(stream, reading, _parsing(source), convert)
 
 
-def _opened(source: SourceSettings, start: int) -> pa.NativeFile:
-    stream = pa.input_stream(str(source.path), compression=_compression(source.path))
-    if start:
-        stream.seek(start)
-    return stream
+@contextmanager
+def _opened(source: SourceSettings, start: int = 0) -> Iterator[pa.NativeFile]:
+    # Arrow reads ahead in a thread, also where reading ends early. A file of Python's is closed only once no read is under way;
+    # Arrow's own would let that thread go on with the descriptor, which by then may be that of the next file.
+    with source.path.open("rb") as file:
+        file.seek(start)
+        stream, compression = pa.PythonFile(file, mode="r"), _compression(source.path)
+        yield stream if compression is None else pa.CompressedInputStream(stream, compression)
 
 
 def _parquet(source: SourceSettings, wanted: list[str]) -> Iterator[pa.RecordBatch]:
