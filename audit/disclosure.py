@@ -68,7 +68,14 @@ def disclosures(folder: Path, hospitals: Iterable[Hospital], specs: Iterable[Rel
     words = private_words(parties)
     tables = {hospital.settings.source.path.resolve() for hospital in parties}
     files = [path for path in folder.rglob("*") if path.is_file() and path.resolve() not in tables]
-    return [path for path in files if not words.isdisjoint(_words(path.read_bytes(), sentences))]
+    return [path for path in files if not words.isdisjoint(_words(_content(path), sentences))]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # servers that run put files away
+        return b""
 
 
 def _words(data: bytes, sentences: set[bytes]) -> list[bytes]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from demo.consortium import Consortium
+from demo.consortium import Consortium, wait_for
 from dprelease.mechanisms import registry
 from tests import mechanisms
 from tests.end_to_end.hospitals import final_state, found, propose, trust
@@ -39,6 +39,9 @@ def test_it_is_requested_reviewed_charged_sealed_published_verified_and_describe
     found(consortium, parties)
     release = propose(consortium, parties, mechanism="sums", doubled=["ward"])
     ward = consortium.hospital("ward")
+    wait_for(
+        lambda: release in consortium.run("party-node", "review", "list", "--json", home=ward), 60, "the ward to see it"
+    )
     card = consortium.run("party-node", "review", "show", release[:10], home=ward)
     assert "2 noisy sums of each of" in card
     consortium.run("party-node", "review", "approve", release[:10], "--yes", home=ward)

@@ -41,7 +41,7 @@ WORST = (-UNIT, int(UNIT * 0.57))
 @pytest.fixture
 def spec(monkeypatch: pytest.MonkeyPatch) -> ReleaseSpec:
     """One hospital with one number; half of mu^2 is for the first round, so that an audit of few releases sees both."""
-    monkeypatch.setattr(propose_module, "share", lambda rows: Fraction(1, 2))
+    monkeypatch.setattr(propose_module, "share", lambda rows, columns: Fraction(1, 2))
     plain = build_spec({"a": (COLUMN,)}, mechanism="moments", rows=ROWS, grid_bits=BITS, epsilon=40.0)
     return ranges_first(plain, clip="none")
 

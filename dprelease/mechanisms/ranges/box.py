@@ -13,7 +13,6 @@ Source: docs/methods.md, "Numbers without bounds".
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
 from dprelease.data.decades import CELLS, Box
 from dprelease.errors import IntegrityError
@@ -72,6 +71,8 @@ def read_box(name: str, integers: Integers, rows: int, scale: float) -> Box:
 
 def _distribution(counts: Integers, rows: int, scale: float) -> tuple[Floats, float]:
     """(120,) shares of rows below the inner ends of the cells, and q."""
+    from scipy.optimize import nnls  # slow to load
+
     error = scale / rows  # of C' h / n
     known = np.vstack([factor(CELLS) / error, np.full(CELLS, TOTAL)])
     shares, _ = nnls(known, np.append(counts / rows / error, TOTAL), maxiter=_MOST_STEPS)

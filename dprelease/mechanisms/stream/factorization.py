@@ -29,7 +29,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -119,6 +118,8 @@ def _root_norm2(fall: Fraction, checkpoints: int) -> int:
 
 
 def _root_weights(fall: Fraction, used: tuple[int, ...], checkpoints: int) -> Floats:
+    from scipy.linalg import solve_triangular  # slow to load, and hospitals do not ask
+
     root, columns = _Root.of(fall, checkpoints), np.array(used) - 1
     whole = np.zeros((len(used), len(used)))
     for place, number in enumerate(used):

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
 
 from dprelease.data.bounding import Codes
 from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS
@@ -66,6 +65,8 @@ def _allowed(penalty: Fraction, grid_bits: int, bits: int) -> Fraction:
 
 def _solve(matrix: Exact, right: Exact, allowed: Fraction) -> Exact:
     """(d,) integers x with |right - matrix x|^2 <= allowed, by iterative refinement."""
+    from scipy.linalg import cho_factor, cho_solve  # slow to load, and only hospitals ask
+
     factor = cho_factor(matrix.astype(np.float64), lower=True)
     solution: Any = np.zeros(len(right), object)
     for _ in range(_MOST_STEPS):
