@@ -36,7 +36,10 @@ def first(**options: Any) -> ReleaseSpec:
         ({"checkpoints": 2}, "of: Field required"),
         ({"of": "mixed", "checkpoints": 2, "curious": 1}, "a stream of 'mixed' has no curious"),
         ({"of": "moments", "checkpoints": 2, "k": 1}, "a stream of 'moments' has no k"),
-        ({"of": "mixed", "checkpoints": 2, "factor": "weighted"}, "do not say how many checkpoints they have; leave out either"),
+        (
+            {"of": "mixed", "checkpoints": 2, "factor": "weighted"},
+            "do not say how many checkpoints they have; leave out either",
+        ),
         ({"of": "mixed", "factor": "tree", "most_rows": 9}, "say it, or leave out factor"),
         ({"of": "mixed"}, "how many patients it has at most"),
         ({"of": "mixed", "checkpoints": 2, "k": "many"}, "k: "),
