@@ -15,15 +15,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import hyp2f1
 
+from dprelease.mechanisms.stream.factorization import coefficients
 from dprelease.release.release import Floats
 
 Times = npt.NDArray[np.int64]
+HALF = Fraction(1, 2)
 DECAY, SHIFT = 0.43, 0.6
 """g and s of `unbounded`: about the best for the worst ratio of its errors to those with T known."""
 
@@ -79,12 +82,6 @@ def levels(length: int) -> int:
     return length.bit_length()
 
 
-def coefficients(length: int, order: float = 0.5) -> Floats:
-    """(length,) coefficients of (1 - x)^-order: c_0 = 1, c_k = c_(k-1) (k - 1 + order)/k."""
-    k = np.arange(1, length)
-    return np.concatenate([[1.0], np.cumprod((k - 1 + order) / k)])
-
-
 def fresh(length: int) -> Factorization:
     """Every prefix sum by itself: C = A and B = I."""
     return Factorization(length, math.sqrt(length), lambda times: np.eye(length)[times - 1], lambda: _ones(length))
@@ -112,7 +109,7 @@ def tree(length: int) -> Factorization:
 
 def square_root(length: int) -> Factorization:
     """B = C, the Toeplitz square root of A: (1 - x)^-1/2 in powers of the shift."""
-    forward = coefficients(length)
+    forward = coefficients(HALF, length)
 
     def rows(times: Times) -> Floats:
         lags = times[:, None] - 1 - np.arange(length)
@@ -123,7 +120,7 @@ def square_root(length: int) -> Factorization:
 
 def normalised(length: int) -> Factorization:
     """The same with every column of the T x T matrix C scaled to norm 1, which gives early steps less of the noise."""
-    norms = np.sqrt(np.cumsum(coefficients(length) ** 2))[::-1]
+    norms = np.sqrt(np.cumsum(coefficients(HALF, length) ** 2))[::-1]
     return _scaled(length, np.ones(length), norms)
 
 
@@ -139,7 +136,7 @@ def unbounded(length: int) -> Factorization:
     The problem is that of Jacobsen and Fawaz (2025), Private continual counting of unbounded streams, whose factor is Toeplitz.
     """
     place = np.arange(1, length + 1, dtype=np.float64) + SHIFT
-    squares, k = coefficients(_TERMS) ** 2, np.arange(_TERMS)
+    squares, k = coefficients(HALF, _TERMS) ** 2, np.arange(_TERMS)
     norms = np.array([float(squares @ (1 + k / each) ** (-2 * DECAY)) for each in place])
     beyond = (_TERMS - 1) / place
     norms += beyond ** (-2 * DECAY) * hyp2f1(2 * DECAY, 2 * DECAY, 1 + 2 * DECAY, -1 / beyond) / (2 * DECAY * math.pi)
@@ -149,7 +146,7 @@ def unbounded(length: int) -> Factorization:
 
 def _scaled(length: int, outer: Floats, inner: Floats) -> Factorization:
     """C = diag(outer) S diag(1/inner) with the Toeplitz square root S, of sensitivity 1."""
-    forward, inverse = coefficients(length), coefficients(length, -0.5)
+    forward, inverse = coefficients(HALF, length), coefficients(-HALF, length)
 
     def rows(times: Times) -> Floats:
         """Row t of A diag(inner) S^-1 diag(1/outer): a correlation of the first t of `inner` with the coefficients of S^-1."""

@@ -185,11 +185,8 @@ def make_proposal(
         SpecRefused: the numbers do not work out, e.g. the grid is too coarse.
     """
     draft = make_draft(request, consortium, members, now, draw, root)
-    parties, columns, agreed = (
-        {name: enrolled(members, name, now) for name in draft.columns},
-        draft.columns,
-        draft.agreed,
-    )
+    columns, agreed = draft.columns, draft.agreed
+    parties = {name: enrolled(members, name, now) for name in columns}
     mechanism = mechanism_named(request.mechanism)
     outcomes = mechanism.outcomes(request.options, columns)
     label = label_of(columns, mechanism, request.public_side, outcomes)

@@ -58,7 +58,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         checks_sum: whether blocks say something only together, so that verifying reads them.
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
-        fits: whether regressions can be fitted on its releases, and planned.
+        fits: whether planners compare it unasked: regressions are fitted on its releases, and a request need not say more of it.
         continual: how its releases continue one another; None where each stands alone.
     """
 

@@ -8,6 +8,7 @@ Source: docs/protocol.md, "Streams".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dprelease.data.bounding import BoundedRows
@@ -55,14 +56,14 @@ class Continuations:
         continual = mechanism_of(spec).continual
         if continual is None:
             return {}
-        made, stream, number = self._ledger.made(self._roster), continual.stream(spec), continual.checkpoint(spec)
-        records = self._sealed(continual)
-        latest = max(self._numbered(continual, stream), default=0)
+        made, stages = self._ledger.made(self._roster), self._ledger.stages(self._roster)
+        stream, number, records = continual.stream(spec), continual.checkpoint(spec), self._sealed(continual)
+        latest = max(_numbered(continual, stream, records), default=0)
         if latest >= number and spec.digest() not in records:
             raise SpecRefused(
                 f"checkpoint {latest} of this stream was sealed here: none up to it is made, or made again"
             )
-        chain, stages = {}, self._ledger.stages(self._roster)
+        chain = {}
         previous = digest = continual.previous(spec)
         while digest is not None:
             record = records.get(digest)
@@ -109,11 +110,6 @@ class Continuations:
                 "stream: no stream that began before goes on; propose a new one"
             )
 
-    def _numbered(self, continual: Continual, stream: str) -> dict[int, Record]:
-        """Number to record of those of one stream."""
-        own = (each for each in self._sealed(continual).values() if continual.stream(each.spec) == stream)
-        return {continual.checkpoint(each.spec): each for each in own}
-
     def read(self, spec: ReleaseSpec, settings: PartySettings, key: bytes, columns: tuple[Column, ...]) -> Table | None:
         """The new rows of a checkpoint; None outside streams.
 
@@ -134,7 +130,8 @@ class Continuations:
 
         stream, number = continual.stream(spec), continual.checkpoint(spec)
         self.earlier(spec)
-        sealed = self._numbered(continual, stream)  # also those that failed: their patients are in rows that have left
+        # Also those that failed: their patients are in rows that have left.
+        sealed = _numbered(continual, stream, self._sealed(continual))
         codes = {each: record.codes or "" for each, record in sealed.items() if each < number}
         known = self.folder.prefix(stream, number)
         table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, Checkpoint(number, codes, known))
@@ -197,3 +194,9 @@ class Continuations:
             }
             for stream in (over(records, stages) | given_up).intersection(kept):
                 self.folder.erase(stream)
+
+
+def _numbered(continual: Continual, stream: str, records: Mapping[str, Record]) -> dict[int, Record]:
+    """Number to record of those of one stream."""
+    own = (each for each in records.values() if continual.stream(each.spec) == stream)
+    return {continual.checkpoint(each.spec): each for each in own}

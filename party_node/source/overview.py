@@ -5,7 +5,6 @@ Source: docs/party.md, "Streams".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -19,7 +18,7 @@ from party_node.source.alignment import align
 from party_node.source.batches import NONE, Numbers, numbers_of
 from party_node.source.findings import Findings
 from party_node.source.prefix import is_known, prefix_of, state_of
-from party_node.source.table import implausible, read_rows
+from party_node.source.table import batch_of, implausible, read_rows
 from party_node.state.streams import Prefix
 
 _GRID_BITS = 8  # cells are counted, and their codes forgotten; any grid will do
@@ -97,22 +96,18 @@ def _added(
     new = numbers_of(rows.numbers, settings.source, before.rows)
     names = [*_split(before.names, before.rows), *rows.pseudonyms]
 
-    def aligned(some: Sequence[bytes]) -> tuple[list[bytes], str, Numbers]:
-        found = align(key, some, settings.roster, settings.rows_per_subject)
-        return [some[place] for place in found.order], found.digest, found.order
-
-    names, digest, order = aligned(names)
-    numbers = np.concatenate([before.numbers, new])[order]
+    whole = align(key, names, settings.roster, settings.rows_per_subject)
+    names = [names[place] for place in whole.order]
+    numbers = np.concatenate([before.numbers, new])[whole.order]
     batches = {each.number: each for each in before.batches}
     for number in map(int, np.unique(new[new != NONE])):
-        alone = list(compress(names, numbers == number))
-        batches[number] = Batch(number=number, rows=len(alone), alignment=aligned(alone)[1])
+        batches[number] = batch_of(number, list(compress(names, numbers == number)), settings, key)
     findings = {name: before.findings.get(name, Findings()) + each for name, each in rows.findings.items()}
     return Overview(
-        rows=len(names),
-        alignment=digest,
+        rows=whole.rows,
+        alignment=whole.digest,
         findings=findings,
-        implausible=implausible(settings, findings, len(names)),
+        implausible=implausible(settings, findings, whole.rows),
         batches=tuple(batches[number] for number in sorted(batches)),
         names=b"".join(names),
         numbers=numbers,

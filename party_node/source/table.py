@@ -6,7 +6,7 @@ whole. Counts of missing, unreadable and clipped cells are functions of private 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,10 +87,19 @@ def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...],
     batches = []
     for number in np.unique(of_batch[of_batch != NONE]):
         names = [rows.pseudonyms[place] for place in alignment.order[of_batch == number]]
-        alone = align(key, names, settings.roster, settings.rows_per_subject)
-        batches.append(Batch(number=int(number), rows=alone.rows, alignment=alone.digest))
+        batches.append(batch_of(int(number), names, settings, key))
     bounded = BoundedRows(rows.codes[alignment.order], columns, grid_bits)
     return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches))
+
+
+def batch_of(number: int, pseudonyms: Sequence[bytes], settings: PartySettings, key: bytes) -> Batch:
+    """Rows that came together, as if they were alone.
+
+    Raises:
+        DataRefused: as `align`.
+    """
+    alone = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
+    return Batch(number=number, rows=alone.rows, alignment=alone.digest)
 
 
 def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, start: int = 0) -> Rows:

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks import _incremental_unknown as unknown
 from benchmarks._incremental_factors import (
+    HALF,
     Factorization,
-    coefficients,
     fresh,
     levels,
     normalised,
@@ -19,6 +19,7 @@ from benchmarks._incremental_factors import (
     tree,
     unbounded,
 )
+from dprelease.mechanisms.stream.factorization import coefficients
 
 KINDS: dict[str, Callable[[int], Factorization]] = {
     "fresh": fresh,
@@ -93,8 +94,8 @@ def test_levels_of_the_tree() -> None:
 
 
 def test_coefficients_of_the_square_root() -> None:
-    np.testing.assert_array_equal(coefficients(6), [1, 0.5, 0.375, 0.3125, 0.2734375, 0.24609375])
-    assert (coefficients(16) ** 2).sum() == pytest.approx(1.943879, abs=1e-6)
+    np.testing.assert_array_equal(coefficients(HALF, 6), [1, 0.5, 0.375, 0.3125, 0.2734375, 0.24609375])
+    assert (coefficients(HALF, 16) ** 2).sum() == pytest.approx(1.943879, abs=1e-6)
 
 
 def test_the_normalised_square_root_errs_at_most_a_third_as_much_as_the_tree() -> None:

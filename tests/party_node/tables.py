@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
 from party_node.settings import PartySettings
 from party_node.source.alignment import pseudonym
-from party_node.source.table import Table, read_table
+from party_node.source.table import Table, read_rows, read_table
 
 KEY = hashlib.sha256(b"the hospitals' own").digest()
 GRID_BITS = 10
@@ -68,3 +69,20 @@ def codes_by_subject(table: Table, subjects: list[str], key: bytes = KEY) -> dic
     """Codes of each subject, whatever the canonical order."""
     ordered = sorted(subjects, key=lambda subject: pseudonym(key, subject))
     return {subject: row.tolist() for subject, row in zip(ordered, table.bounded.codes, strict=True)}
+
+
+def text(lines: list[str], end: str = "\n") -> str:
+    """Rows under the head of a table whose batches are months."""
+    return "\n".join(["id,x,c,month", *lines]) + end
+
+
+def starts_of(patch: pytest.MonkeyPatch, module: str) -> list[int]:
+    """From which byte on a module reads rows, time after time."""
+    starts: list[int] = []
+
+    def noted(*given: object) -> object:
+        starts.append(given[-1])  # type: ignore[arg-type]
+        return read_rows(*given)  # type: ignore[arg-type]
+
+    patch.setattr(f"{module}.read_rows", noted)
+    return starts

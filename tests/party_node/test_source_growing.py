@@ -10,16 +10,12 @@ import pytest
 
 from dprelease.errors import DataRefused
 from party_node.source.checkpoint import Checkpoint, read_checkpoint
-from party_node.source.table import Table, read_rows
+from party_node.source.table import Table
 from party_node.state.streams import Prefix
-from tests.party_node.tables import GRID_BITS, KEY, csv, settings
+from tests.party_node.tables import GRID_BITS, KEY, csv, settings, starts_of, text
 
 MONTHS = 4
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},{'uvw'[i % 3]},{1 + i // 10}" for i in range(10 * MONTHS)]
-
-
-def text(lines: list[str], end: str = "\n") -> str:
-    return "\n".join(["id,x,c,month", *lines]) + end
 
 
 class Source:
@@ -29,14 +25,7 @@ class Source:
         self.folder, self.how = folder, how or {"batch": "month"}
         self.codes: dict[int, str] = {}
         self.known: Prefix | None = None
-        self.starts: list[int] = []
-        whole = read_rows
-
-        def noted(*given: object) -> object:
-            self.starts.append(given[-1])  # type: ignore[arg-type]
-            return whole(*given)  # type: ignore[arg-type]
-
-        patch.setattr("party_node.source.checkpoint.read_rows", noted)
+        self.starts = starts_of(patch, "party_node.source.checkpoint")
 
     def read(self, number: int, written: str, known: Prefix | None) -> Table:
         described = settings(csv(self.folder, written), **self.how)  # type: ignore[arg-type]

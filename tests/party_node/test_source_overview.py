@@ -8,14 +8,9 @@ import pytest
 
 from dprelease.errors import DataRefused
 from party_node.source.overview import Overview, overview
-from party_node.source.table import read_rows
-from tests.party_node.tables import KEY, csv, read, settings
+from tests.party_node.tables import KEY, csv, read, settings, starts_of, text
 
 LINES = [f"s-{i:03},{'9' if i % 5 == 0 else (i % 7) / 7:.5},{'uvw'[i % 3]},{1 + i // 10}" for i in range(40)]
-
-
-def text(lines: list[str], end: str = "\n") -> str:
-    return "\n".join(["id,x,c,month", *lines]) + end
 
 
 class Source:
@@ -24,13 +19,7 @@ class Source:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, **how: object) -> None:
         self.folder, self.how = folder, how or {"batch": "month"}
         self.before: Overview | None = None
-        self.starts: list[int] = []
-
-        def noted(*given: object) -> object:
-            self.starts.append(given[-1])  # type: ignore[arg-type]
-            return read_rows(*given)  # type: ignore[arg-type]
-
-        patch.setattr("party_node.source.overview.read_rows", noted)
+        self.starts = starts_of(patch, "party_node.source.overview")
 
     def look(self, written: str, key: bytes = KEY) -> bool:
         """Look over the file; whether new rows were read alone."""
