@@ -47,6 +47,13 @@ class Cluster:
         """URL of a database."""
         return f"postgresql://{user}@/{name}?host={quote(str(self.socket), safe='')}"
 
+    def source(self, url: str) -> dict[str, str]:
+        """A database's URL and password as party.toml has them."""
+        kept = self.socket / "kept"
+        kept.write_text(PASSWORD)
+        kept.chmod(0o600)
+        return {"url": url.replace(f":{quote(PASSWORD)}@", "@"), "password_file": str(kept)}
+
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
