@@ -57,13 +57,13 @@ class PostgreSql:
         self._source = source
 
     def connect(self) -> Any:
-        """A connection; over a network its certificate is checked, unless the URL says otherwise.
-
-        Raises:
-            DataRefused: others may read the password.
-        """
+        """A connection; raises `DataRefused` where others may read the password."""
         from adbc_driver_postgresql.dbapi import connect
 
+        return connect(self.uri())
+
+    def uri(self) -> str:
+        """The URL with the password and our manners: over a network a certificate is checked, unless somebody says otherwise."""
         parts = urlsplit(self._source.url or "")
         asked = dict(parse_qsl(parts.query))
         hosts = (asked.get("host") or parts.netloc.rpartition("@")[2]).split(",")
@@ -71,7 +71,7 @@ class PostgreSql:
             asked = {"sslmode": "verify-full"} | asked
         if self._source.password_file is not None:
             asked["password"] = _password(self._source.password_file)
-        return connect(parts._replace(query=urlencode(_MANNERS | asked, quote_via=quote)).geturl())
+        return parts._replace(query=urlencode(_MANNERS | asked, quote_via=quote)).geturl()
 
     def names(self, schema: pa.Schema) -> list[str]:
         """Names of columns as the query has them."""

@@ -40,7 +40,8 @@ class SqlReader:
         with self._rows(self._database.select(fields, self._source.statement)) as rows:
             before = self._database.rows_before
             while (batch := self._next(rows)) is not None:
-                yield batch.slice(before)
+                if batch.num_rows > before:
+                    yield batch.slice(before)
                 before = 0
 
     @cached_property
