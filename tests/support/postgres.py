@@ -77,10 +77,10 @@ def cluster() -> Iterator[Cluster]:
         run("initdb", "-D", data, "-U", USER, "-A", "scram-sha-256", "--pwfile=password", "-E", "UTF8", "--no-sync")
         options = " ".join(f"-c {setting}" for setting in _SETTINGS)
         run("pg_ctl", "start", "-w", "-D", data, "-l", "server.log", "-o", f"{options} -k {folder}")
-        try:
+        # What ends the server waits for the end of a pipe: that comes also where tests are killed.
+        stop = f"cat; {binaries / 'pg_ctl'} stop -w -D {data} -m immediate; rm -rf {folder}"
+        with subprocess.Popen(["sh", "-c", stop], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **owner):
             yield Cluster(folder, binaries)
-        finally:
-            run("pg_ctl", "stop", "-w", "-D", data, "-m", "immediate")
 
 
 def _owner(folder: Path) -> dict[str, str | int | list[int]]:
