@@ -28,12 +28,8 @@ from scipy.stats import ncx2
 
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
 from dprelease.mechanisms.synthetic_control.released import Floats, Panel
-
-EVEN = 1 / 3
-"""Variance of a number that is spread evenly over [-1, 1]."""
-TOTAL = (1.0, 1.0)
-"""Mean and variance of the sum of weights before the release."""
 
 _LARGE = 1e4
 
@@ -94,13 +90,26 @@ class Counterfactual:
         return float(self.effect.mean()), float(np.sqrt(self.covariance.mean()))
 
     def band(self, level: float) -> tuple[Floats, Floats]:
-        """(T1,) ends of the path's intervals.
+        """(T1,) ends of the path's intervals, cut at the public bounds, which no series leaves.
 
         Args:
             level: probability of each, in (0, 1).
         """
+        low, high = self._bounds
         reach = ndtri((1 + level) / 2) * self.path_sd
-        return self.path - reach, self.path + reach
+        return np.clip(self.path - reach, low, high), np.clip(self.path + reach, low, high)
+
+    def cut(self, level: float) -> int:
+        """At how many times an end of the band of this level lies at a public bound."""
+        (low, high), (least, most) = self._bounds, self.band(level)
+        return int(np.sum((least <= low) | (most >= high)))
+
+    @property
+    def _bounds(self) -> tuple[Floats, Floats]:
+        """(T1,) public bounds of the times from the intervention on."""
+        ends = [(column.midpoint, column.half_width) for column in self.columns[self.before :]]
+        middle, half = np.array(ends).T
+        return middle - half, middle + half
 
 
 def counterfactual(panels: Sequence[Panel]) -> Counterfactual:
@@ -142,28 +151,21 @@ def counterfactual(panels: Sequence[Panel]) -> Counterfactual:
 
 def path_of(panel: Panel) -> tuple[Floats, Floats]:
     """(T1,) posterior mean and (T1, T1) covariance of one hospital's path, scaled units."""
-    n, times = panel.donors.shape
-    f_noise, x_noise = panel.weight_sd**2, panel.donor_sd**2
-    total, means = float(panel.weights.sum()), panel.donors.mean(axis=0)
-    u, e = panel.weights - total / n, panel.donors - means
-    largest_u = _squares(float(u @ u), n - 1, f_noise, panel.norm2_bound)
-    largest_e = _squares(float(np.sum(e**2)), (n - 1) * times, x_noise, n * times) / times
-    believed = TOTAL[1] / (TOTAL[1] + n * f_noise)
-    s, s_variance = TOTAL[0] + believed * (total - TOTAL[0]), believed * n * f_noise
-    believed = EVEN / (EVEN + x_noise / n)
-    m, m_variance = believed * means, believed * x_noise / n
-    spread = largest_e / (largest_e + (n - 1) * x_noise)  # of e'e, what is no noise
-    moved = f_noise * (spread**2 * e.T @ e + (1 - spread) * largest_e * np.ones((times, times)))
-    noise = moved + x_noise * (largest_u + (n - 1) * f_noise) * np.eye(times)
-    prior = largest_u * largest_e * (np.eye(times) + 1) / 2
-    h_believed = np.linalg.solve(noise + prior, prior).T
-    covariance = s_variance * np.outer(m, m) + (s**2 + s_variance) * m_variance * np.eye(times) + h_believed @ noise
-    return s * m + h_believed @ (u @ e), (covariance + covariance.T) / 2
-
-
-def _squares(seen: float, freedom: int, noise: float, most: float) -> float:
-    """A sum of squares without its noise, one standard error above its estimate, and at most what is possible."""
-    return float(min(max(seen - freedom * noise, 0.0) + np.sqrt(2 * freedom) * noise + 2 * np.sqrt(seen * noise), most))
+    means, total = panel.donors.mean(axis=0), float(panel.weights.sum())
+    u, e = panel.weights - total / len(panel.weights), panel.donors - means
+    return posterior(
+        Sums(
+            donors=len(u),
+            total=total,
+            means=means,
+            u2=float(u @ u),
+            gram=e.T @ e,
+            product=u @ e,
+            weight_sd=panel.weight_sd,
+            donor_sd=panel.donor_sd,
+            norm2_bound=panel.norm2_bound,
+        )
+    )
 
 
 def _below(values: Floats, freedom: int, noncentrality: float) -> Floats:

@@ -9,7 +9,6 @@ from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.statement import Cost
 from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS, root_up
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms, norm2_of, sensitivities
-from dprelease.privacy.calibration import mu2_of_scales
 from dprelease.spec_base import SpecBase
 
 SURE = 64
@@ -20,10 +19,7 @@ _LARGEST = 1 << 62
 
 def cost(spec: SpecBase, terms: SyntheticControlTerms) -> Cost:
     """mu^2 of the weights and of the donors' series: one donor is in both, so together they are one mechanism of the sum."""
-    weights, donors = sensitivities(terms.problem(spec), spec.rows_per_subject, spec.grid_bits)
-    whole = mu2_of_scales(
-        ((weights, terms.weights_scale), (donors, terms.donors_scale)), lambda parts: sum(parts, Fraction(0))
-    )
+    whole = terms.price(terms.problem(spec), spec.rows_per_subject, spec.grid_bits)
     charges = {spec.parties[0].party: whole}
     return Cost(whole, charges, charges)
 

@@ -21,6 +21,7 @@ from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expectation import Expectation
     from dprelease.mechanisms.expected_error import Forecast, Proposed
 
 
@@ -74,6 +75,11 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
 
     def forecast(self, setting: Setting, signal: float) -> Forecast:
         raise InvalidInput(released.NO_FIT)
+
+    def expected(self, options: SyntheticControlOptions, draft: Draft, spread: float) -> Expectation:
+        from dprelease.mechanisms.synthetic_control.forecast import expectation  # only planners ask
+
+        return expectation(options, draft, spread)
 
     def least_rows(self, spec: SpecBase) -> int:
         return spec.rows

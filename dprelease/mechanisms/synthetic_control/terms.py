@@ -16,7 +16,7 @@ from dprelease.mechanisms.synthetic_control.sensitivity import (
     squared_weights,
     squared_weights_on_grid,
 )
-from dprelease.privacy.calibration import least_scale
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.spec_base import SpecBase, Terms
 
 SEVERAL = (
@@ -52,6 +52,16 @@ class Problem:
         """T0; -1 where the intervention is no time of the series."""
         names = [column.name for column in self.columns]
         return names.index(self.intervention) if self.intervention in names else -1
+
+    @property
+    def after(self) -> int:
+        """T1, times from the intervention on."""
+        return len(self.columns) - self.before
+
+    @property
+    def badly_conditioned(self) -> bool:
+        """Whether doubles could be too coarse to solve for weights, whatever the donors are."""
+        return 2 * self.donors * self.before > WORST_CONDITION * self.penalty
 
     def codes(self, grid_bits: int) -> tuple[int, ...]:
         """(T0,) codes of the target before the intervention, in exact arithmetic.
@@ -92,8 +102,8 @@ class Problem:
             return f"lambda must be positive, not {self.penalty}: without a penalty one donor may move the weights without bound"
         if max(self.penalty.numerator, self.penalty.denominator) > LARGEST_TERM:
             return f"lambda has too many digits: numerator and denominator reach {LARGEST_TERM} at most"
-        if 2 * self.donors * before > WORST_CONDITION * self.penalty:
-            return f"lambda is too small for {self.donors} donors at {before} times; T0 = {before} is a good choice"
+        if self.badly_conditioned:
+            return f"lambda is too small for {self.donors} donors at {before} times; leave it out, and it follows from the others"
         return self._wrong_target(grid_bits)
 
     def _wrong_target(self, grid_bits: int) -> str:
@@ -154,6 +164,12 @@ class SyntheticControlTerms(Terms):
             donors_scale=least_scale(donors, mu2 * (1 - share)),
         )
 
+    def price(self, problem: Problem, series_per_donor: int, grid_bits: int) -> Fraction:
+        """mu^2 that the noise scales really cost; arguments as of `least`."""
+        weights, donors = sensitivities(problem, series_per_donor, grid_bits)
+        parts = (weights, self.weights_scale), (donors, self.donors_scale)
+        return mu2_of_scales(parts, lambda each: sum(each, Fraction(0)))
+
     def problem(self, spec: SpecBase) -> Problem:
         """The target, and how donors are to follow it."""
         return Problem(spec.columns, spec.rows, self.series, self.intervention, Fraction(self.penalty))
@@ -184,5 +200,4 @@ def sensitivities(problem: Problem, series_per_donor: int, grid_bits: int) -> tu
     """Squared, in grid steps: of the weights, and of the donors' codes after the intervention."""
     norm2 = norm2_of(problem.codes(grid_bits), grid_bits)
     weights = squared_weights(norm2, problem.before, problem.penalty, series_per_donor)
-    after = len(problem.columns) - problem.before
-    return squared_weights_on_grid(weights, problem.donors), squared_donors(after, series_per_donor, grid_bits)
+    return squared_weights_on_grid(weights, problem.donors), squared_donors(problem.after, series_per_donor, grid_bits)

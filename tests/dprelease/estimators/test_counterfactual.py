@@ -82,6 +82,11 @@ def test_noise_hides_nothing_more_than_the_prior_leaves_open() -> None:
     found = counterfactual([panel(pool, target, (50.0, 50.0), rng)])
     assert np.abs(found.path).max() < 1.0
     assert 0.3 < found.path_sd.min() <= found.path_sd.max() < 2.0
+    low, high = found.band(0.999)
+    assert low.tolist() == [-1.0] * AFTER
+    assert high.tolist() == [1.0] * AFTER
+    assert found.cut(0.999) == AFTER
+    assert found.cut(0.01) == 0
 
 
 def test_hospitals_with_different_donors_are_averaged() -> None:
