@@ -47,7 +47,6 @@ def test_what_cannot_be_asked_is_refused(office: Office, study: Path, parties: s
 def test_unknown_words_of_the_request(office: Office, study: Path) -> None:
     for own, said in (
         (OWN + 'perturbation = "objective"\n', "objective perturbation is not private"),
-        (OWN + 'law = "laplace"\n', "use law = 'gaussian'"),
         (OWN + "k = 3\n", "k belongs to mechanism"),
     ):
         refused = run(str(written(study, own=own)))

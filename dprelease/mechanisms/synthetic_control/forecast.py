@@ -20,7 +20,6 @@ from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.expectation import Expectation
 from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, asked
-from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS
 from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
 
 SURE = 1.96
@@ -63,12 +62,14 @@ def path_forecast(options: SyntheticControlOptions, draft: Draft, spread: float)
         InvalidInput: as `asked`.
     """
     problem, share = asked(options, draft)
-    terms = SyntheticControlTerms.least(problem, draft.mu2, share, draft.agreed.rows_per_subject, draft.grid_bits)
+    terms = SyntheticControlTerms.least(
+        problem, draft.mu2, share, draft.agreed.rows_per_subject, draft.grid_bits, options.law
+    )
     norm2 = float(norm2_of(problem.codes(draft.grid_bits), draft.grid_bits))
     n, penalty, times = problem.donors, float(problem.penalty), np.ones(problem.after)
     followed = n * norm2 / (n * norm2 + penalty / 2)
     level = math.sqrt(norm2 / problem.before)
-    weight_sd, donor_sd = terms.weights_scale / 2**WEIGHT_BITS, terms.donors_scale / 2**draft.grid_bits
+    weight_sd, donor_sd = terms.deviations(draft.grid_bits)
     sums = Sums(
         donors=n,
         total=followed,

@@ -65,7 +65,7 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
         return released.read(spec, self.own(spec), weights, donors)
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
-        return words.guarantee(figures, joint, delta)
+        return words.guarantee(spec, self.own(spec), figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:
         return words.words(spec, self.own(spec))

@@ -18,15 +18,19 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from dprelease.mechanisms.synthetic_control.terms import Law
+
 SHARE = 4 / 3
 """lambda mu / (T0 n^(3/4) T1^(1/4))."""
+LAPLACE = 4 * math.pi**2
+"""At the same price Laplace noise has 2 pi n times the variance in a weight, 2 pi T1 times in a donor's value; kappa^4 grows so."""
 MOST = 1 / 2
 """Largest lambda/(n T0)."""
 LARGEST = 4e9
 """Largest lambda that the terms can hold, with two digits."""
 
 
-def default_penalty(donors: int, before: int, after: int, mu2: Fraction) -> Fraction:
+def default_penalty(donors: int, before: int, after: int, mu2: Fraction, law: Law = "gaussian") -> Fraction:
     """lambda of a request that says none, with two significant digits.
 
     Args:
@@ -34,6 +38,9 @@ def default_penalty(donors: int, before: int, after: int, mu2: Fraction) -> Frac
         before: T0.
         after: T1, times from the intervention on.
         mu2: mu^2 of the whole release, positive.
+        law: of the noise.
     """
     best = SHARE * before * donors**0.75 * after**0.25 / math.sqrt(mu2)
+    if law == "laplace":
+        best *= (LAPLACE * donors * after) ** 0.25
     return Fraction(f"{min(best, MOST * donors * before, LARGEST):.1e}")

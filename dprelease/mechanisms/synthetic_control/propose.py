@@ -13,15 +13,11 @@ from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.rational import read_rational, read_weight
 from dprelease.mechanisms.synthetic_control.penalty import default_penalty
-from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Problem, SyntheticControlTerms
+from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Law, Problem, SyntheticControlTerms
 
 OBJECTIVE = (
     "objective perturbation is not private as published: its proof bounds the weights by 1 while the minimiser ranges over all "
     "of them, so that no epsilon holds; use perturbation = 'output', which needs less noise"
-)
-LAPLACE = (
-    "noise for pure epsilon has no exact sampler on the grid, and budgets, which are mu^2, would count it as "
-    "mu = 2 Phi^-1(e^epsilon/(1 + e^epsilon)), for which Gaussian noise is less; use law = 'gaussian'"
 )
 
 
@@ -34,7 +30,7 @@ class SyntheticControlOptions(Settings):
         penalty: lambda; `default_penalty` when absent.
         weights_share: share of mu^2 for the weights.
         perturbation: where noise is added; only ``output`` is private.
-        law: of the noise; only ``gaussian`` is offered.
+        law: of the noise; ``laplace`` makes the release pure epsilon, with several times the noise at the same price.
     """
 
     intervention: Name
@@ -42,7 +38,7 @@ class SyntheticControlOptions(Settings):
     penalty: float | str | None = None
     weights_share: float | str = "1/2"
     perturbation: Literal["output", "objective"] = "output"
-    law: Literal["gaussian", "laplace"] = "gaussian"
+    law: Law = "gaussian"
 
 
 def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[Problem, Fraction]:
@@ -54,8 +50,6 @@ def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[Problem, Frac
     """
     if options.perturbation == "objective":
         raise InvalidInput(OBJECTIVE)
-    if options.law == "laplace":
-        raise InvalidInput(LAPLACE)
     if len(draft.columns) != 1:
         raise InvalidInput(SEVERAL)
     if draft.target.scope != "joint":
@@ -69,7 +63,9 @@ def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[Problem, Frac
     named = [column.name for column in columns]
     before = named.index(options.intervention) if options.intervention in named else 0
     if options.penalty is None:
-        penalty = default_penalty(draft.agreed.rows, max(before, 1), max(len(columns) - before, 1), draft.mu2)
+        penalty = default_penalty(
+            draft.agreed.rows, max(before, 1), max(len(columns) - before, 1), draft.mu2, options.law
+        )
     else:
         penalty = read_rational("penalty", options.penalty)
     problem = Problem(columns, draft.agreed.rows, options.series, options.intervention, penalty)
@@ -83,11 +79,16 @@ def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
     """Terms of mechanism ``synthetic-control``; raises as `asked`."""
     problem, share = asked(options, draft)
     q = draft.agreed.rows_per_subject
-    terms = SyntheticControlTerms.least(problem, draft.mu2, share, q, draft.grid_bits)
-    sd = terms.weights_scale / 2**24, terms.donors_scale / 2**draft.grid_bits
+    terms = SyntheticControlTerms.least(problem, draft.mu2, share, q, draft.grid_bits, options.law)
+    sd = terms.deviations(draft.grid_bits)
+    pure = (
+        f"Laplace, epsilon = {float(terms.epsilon(problem, q, draft.grid_bits)):.4g} with delta = 0, "
+        if options.law == "laplace"
+        else ""
+    )
     plan = (
         f"synthetic control: {problem.donors} donors, T0 = {problem.before}, {problem.after} times after, lambda = "
-        f"{problem.penalty}; noise sd {sd[0]:.4g} in a weight, {sd[1]:.4g} half-widths in a donor's value"
+        f"{problem.penalty}; noise {pure}sd {sd[0]:.4g} in a weight, {sd[1]:.4g} half-widths in a donor's value"
     )
     return Numbers(
         terms,

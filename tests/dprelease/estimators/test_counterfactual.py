@@ -152,3 +152,24 @@ def test_a_whole_release_is_read() -> None:
     assert np.abs(found.path - exact(pool, target)).max() <= 5 * found.path_sd.max() + 1e-4
     with pytest.raises(InvalidInput, match="synthetic control has weights"):
         release.moments()
+
+
+def test_laplace_noise_is_read_as_such() -> None:
+    rng = np.random.default_rng(10)
+    pool, target = problem(rng, 60)
+    silent = panel(pool, target, (0.01, 1e-9), rng)
+    placebos = []
+    for law in ("gaussian", "laplace"):
+        noisy = replace(
+            silent, donor_sd=0.1, donors=silent.donors + rng.laplace(0, 0.1 / 2**0.5, silent.donors.shape), law=law
+        )
+        placebos.append(counterfactual([noisy]).placebo.p_value)
+    assert placebos[0] == pytest.approx(placebos[1], abs=0.15)
+    held = []
+    for seed in range(40):
+        spec = panel_spec(
+            target.tolist(), f"t{BEFORE}", donors=60, epsilon=300.0, delta=1e-3, penalty=10, law="laplace"
+        )
+        found = counterfactual([released(spec, pool, SeededNoise(seed)).panel()])
+        held.append(np.abs(found.path - exact(pool, target)) <= 1.96 * found.path_sd)
+    assert np.mean(held) >= 0.9
