@@ -62,6 +62,7 @@ def test_two_times_of_one_hospital(office: Office, study: Path, tmp_path: Path) 
     assert shown.exit_code == 0, shown.output
     assert f"no fit: {NO_FIT}" in shown.stdout
     assert " describe " in shown.stdout.splitlines()[-1]
+    written(study, 'north = ["age", "weight"]', two + 'law = "laplace"\n')
     found = json.loads(run(str(study), "--dry-run", "--json").stdout)
     assert found["verified"]
     assert Fraction(found["charged_mu2"]["north"]) > 0

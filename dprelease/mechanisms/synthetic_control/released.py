@@ -20,8 +20,9 @@ from dprelease.spec_base import SpecBase
 Floats = npt.NDArray[np.float64]
 
 NO_FIT = (
-    "a release of a synthetic control has weights and donors' series for one target: it has no rows of variables to fit on, plan "
-    "for or export; `learner counterfactual` and `learner report` show what it says of the intervention"
+    "a release of a synthetic control has weights and donors' series for one target: it has no rows of variables to fit on or "
+    "export; `coordinator plan REQUEST` says what to expect of one, `learner counterfactual` and "
+    "`learner report` show what it says of the intervention"
 )
 
 
