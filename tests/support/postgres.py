@@ -58,9 +58,10 @@ class Cluster:
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """A new server for as long as the context lasts; skips the test where there are no programs, or nobody to run them as."""
-    found = shutil.which("initdb")
+    debian = map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin")))
+    found = shutil.which("initdb", path=os.pathsep.join([os.environ.get("PATH", ""), *debian]))
     if found is None:
-        pytest.skip("PostgreSQL's programs are not on PATH (initdb, pg_ctl): apt-get install postgresql")
+        pytest.skip("PostgreSQL's programs are not here (initdb, pg_ctl): apt-get install postgresql")
     binaries = Path(found).resolve().parent
     with TemporaryDirectory(
         prefix="pg", ignore_cleanup_errors=True
