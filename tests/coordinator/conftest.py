@@ -18,6 +18,8 @@ from coordinator.store.store import Store
 from coordinator.store.tables import layout
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
+from learner.hub.server import Hub
+from learner.hub.settings import HubSettings
 from tests.coordinator.office import STUDY, Clock, Office, founded, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.world import Stub, World, report
@@ -102,6 +104,24 @@ def world(tmp_path: Path) -> Iterator[World]:
     yield world
     world.opened.close()
     world.stop()
+
+
+@pytest.fixture
+def hub(world: World, tmp_path: Path) -> Iterator[Hub]:
+    """A hub that serves this world."""
+    assert world.server is not None
+    folder = world.settings.certificate.parent / "hub"
+    settings = {
+        "consortium": "Trio",
+        "storage": tmp_path / "storage",
+        "listen_parties": "localhost:0",
+        "listen_public": "localhost:0",
+        "coordinator": f"localhost:{world.server.port}",
+        "limits": {"stop_seconds": 0.0, "revocation_seconds": 0.05},
+        **{key: folder / file for key, file in (("root", "root.pem"), ("certificate", "hub.pem"), ("key", "hub.key"))},
+    }
+    with Hub(HubSettings.model_validate(settings)) as running:
+        yield running
 
 
 @pytest.fixture
