@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -91,19 +92,26 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """A running coordinator on free ports."""
+@contextmanager
+def serving(home: Path, **plan: object) -> Iterator[World]:
+    """A founded consortium whose coordinator runs on free ports."""
     now = datetime.now(UTC).replace(microsecond=0)
-    home = founded(tmp_path / "office", now)
-    settings = read_settings(home.settings, CoordinatorSettings)
+    made = founded(home, now, **plan)
+    settings = read_settings(made.settings, CoordinatorSettings)
     settings = settings.model_copy(update={"listen": "127.0.0.1:0", "listen_enrolment": "127.0.0.1:0"})
-    files = [(home.hub / name).read_bytes() for name in ("root.pem", "hub.pem", "hub.key")]
+    files = [(made.hub / name).read_bytes() for name in ("root.pem", "hub.pem", "hub.key")]
     world = World(settings, Clock(now), Credentials(*files))
     world.start()
     yield world
     world.opened.close()
     world.stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A running coordinator on SQLite."""
+    with serving(tmp_path / "office") as world:
+        yield world
 
 
 @pytest.fixture
