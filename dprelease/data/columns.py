@@ -23,7 +23,7 @@ Name = canonical.Name
 """A party, column or consortium name."""
 
 OTHER = "other"
-"""The level that every categorical column has for values outside its declared levels."""
+"""The value that a category has for cells outside its declared levels, unless these are exhaustive."""
 
 
 class NumericColumn(Value):
@@ -120,11 +120,12 @@ class NumericColumn(Value):
 
 
 class CategoricalColumn(Value):
-    """A category coded one-hot, 0 or 1, over its public levels and ``other``.
+    """A category coded one-hot, 0 or 1, over its values: its public levels and, unless these are exhaustive, ``other``.
 
     Attributes:
         levels: public levels, in the order of their released columns; the first is the reference in fits.
-        fill: level that stands in for a missing cell; ``other`` unless declared.
+        exhaustive: whether there are no other values, so that a cell of any other text counts as missing.
+        fill: value that stands in for a missing cell; ``other`` unless declared, which it must be of exhaustive levels.
         public: as of a `NumericColumn`.
         derivation: as of a `NumericColumn`.
     """
@@ -132,6 +133,7 @@ class CategoricalColumn(Value):
     kind: Literal["categorical"] = "categorical"
     name: Name
     levels: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
+    exhaustive: Annotated[bool, Field(exclude_if=lambda exhaustive: not exhaustive)] = False
     unit: str = ""
     fill: str = OTHER
     public: bool = False
@@ -143,21 +145,38 @@ class CategoricalColumn(Value):
         if len(set(levels)) != len(levels):
             raise ValueError("levels must be distinct")
         if OTHER in levels:
-            raise ValueError(f"the level {OTHER!r} is always there; do not declare it")
+            raise ValueError(f"the level {OTHER!r} is there unless levels are exhaustive; do not declare it")
         if any(level.strip() != level or not level for level in levels):
             raise ValueError("levels must not be empty or have white space at their ends")
         return levels
 
     @model_validator(mode="after")
-    def _fill_is_a_level(self) -> CategoricalColumn:
-        if self.fill not in (*self.levels, OTHER):
-            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is neither a declared level nor {OTHER!r}")
+    def _fill_is_a_value(self) -> CategoricalColumn:
+        if len(self.values) < 2:
+            raise ValueError(f"column {self.name!r}: one level that is exhaustive would be the same for everybody")
+        if self.exhaustive and self.fill == OTHER:
+            raise ValueError(
+                f"column {self.name!r}: declare fill, the level that stands in for missing and unknown cells: levels are "
+                f"exhaustive, so there is no {OTHER!r}"
+            )
+        if self.fill not in self.values:
+            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is none of {', '.join(self.values)}")
         return self
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """What a cell can be coded as: the levels, and ``other`` last unless they are exhaustive."""
+        return self.levels if self.exhaustive else (*self.levels, OTHER)
+
+    @property
     def released(self) -> tuple[str, ...]:
-        """Names of the released columns this one becomes: ``name=level`` for each level, ``other`` last."""
-        return tuple(f"{self.name}={level}" for level in (*self.levels, OTHER))
+        """Names of the released columns this one becomes: ``name=value`` for each value."""
+        return tuple(f"{self.name}={value}" for value in self.values)
+
+    @property
+    def extent(self) -> str:
+        """Its values in words."""
+        return f"{', '.join(self.levels)} or {OTHER}" if not self.exhaustive else ", ".join(self.levels)
 
     def contrast(self) -> int:
         """The same of a group of codes, one-hot: two of them change, by 1 each."""
@@ -205,8 +224,8 @@ def needs_bounds(columns: tuple[Column, ...]) -> str | None:
 
 
 def is_binary(column: Column) -> bool:
-    """Whether a column has two levels, its declared one and ``other``, and so becomes one variable."""
-    return isinstance(column, CategoricalColumn) and len(column.levels) == 1
+    """Whether a column is a category of two values, ``other`` counted, and so becomes one variable."""
+    return isinstance(column, CategoricalColumn) and len(column.values) == 2
 
 
 def distinct_names(columns: tuple[Column, ...]) -> bool:

@@ -157,7 +157,7 @@ def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Gene
             ends = (column.lower, column.upper) if column.bounded else (-30.0, 90.0)
             raw[column.name] = generator.uniform(*ends, rows)
         else:
-            raw[column.name] = [str(level) for level in generator.choice([*column.levels, "other"], rows)]
+            raw[column.name] = [str(level) for level in generator.choice(column.values, rows)]
     return raw
 
 
