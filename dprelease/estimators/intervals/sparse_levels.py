@@ -33,7 +33,7 @@ def sparse_levels(release: Release, names: Design) -> dict[str, tuple[str, ...]]
         names: the features of a fit with an intercept.
     """
     columns = (release.column(name) for name in names.features)
-    merged = {}
+    merged: dict[str, tuple[str, ...]] = {}
     for column in dict.fromkeys(column for column in columns if isinstance(column, CategoricalColumn)):
         own = [name for name in column.released if name in names.features]
         reference = tuple(name for name in column.released if name not in own)
