@@ -34,11 +34,11 @@ class SourceSettings(Settings):
 
     path: LocalPath
     format: Literal["csv", "parquet"] | None = None
-    subject: str
+    subject: Annotated[str, Field(min_length=1)]
     record: str | None = None
     batch: str | None = None
     batch_rows: Annotated[int, Field(ge=1)] | None = None
-    delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$")] = ","
+    delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$", description='one character, such as ";" or "\\t"')] = ","
     missing: tuple[str, ...] = MISSING
 
     @property

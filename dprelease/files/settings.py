@@ -7,10 +7,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
 
 from dprelease.canonical import readable
 from dprelease.errors import InvalidInput
+from dprelease.files.mistakes import mistakes, syntax
 
 
 class Settings(BaseModel):
@@ -27,6 +28,9 @@ def _beside_the_file(path: Path, info: ValidationInfo) -> Path:
 LocalPath = Annotated[Path, AfterValidator(_beside_the_file)]
 """A path; a relative one starts at the folder of the settings file."""
 
+MOST_NAMED = 100
+"""Mistakes of a file that one error names."""
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -38,13 +42,31 @@ def read_settings(path: Path, model: type[Model]) -> Model:
         model: the settings it must describe.
 
     Raises:
-        InvalidInput: the file cannot be read, is not TOML, or a key is unknown, missing or wrong; each one is named.
+        InvalidInput: the file cannot be read, is not TOML, or a key is unknown, missing or wrong; each one is named,
+            several in a line each.
     """
     try:
         with readable(f"{path} is not valid TOML"):
-            data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+            data = _parsed(path)
             json.dumps(data, default=str)  # refuses integers so long that pydantic could not name them
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
     with readable(str(path)):
-        return model.model_validate(data, context={"base": path.resolve().parent})
+        try:
+            return model.model_validate(data, context={"base": path.resolve().parent})
+        except ValidationError as error:
+            raise InvalidInput(_in_lines(path, mistakes(error, model, data))) from error
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not valid TOML: {syntax(text, error)}") from error
+
+
+def _in_lines(path: Path, found: tuple[str, ...]) -> str:
+    """One mistake behind the file's name, several in a line each."""
+    shown = [*found[:MOST_NAMED], *([f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else [])]
+    return f"{path}: {shown[0]}" if len(shown) == 1 else "\n  ".join([f"{path}: {len(found)} mistakes", *shown])

@@ -14,9 +14,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, ValidationError
 
-from dprelease.canonical import explain
 from dprelease.data.columns import OTHER, CategoricalColumn, Column, Name, NumericColumn, is_binary
 from dprelease.data.derivation import level_text, number_text
+from dprelease.files.mistakes import Mistakes, mistakes
 from dprelease.files.settings import Settings
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.logarithm import Floats, ln
@@ -253,4 +253,4 @@ def read_formula(derived: object) -> Formula:
     try:
         return _FORMULAS[found[0]].model_validate(derived)
     except ValidationError as error:
-        raise ValueError(explain(error)) from error
+        raise Mistakes(mistakes(error, _FORMULAS[found[0]], derived)) from error
