@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.table import Table as Grid
 
 from dprelease.one_line import listed, one_line
 from party_node.source.distribution import Distribution, Histogram, Levels, Span
-from party_node.source.first_look import ColumnLook, Example, SourceLook
+from party_node.source.first_look import ColumnLook, SourceLook
 
 STAYS = "All of this is about patients and stays on this screen: nothing of it was sent or kept. Copy it into no ticket or mail."
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -17,6 +17,8 @@ _ASCII = " .:-=+*#@"
 _MOST_LEVELS = 12
 _BAR = 20
 _LONGEST_TEXT = 40
+_MOST_EXAMPLES = 3
+_KINDS = ("unreadable", "outside")
 
 
 def print_look(console: Console, look: SourceLook) -> None:
@@ -29,7 +31,7 @@ def print_look(console: Console, look: SourceLook) -> None:
     for name, each in look.columns.items():
         found = each.findings
         counts = [f"{count:,}" for count in (found.missing, found.unreadable, found.outside)]
-        lines = _described(each, ascii_only=ascii_only)
+        lines = _described(each, look.where, ascii_only=ascii_only)
         grid.add_row(one_line(name), *(["-"] * 3 if each.unread or not look.rows else counts), "\n".join(lines))
     console.print(f"{one_line(look.place)}: {look.rows:,} rows")
     console.print(grid)
@@ -38,20 +40,18 @@ def print_look(console: Console, look: SourceLook) -> None:
     console.print(STAYS)
 
 
-def _described(look: ColumnLook, *, ascii_only: bool) -> list[str]:
+def _described(look: ColumnLook, where: Callable[[int], str], *, ascii_only: bool) -> list[str]:
     if look.unread:
         return [one_line(look.problem)]
     lines = plot(look.distribution, look.findings.outside, ascii_only=ascii_only)
-    lines += [f"{what}: {', '.join(map(_example, found))}" for what, found in _examples(look) if found]
+    for kind in _KINDS:
+        found = [
+            f"{one_line(each.text, _LONGEST_TEXT)!r} in {where(each.row)}"
+            for each in look.findings.examples
+            if each.kind == kind
+        ]
+        lines += [f"{kind}: {', '.join(found[:_MOST_EXAMPLES])}"] if found else []
     return lines
-
-
-def _examples(look: ColumnLook) -> tuple[tuple[str, list[Example]], ...]:
-    return ("unreadable", look.unreadable), ("outside", look.outside)
-
-
-def _example(example: Example) -> str:
-    return f"{one_line(example.text, _LONGEST_TEXT)!r} in {example.where}"
 
 
 def plot(counts: Distribution, outside: int, *, ascii_only: bool = False) -> list[str]:
@@ -105,16 +105,16 @@ def look_json(look: SourceLook) -> dict[str, object]:
         "in_order": look.in_order,
         "problems": look.problems,
         "batches": look.batches,
-        "columns": [_column_json(name, each) for name, each in look.columns.items()],
+        "columns": [_column_json(name, each, look.where) for name, each in look.columns.items()],
         "not_declared": list(look.undeclared),
         "stays_here": STAYS,
     }
 
 
-def _column_json(name: str, look: ColumnLook) -> dict[str, object]:
+def _column_json(name: str, look: ColumnLook, where: Callable[[int], str]) -> dict[str, object]:
     found = look.findings
     counts = {"missing": found.missing, "unreadable": found.unreadable, "outside": found.outside}
-    examples = {what: [{"text": each.text, "where": each.where} for each in of] for what, of in _examples(look)}
+    examples = [{"kind": each.kind, "text": each.text, "where": where(each.row)} for each in found.examples]
     return {
         "name": name,
         "kind": look.declared.column.kind,

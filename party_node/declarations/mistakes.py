@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.files.mistakes import Mistakes, mistakes
 from dprelease.one_line import one_line
+from party_node.declarations.reading import KEYS
 
-OURS = ("from", "mostly_replaced", "source_only", "derived")
+OURS = ("from", "mostly_replaced", "source_only", "derived", *KEYS)
 """Keys of a declaration that are not of the column itself."""
 
 _HINTS = {

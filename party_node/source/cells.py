@@ -13,12 +13,10 @@ from dprelease.data.bounding import RawColumn
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import DateColumn, day_numbers
+from party_node.declarations.declarations import Declaration
 from party_node.declarations.formulas import Source
-
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+from party_node.settings import SourceSettings
+from party_node.source.numbers import Floats, Mask, NumberStyle, absent_in, floats, present, read_numbers
 
 
 @dataclass(frozen=True)
@@ -38,28 +36,46 @@ class Cells:
     outside: Mask
 
 
-def read_cells(cells: pa.Array, name: str, column: Source, missing: tuple[str, ...]) -> Cells:
+def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -> Cells:
     """Read a column's cells.
 
     Args:
         cells: as Arrow has them.
-        name: the source's name of the column.
-        column: its declaration.
-        missing: texts that mean a missing cell.
+        declared: the column's declaration.
+        source: how the source writes cells.
 
     Raises:
         DataRefused: they are of a type that the declaration cannot be of.
     """
-    cells = _decoded(cells)
+    cells, column, rules = _decoded(cells), declared.column, declared.reading
+    name, missing = str(declared.read_from), (*source.missing, *rules.missing)
     if isinstance(column, CategoricalColumn):
-        found = texts(cells, name, missing)
-        known = {*column.levels, None}
-        none = np.array([text is None for text in found], bool)
-        return Cells(found, none, np.zeros_like(none), np.array([text not in known for text in found], bool))
-    numbers, absent = (
-        _days(cells, name, column, missing) if isinstance(column, DateColumn) else _numbers(cells, name, missing)
-    )
+        return _categories(cells, name, column, missing)
+    if rules.aggregate == "count":
+        numbers, absent = _ones(cells, missing)
+    elif isinstance(column, DateColumn):
+        numbers, absent = _days(cells, name, column, missing)
+    else:
+        numbers, absent = _numbers(cells, name, style_of(declared, source), missing)
     return of_numbers(numbers, absent, column)
+
+
+def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:
+    """How a column's numbers are written, by its own rules and by those of the source."""
+    rules = declared.reading
+    return NumberStyle(
+        decimal=rules.decimal or source.decimal,
+        thousands=source.thousands if rules.thousands is None else rules.thousands,
+        suffixes=rules.suffix,
+        ends=declared.ends if rules.bands else None,
+    )
+
+
+def _categories(cells: pa.Array, name: str, column: CategoricalColumn, missing: tuple[str, ...]) -> Cells:
+    found = texts(cells, name, missing)
+    known = {*column.levels, None}
+    none = np.array([text is None for text in found], bool)
+    return Cells(found, none, np.zeros_like(none), np.array([text not in known for text in found], bool))
 
 
 def of_numbers(numbers: Floats, absent: Mask, column: Source) -> Cells:
@@ -88,45 +104,33 @@ def texts(cells: pa.Array, name: str, missing: tuple[str, ...]) -> list[str | No
     return [None if text in missing else text for text in found]
 
 
-def _numbers(cells: pa.Array, name: str, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
-    """Numbers, NaN where there is none, and where cells are missing."""
+def _numbers(cells: pa.Array, name: str, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """Numbers, not finite where there is none, and where cells are missing."""
     if _is_text(cells.type):
-        cells, absent = _present(cells, missing)
-        cells = pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, None)
-    elif pa.types.is_boolean(cells.type) or _is_number(cells.type):
-        absent = _absent(cells)
-    else:
-        raise DataRefused(f"column {name} holds {cells.type}, which is not a number; convert it first")
-    return _floats(cells), absent
+        return read_numbers(cells, style, missing)
+    if pa.types.is_boolean(cells.type) or _is_number(cells.type):
+        return floats(cells), absent_in(cells)
+    raise DataRefused(f"column {name} holds {cells.type}, which is not a number; convert it first")
+
+
+def _ones(cells: pa.Array, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """1 for each cell that is there, whatever it holds, and where cells are missing."""
+    absent = present(cells, missing)[1] if _is_text(cells.type) else absent_in(cells)
+    return np.where(absent, np.nan, 1.0), absent
 
 
 def _days(cells: pa.Array, name: str, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """Days since 1970-01-01, NaN where there is no date, and where cells are missing."""
     if _is_text(cells.type):
-        cells, absent = _present(cells, missing)
+        cells, absent = present(cells, missing)
         parts = pc.extract_regex(cells, column.pattern)
         known = parts.is_valid().to_numpy(zero_copy_only=False)
         year, month, day = (_whole(pc.struct_field(parts, [part]), known) for part in ("year", "month", "day"))
         return np.where(known, day_numbers(year, month, day), np.nan), absent
     if pa.types.is_date(cells.type) or (pa.types.is_timestamp(cells.type) and cells.type.tz is None):
         days = pc.floor_temporal(cells, unit="day").cast(pa.timestamp("s")).cast(pa.int64())
-        return _floats(days) / 86_400, _absent(cells)
+        return floats(days) / 86_400, absent_in(cells)
     raise DataRefused(f"column {name} holds {cells.type}, which is not a date; convert it first")
-
-
-def _present(cells: pa.Array, missing: tuple[str, ...]) -> tuple[pa.Array, Mask]:
-    """Texts without white space at their ends, null where they mean a missing cell; and where that is."""
-    cells = pc.utf8_trim_whitespace(cells)
-    cells = pc.if_else(pc.is_in(cells, value_set=pa.array(missing, cells.type)), None, cells)
-    return cells, _absent(cells)
-
-
-def _absent(cells: pa.Array) -> Mask:
-    return np.asarray(cells.is_null().to_numpy(zero_copy_only=False), bool)
-
-
-def _floats(cells: pa.Array) -> Floats:
-    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 
 def _whole(cells: pa.Array, known: Mask) -> npt.NDArray[np.int64]:

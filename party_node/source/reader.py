@@ -51,7 +51,7 @@ def reader_of(source: SourceSettings) -> Reader:
 
 def is_plain_csv(source: SourceSettings) -> bool:
     """Whether bytes that are appended to the file are rows, and change none before."""
-    return _kind(source) == "csv" and source.path.suffix != ".gz"
+    return _kind(source) == "csv" and source.path.suffix != ".gz" and source.encoding != "utf-16"
 
 
 @contextmanager
@@ -62,7 +62,9 @@ def read_errors(source: SourceSettings) -> Iterator[None]:
     except OSError as error:
         raise DataRefused(f"cannot read {source.place}: {error.strerror or 'not a readable file'}") from None
     except (pa.ArrowException, UnicodeDecodeError):
-        raise DataRefused(f"{source.place} is not a well-formed {_kind(source)} file in UTF-8") from None
+        raise DataRefused(
+            f"{source.place} is not a well-formed {_kind(source)} file in {source.encoding.upper()}"
+        ) from None
 
 
 def _kind(source: SourceSettings) -> str:

@@ -41,12 +41,12 @@ ROWS = [
 HEAD = "id,AGE,weight,sex,came,note"
 
 
-def looked(folder: Path, rows: list[str], columns: dict[str, dict[str, Any]] | None = None, **more: Any) -> SourceLook:
-    return look_at(settings(csv(folder, "\n".join([HEAD, *rows]) + "\n"), columns or COLUMNS, **more))
+def looked(folder: Path, lines: list[str], columns: dict[str, dict[str, Any]] | None = None, **more: Any) -> SourceLook:
+    return look_at(settings(csv(folder, "\n".join([HEAD, *lines]) + "\n"), columns or COLUMNS, **more))
 
 
-def shown(examples: object) -> list[tuple[str, str]]:
-    return [(each.text, each.where) for each in examples]  # type: ignore[attr-defined]
+def shown(look: SourceLook, name: str, kind: str) -> list[tuple[str, str]]:
+    return [(each.text, look.where(each.row)) for each in look.columns[name].findings.examples if each.kind == kind]
 
 
 def counts(look: ColumnLook) -> tuple[int, int, int]:
@@ -58,13 +58,13 @@ def test_every_column_is_counted_and_every_bad_text_has_an_example_with_its_line
     assert (found.rows, found.problems, found.undeclared, found.in_order) == (8, [], ("note",), True)
     age, weight, sex, came, old = found.columns.values()
     assert [counts(each) for each in found.columns.values()] == [(0, 1, 3), (1, 2, 1), (1, 0, 2), (1, 1, 0), (0, 1, 3)]
-    assert shown(age.unreadable) == [("61,5", "line 4")]
-    assert shown(age.outside) == [("17", "line 3"), ("101", "line 5"), ("102", "line 6")]
-    assert shown(weight.unreadable) == [("n/a?", "line 5")]  # each text once
-    assert shown(weight.outside) == [("1e12", "line 3")]
-    assert shown(sex.outside) == [("F", "line 3"), ("x", "line 8")]
-    assert shown(came.unreadable) == [("2011-13-02", "line 3")]
-    assert shown(old.outside) == []  # of two values one is the other level
+    assert shown(found, "age", "unreadable") == [("61,5", "line 4")]
+    assert shown(found, "age", "outside") == [("17", "line 3"), ("101", "line 5"), ("102", "line 6")]
+    assert shown(found, "weight", "unreadable") == [("n/a?", "line 5")]  # each text once
+    assert shown(found, "weight", "outside") == [("1e12", "line 3")]
+    assert shown(found, "sex", "outside") == [("F", "line 3"), ("x", "line 8")]
+    assert shown(found, "came", "unreadable") == [("2011-13-02", "line 3")]
+    assert shown(found, "old", "outside") == []  # of two values one is the other level
     assert age.distribution.to_json() == {
         "edges": pytest.approx([18 + i * 82 / BARS for i in range(BARS + 1)]),
         "counts": [1, 0, 0, 1, *[0] * (BARS - 5), 2],
@@ -86,11 +86,10 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         "unit": {"kind": "numeric", "lower": 0, "upper": 9, "from": "AGE"},
     }
     found = looked(tmp_path, rows, columns)
-    assert found.problems == [
-        "2 rows have no identifier in id, line 10 is the first; every row needs one",
-        "1 rows repeat an identifier; keep one row per subject, or declare rows_per_subject and a record column; "
-        "line 11 has the identifier of line 4",
-    ]
+    nameless, repeated = found.problems
+    assert nameless == "2 rows have no identifier in id, line 10 is the first; every row needs one"
+    assert repeated.startswith("1 rows repeat an identifier; ")
+    assert repeated.endswith("; line 11 has the identifier of line 4")
     assert {name: each.problem for name, each in found.columns.items() if each.problem} == {
         "height": "the source has no column 'Weight'; did you mean 'weight'?",
         "gone": "the source has no column 'zzz'",
@@ -137,9 +136,21 @@ def test_types_of_a_parquet_file(tmp_path: Path) -> None:
     table = {"id": ["a", "b"], "AGE": [30.0, float("nan")], "weight": pa.array([[1], [2]]), "sex": [1.5, 2.0]}
     found = look_at(settings(parquet(tmp_path, table), {name: COLUMNS[name] for name in ("age", "weight", "sex")}))
     assert found.rows == 2
-    assert shown(found.columns["age"].unreadable) == [("nan", "row 2")]
+    assert shown(found, "age", "unreadable") == [("nan", "row 2")]
     assert "is not a number; convert it first" in found.columns["weight"].problem
     assert "must be text or whole numbers" in found.columns["sex"].problem
+
+
+def test_of_several_rows_a_patient_the_one_that_counts_is_counted(tmp_path: Path) -> None:
+    found = looked(tmp_path, [*ROWS, "a,x,70,f,2011-01-02,x", "a,40,70,f,2011-01-02,x"], rows="last")
+    assert (found.rows, found.problems) == (8, [])
+    assert counts(found.columns["age"]) == (0, 1, 3)
+    assert shown(found, "age", "unreadable") == [("61,5", "line 4"), ("x", "line 10")]
+
+
+def test_identifiers_that_break_their_rules_are_counted_over_the_whole_table(tmp_path: Path) -> None:
+    found = looked(tmp_path, ROWS, identifiers={"pattern": "[0-9]+"})
+    assert [words[:27] for words in found.problems] == ["8 identifiers in id do not "]
 
 
 def test_batches_are_counted(tmp_path: Path) -> None:
@@ -182,7 +193,7 @@ def test_what_is_not_in_order_ends_with_the_code_of_the_table(described: Path) -
     found = json.loads(run(described, "--json").stdout)
     assert (found["rows"], found["in_order"], found["stays_here"]) == (9, False, STAYS)
     assert [column["name"] for column in found["columns"]] == ["age", "sex"]
-    assert found["columns"][0]["examples"]["unreadable"] == [{"text": "61,5", "where": "line 4"}]
+    assert found["columns"][0]["examples"][0] == {"kind": "unreadable", "text": "61,5", "where": "line 4"}
 
 
 def test_check_begins_with_the_same_look(world: World) -> None:
