@@ -13,17 +13,16 @@ from difflib import get_close_matches
 import pyarrow as pa
 
 from dprelease.data.columns import is_binary
-from dprelease.errors import DataRefused
+from dprelease.errors import DataRefused, DpReleaseError
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings
 from party_node.source.cells import Cells, read_cells
-from party_node.source.csv_reader import CsvReader
 from party_node.source.derived import derive
 from party_node.source.distribution import Distribution, distribution_of
 from party_node.source.findings import Findings
 from party_node.source.identifiers_look import IdentifiersLook
-from party_node.source.reader import read_errors, reader_of
+from party_node.source.reader import is_plain_csv, read_errors, reader_of
 from party_node.source.records import Records
 
 
@@ -126,7 +125,7 @@ def look_at(settings: PartySettings) -> SourceLook:
     try:
         with read_errors(settings.source):
             _read(settings, found, identifiers)
-    except DataRefused as error:
+    except DpReleaseError as error:  # also a database that does not answer
         found.problems.append(error.message)
         return found
     if not found.rows and not found.problems:
@@ -142,7 +141,7 @@ def look_at(settings: PartySettings) -> SourceLook:
 
 def _read(settings: PartySettings, found: SourceLook, identifiers: IdentifiersLook) -> None:
     source, reader = settings.source, reader_of(settings.source)
-    if isinstance(reader, CsvReader):  # the first line is the header, and records are taken to be a line each
+    if is_plain_csv(source):  # the first line is the header, and records are taken to be a line each
         found.where = lambda row: f"line {row + 1}"
     header = reader.header()
     keys = [name for name in (source.subject, source.record, source.batch) if name]
