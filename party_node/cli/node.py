@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import click
 
@@ -11,7 +12,7 @@ from dprelease.errors import Unauthenticated
 from dprelease.identity.invite import Invite
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.price import mu2_text
-from party_node.cli.options import with_desk
+from party_node.cli.options import read_party, with_config, with_desk
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
 from party_node.outgoing.joining import enrol as join
@@ -39,12 +40,13 @@ def enrol(desk: HospitalState, token: str, ledger_lost: bool) -> None:
 @click.command()
 @click.option("--verbose", is_flag=True, help="Log more; never a cell or an identifier.")
 @log_json_option
-@with_desk
-def run(desk: HospitalState, verbose: bool, log_json: bool) -> None:
-    """Run the daemon until it is stopped by SIGTERM or SIGINT.
+@with_config
+def run(config: Path, verbose: bool, log_json: bool) -> None:
+    """Run the daemon until it is stopped by SIGTERM or SIGINT. It notices by itself when its settings or the table change.
 
     Example: party-node run --config /etc/dprelease/party.toml
     """
+    desk = HospitalState(read_party(config))
     log_to_stderr(verbose=verbose, as_json=log_json)
     stop = StopSignal()
-    Daemon(desk, SecureNoise()).run(stop)
+    Daemon(desk, SecureNoise(), config).run(stop)

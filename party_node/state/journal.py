@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS releases (
     changed TEXT NOT NULL, codes TEXT, salt BLOB, approval BLOB
 )
 """
+_CALLS = "CREATE TABLE IF NOT EXISTS review_calls (release TEXT PRIMARY KEY)"
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Journal:
         self._path = path
         with self._transaction() as db:
             db.execute(_SCHEMA)
+            db.execute(_CALLS)
 
     def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         return transaction(self._path)
@@ -153,6 +155,11 @@ class Journal:
             db.execute(
                 "UPDATE releases SET note = ? WHERE release = ? AND status NOT IN (?, ?)", (note, release, *FINAL)
             )
+
+    def first_call(self, release: str) -> bool:
+        """Note that somebody is told of a release's review; False if that was noted before."""
+        with self._transaction() as db:
+            return db.execute("INSERT OR IGNORE INTO review_calls VALUES (?)", (release,)).rowcount == 1
 
     def commit(self, release: str, codes: str, salt: bytes) -> None:
         """Record the digest of the columns that an approval covers, once.
