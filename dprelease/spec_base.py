@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from dprelease.canonical import Digest, Value
-from dprelease.data.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
+from dprelease.data.columns import Column, Name, distinct_names, private, public, released_names
+from dprelease.data.weights import LARGEST_WEIGHT
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
@@ -42,6 +43,7 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_INSTANT)
 
 
+@lru_cache(maxsize=4096)
 def moment(text: str) -> datetime:
     """An `Instant` as a time in UTC."""
     return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)

@@ -35,8 +35,8 @@ _EXPECTED = {
     "greater_than_equal": "at least {ge}",
     "less_than": "below {lt}",
     "less_than_equal": "at most {le}",
-    "string_too_short": "text of {min_length} characters or more",
-    "string_too_long": "text of {max_length} characters or fewer",
+    "string_too_short": "text at least {min_length} long",
+    "string_too_long": "text at most {max_length} long",
     "too_short": "a list of {min_length} or more",
     "too_long": "a list of {max_length} or fewer",
 }

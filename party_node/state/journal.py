@@ -17,7 +17,7 @@ from typing import Any
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
-from party_node.state.transactions import transaction
+from party_node.state.transactions import prepare, transaction
 
 PUBLISHED = "published"
 """The journal's note on a release that the coordinator reported as published."""
@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS releases (
 )
 """
 _CALLS = "CREATE TABLE IF NOT EXISTS review_calls (release TEXT PRIMARY KEY)"
+"""Made when it is first needed: whoever knows nothing of it loses nothing by it, so the layout stays what it is."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._transaction() as db:
-            db.execute(_SCHEMA)
-            db.execute(_CALLS)
+        prepare(path, _SCHEMA)
 
     def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         return transaction(self._path)
@@ -159,6 +158,7 @@ class Journal:
     def first_call(self, release: str) -> bool:
         """Note that somebody is told of a release's review; False if that was noted before."""
         with self._transaction() as db:
+            db.execute(_CALLS)
             return db.execute("INSERT OR IGNORE INTO review_calls VALUES (?)", (release,)).rowcount == 1
 
     def commit(self, release: str, codes: str, salt: bytes) -> None:
