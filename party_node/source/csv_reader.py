@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
@@ -35,7 +36,8 @@ class CsvReader:
         """Rows of some columns from a byte on; cells of words that mean a missing one are null."""
         # Arrow takes what follows an open quotation mark, to the end of the file, for one cell: rows would go missing.
         with self._opened(start) as stream:
-            if sum(data.count(b'"') for data in iter(lambda: stream.read(_READ_BYTES), b"")) % 2:
+            pieces = iter(lambda: stream.read(_READ_BYTES), b"")
+            if sum(np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')) for data in pieces) % 2:
                 raise DataRefused(f"{self._path} has a quotation mark that is never closed")
         header = self._written_header()
         written = {_bare(name): name for name in header}
