@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,8 +40,9 @@ def is_known(prefix: Prefix, settings: PartySettings) -> bool:
     """Whether the file goes on from a prefix that was read by the same declarations."""
     return (
         prefix.settings == _described(settings)
-        and settings.source.path.stat().st_size > prefix.size
-        and _digests(settings, (prefix.size,)) == [prefix.sha256]
+        and (path := _plain_csv(settings)) is not None
+        and path.stat().st_size > prefix.size
+        and _digest(path, prefix.size) == prefix.sha256
     )
 
 
@@ -55,18 +57,19 @@ def prefix_of(
         before: that prefix; None where all rows were read.
         released: checkpoint and digest of its rows' codes, of those that were compared.
     """
-    path = settings.source.path
+    path = _plain_csv(settings)
+    if path is None or NONE in numbers:
+        return None
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(size - 1)
         ends = file.read(1) == b"\n"
-    if not (is_plain_csv(settings.source) and ends) or NONE in numbers:
+    if not ends:
         return None
-    (digest,) = _digests(settings, (size,))
     rows, latest = (0, 0) if before is None else (before.rows, before.latest)
     return Prefix(
         size=size,
-        sha256=digest,
+        sha256=_digest(path, size),
         settings=_described(settings),
         rows=rows + len(numbers),
         latest=max(latest, int(numbers.max())),
@@ -102,12 +105,16 @@ def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
 
 
 def state_of(settings: PartySettings) -> tuple[int, int, int] | None:
-    """What changes with the file; None without one."""
-    path = settings.source.path
-    if not path.exists():
+    """What changes with the file; None without one that can be a prefix."""
+    path = _plain_csv(settings)
+    if path is None:
         return None
     found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _plain_csv(settings: PartySettings) -> Path | None:
+    return settings.source.path if is_plain_csv(settings.source) else None
 
 
 def _described(settings: PartySettings) -> str:
@@ -115,13 +122,11 @@ def _described(settings: PartySettings) -> str:
     return sha256(canonical_bytes(known))
 
 
-def _digests(settings: PartySettings, sizes: tuple[int, ...]) -> list[str]:
-    """SHA-256 of the first bytes of the file, for rising numbers of them."""
-    running, done, found = hashlib.sha256(), 0, []
-    with settings.source.path.open("rb") as file:
-        for size in sizes:
-            while done < size and (data := file.read(min(_READ_BYTES, size - done))):
-                running.update(data)
-                done += len(data)
-            found.append(running.hexdigest())
-    return found
+def _digest(path: Path, size: int) -> str:
+    """SHA-256 of the first bytes of a file."""
+    running, left = hashlib.sha256(), size
+    with path.open("rb") as file:
+        while left and (data := file.read(min(_READ_BYTES, left))):
+            running.update(data)
+            left -= len(data)
+    return running.hexdigest()
