@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -71,7 +72,16 @@ def day_numbers(
     year: npt.NDArray[np.int64], month: npt.NDArray[np.int64], day: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """(n,) days since 1970-01-01 in the Gregorian calendar; NaN where there is no such date."""
-    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    days = months.astype("datetime64[D]") + (day - 1)
-    exists = (month >= 1) & (month <= 12) & (day >= 1) & (days.astype("datetime64[M]") == months)
-    return np.where(exists, days.astype(np.int64), np.nan)
+    first = _first_days()
+    months = year * 12 + month - 1
+    known = (month >= 1) & (month <= 12) & (months >= 0) & (months < len(first) - 1)
+    months = np.where(known, months, 0)
+    exists = known & (day >= 1) & (day <= first[months + 1] - first[months])
+    return np.where(exists, first[months] + (day - 1), np.nan)
+
+
+@cache
+def _first_days() -> npt.NDArray[np.int64]:
+    """Days since 1970-01-01 of the first day of every month from year 0 on, of one after year 9999 too."""
+    months = np.arange("0000-01", "10000-02", dtype="datetime64[M]")
+    return months.astype("datetime64[D]").astype(np.int64)
