@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class CsvReader:
 
     def header(self) -> list[str]:
         """Names of all columns."""
-        return [_bare(name) for name in self._written_header()]
+        return [_bare(name) for name in self._written_header]
 
     def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Rows of some columns from a byte on; cells of words that mean a missing one are null.
@@ -58,7 +59,7 @@ class CsvReader:
         yield from islice(self._rows(columns, start), done, None)
 
     def _rows(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        header = self._written_header()
+        header = self._written_header
         written = {_bare(name): name for name in header}
         convert = pa.csv.ConvertOptions(
             include_columns=[written[name] for name in columns],
@@ -72,6 +73,7 @@ class CsvReader:
             for batch in pa.csv.open_csv(stream, reading, self._parsing(), convert):
                 yield batch.rename_columns(columns)
 
+    @cached_property
     def _written_header(self) -> list[str]:
         with self._opened() as stream:
             return list(pa.csv.open_csv(stream, parse_options=self._parsing()).schema.names)
