@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
@@ -42,6 +42,7 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_INSTANT)
 
 
+@lru_cache(maxsize=4096)
 def moment(text: str) -> datetime:
     """An `Instant` as a time in UTC."""
     return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)

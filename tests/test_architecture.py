@@ -178,11 +178,13 @@ def test_hub_and_client_never_meet() -> None:
 
 def test_the_noise_module_alone_draws_secret_noise() -> None:
     door = ROOT / "dprelease" / "privacy" / "noise.py"
-    sampler = "dprelease.privacy.discrete_gaussian"
-    assert within(sampler, tuple(imports_of(door)))
-    assert offenders((path for path in sources(*PACKAGES) if path != door), (sampler,)) == []
+    samplers = tuple(f"dprelease.privacy.discrete_{law}" for law in ("gaussian", "laplace"))
+    assert all(within(sampler, tuple(imports_of(door))) for sampler in samplers)
+    others = (path for path in sources(*PACKAGES) if path != door and path.name != "discrete_laplace.py")
+    assert offenders(others, samplers) == []
     assert offenders(sources(*PACKAGES), ("opendp",)) == []  # it keeps its state in the process
-    drawing = [name_of(path) for path in sources(*PACKAGES) if path != door and "discrete_gaussian" in attributes(path)]
+    laws = {"discrete_gaussian", "discrete_laplace"}
+    drawing = [name_of(path) for path in sources(*PACKAGES) if path != door and laws & attributes(path)]
     drawers = ("moments", "noisy_rows", "ranges", "synthetic_control")
     assert drawing == [f"dprelease.mechanisms.{name}.privatize" for name in drawers]
 

@@ -88,7 +88,7 @@ def _added(
     key: bytes,
     columns: tuple[Column, ...],
     before: Overview,
-    state: tuple[int, int, int] | None,
+    state: tuple[int, ...] | None,
 ) -> Overview:
     """The overview of the rows of another one and those that come after them in the file."""
     prefix = before.prefix

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,6 +43,16 @@ def is_known(prefix: Prefix, settings: PartySettings) -> bool:
         prefix.settings == _described(settings)
         and (path := _plain_csv(settings)) is not None
         and path.stat().st_size > prefix.size
+        and _digest(path, prefix.size) == prefix.sha256
+    )
+
+
+def is_whole(prefix: Prefix, settings: PartySettings) -> bool:
+    """Whether the file is a prefix that was read by the same declarations, and nothing more."""
+    return (
+        prefix.settings == _described(settings)
+        and (path := _plain_csv(settings)) is not None
+        and path.stat().st_size == prefix.size
         and _digest(path, prefix.size) == prefix.sha256
     )
 
@@ -104,13 +115,15 @@ def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
     return pc.utf8_normalize(pc.utf8_trim(cells, characters=WHITE), form="NFC")
 
 
-def state_of(settings: PartySettings) -> tuple[int, int, int] | None:
+def state_of(settings: PartySettings) -> tuple[int, ...] | None:
     """What changes with the file; None without one that can be a prefix."""
     path = _plain_csv(settings)
-    if path is None:
-        return None
+    return None if path is None else _state(path)
+
+
+def _state(path: Path) -> tuple[int, ...]:
     found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def _plain_csv(settings: PartySettings) -> Path | None:
@@ -123,10 +136,26 @@ def _described(settings: PartySettings) -> str:
 
 
 def _digest(path: Path, size: int) -> str:
-    """SHA-256 of the first bytes of a file."""
-    running, left = hashlib.sha256(), size
+    """SHA-256 of the first bytes of a plain CSV file, which is read once in each of its states."""
+    known = _digests(path, _state(path))
+    if size not in known:
+        known |= _hashed(path, sorted({size, path.stat().st_size}))
+    return known[size]
+
+
+@lru_cache(maxsize=2)
+def _digests(path: Path, state: tuple[int, ...]) -> dict[int, str]:
+    """SHA-256 of the first bytes of a file in one state, by their number, as far as anybody asked for them."""
+    return {}
+
+
+def _hashed(path: Path, sizes: Iterable[int]) -> dict[int, str]:
+    """SHA-256 of the first bytes of a file, for rising numbers of them."""
+    running, done, found = hashlib.sha256(), 0, {}
     with path.open("rb") as file:
-        while left and (data := file.read(min(_READ_BYTES, left))):
-            running.update(data)
-            left -= len(data)
-    return running.hexdigest()
+        for size in sizes:
+            while done < size and (data := file.read(min(_READ_BYTES, size - done))):
+                running.update(data)
+                done += len(data)
+            found[size] = running.hexdigest()
+    return found

@@ -115,6 +115,7 @@ CASES = [
         (("intervention", "t1"), SERIES, ("penalty", "7/2"), ("weights_share", 0.7)),
         held=DONORS,
     ),
+    Case("synthetic-control", 1, (("intervention", "t3"), SERIES, ("law", "laplace")), held=DONORS),
     Case("sums"),
     Case("sums", 2, (("doubled", ["north"]),)),
 ]
