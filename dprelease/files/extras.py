@@ -16,6 +16,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "adbc_driver_postgresql": ("sql",),
         "adbc_driver_sqlite": ("sql",),
+        "alembic": ("coordinator",),
         "matplotlib": ("plot",),
         "psycopg": ("postgresql",),
         "pyarrow": ("party", "learner"),

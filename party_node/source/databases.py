@@ -49,7 +49,10 @@ class PostgreSql:
         source: names the database.
     """
 
-    beginning: tuple[str, ...] = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+    beginning: tuple[str, ...] = (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "SET LOCAL lock_timeout = '5s'",
+    )
     options: Mapping[str, str] = {}
     rows_before = 0
 
@@ -101,7 +104,7 @@ class Sqlite:
         file: the database.
     """
 
-    beginning: tuple[str, ...] = ("PRAGMA query_only = on", "PRAGMA busy_timeout = 10000")
+    beginning: tuple[str, ...] = ("PRAGMA query_only = on", "PRAGMA busy_timeout = 1000")
     options: Mapping[str, str] = {"adbc.sqlite.query.batch_rows": "16384"}
     rows_before = 1
     """The driver takes a column's type from the first rows: one of texts stands before them."""

@@ -17,6 +17,12 @@ from dprelease.files.extras import require
 from party_node.settings import SourceSettings
 from party_node.source.databases import Database, PostgreSql, Sqlite
 
+_PASSING = frozenset({"08", "40", "53", "55", "57", "58"})
+"""Classes of SQLSTATE: connections, rollbacks, resources, locks, operators, the system."""
+
+_LOCKED = "is locked"
+"""What SQLite says of a file that somebody else writes to."""
+
 
 class SqlReader:
     """Reads a table, or what a query gives.
@@ -82,7 +88,8 @@ class SqlReader:
         """Of what came before the first row: a statement that is wrong stays so, a database that is busy or ends does not."""
         from adbc_driver_manager import OperationalError
 
-        passing = isinstance(error, OperationalError)
+        state = (getattr(error, "sqlstate", None) or "")[:2]
+        passing = isinstance(error, OperationalError) or state in _PASSING or _said(error).endswith(_LOCKED)
         return self._stopped() if passing else DataRefused(f"{self._source.place}: {_said(error)}")
 
     def _stopped(self) -> PeerUnavailable:

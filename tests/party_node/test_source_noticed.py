@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.errors import PeerUnavailable
 from party_node.outgoing.report import TableReport
 from tests.party_node.world import ROWS, Hospital, World, rows_of
 from tests.support.databases import postgres_table, sqlite_table, told
@@ -71,18 +70,6 @@ def test_a_database_that_is_away_is_asked_again_soon(world: World, url: str, cap
         assert len([each for each in caplog.records if each.levelno == logging.ERROR]) == tried
     told(url, "ALTER TABLE gone RENAME TO patients")
     assert reports.look(60) == 1
-
-
-def test_a_database_that_is_away_holds_a_release_and_does_not_decline_it(world: World, url: str) -> None:
-    world.north.desk().make_catalogue()
-    release = world.propose()
-    world.north.edit("^url = .*$", 'url = "postgresql://node@127.0.0.1:1/clinic"')
-    world.north.cycle(2)
-    assert world.north.status(release) == "accepted"
-    with pytest.raises(PeerUnavailable):
-        world.north.desk().make_catalogue()
-    place = world.north.record(release).note
-    assert place.startswith("cannot reach patients in postgresql://127.0.0.1:1/clinic")
 
 
 def test_a_change_in_sqlite_is_seen_at_once(world: World) -> None:

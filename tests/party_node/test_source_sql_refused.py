@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -163,6 +164,19 @@ def test_files_that_are_no_database(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert not (tmp_path / "rows.sqlite").exists()
     (tmp_path / "rows.sqlite").write_text(f"id,x,c\n{MARK},0,u\n" * 99)
     assert "not a database" in refused(tmp_path, caplog, url=url, table="patients").message
+
+
+def test_a_file_that_is_locked_is_asked_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    url = sqlite_table(tmp_path / "rows.sqlite", "patients", "id, x, c", ROWS)
+    lock = "import sqlite3, sys; sqlite3.connect('rows.sqlite').execute('BEGIN EXCLUSIVE'); print(flush=True); sys.stdin.read()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", lock], cwd=tmp_path, stdin=pipe, stdout=pipe
+    ) as other:  # locks are a process's
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert isinstance(refused(tmp_path, caplog, url=url, table="patients"), PeerUnavailable)
+    assert read(settings(tmp_path, COLUMNS, url=url, table="patients")).alignment.rows == len(ROWS)
 
 
 def test_a_file_that_somebody_writes_to_is_read_as_it_was(tmp_path: Path) -> None:
