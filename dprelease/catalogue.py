@@ -50,7 +50,7 @@ class Catalogue(Value):
     alignment: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
-    identifiers: Annotated[str, Field(max_length=1000, exclude_if=lambda rules: not rules)] = ""
+    identifiers: Annotated[str, Field(max_length=4000, exclude_if=lambda rules: not rules)] = ""
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Catalogue:

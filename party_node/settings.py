@@ -94,6 +94,10 @@ class SourceSettings(DatabaseSettings):
                 f'rows = "{self.rows}" makes one row of a patient\'s, which may be of several batches; leave out batch '
                 "and batch_rows, or keep one row per patient in the source"
             )
+        if self.rows != "one" and self.by is None and self.url is not None:
+            raise ValueError(
+                f'rows = "{self.rows}" needs by, a column that says which row is first: rows of a database have no order'
+            )
         if self.rows != "one" and self.record is not None:
             raise ValueError(f'rows = "{self.rows}" makes one row of a patient\'s; leave out record')
         return self

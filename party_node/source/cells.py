@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dprelease.data.bounding import RawColumn
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import DataRefused
-from party_node.declarations.dates import DateColumn, day_numbers
+from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formulas import Source
 from party_node.settings import SourceSettings
-from party_node.source.numbers import Floats, Mask, NumberStyle, absent_in, floats, present, read_numbers
+from party_node.source.days import read_days
+from party_node.source.numbers import (
+    Floats,
+    Mask,
+    NumberStyle,
+    absent_in,
+    floats,
+    present,
+    read_numbers,
+    with_digits,
+    without,
+)
+
+WHITE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace())
+"""What `str.strip` takes away."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,23 @@ def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -
     return of_numbers(numbers, absent, column)
 
 
+def plain_numbers(read: Iterable[Declaration], source: SourceSettings) -> frozenset[str]:
+    """The source's names of columns of numbers that a reader may read as such: no text that is a number means anything else."""
+    read = tuple(read)
+
+    def plain(each: Declaration) -> bool:
+        rules = each.reading
+        return (
+            isinstance(each.column, NumericColumn)
+            and rules.aggregate != "count"
+            and rules.decimal in (None, source.decimal)
+            and not with_digits((*source.missing, *rules.missing))
+        )
+
+    others = {source.subject, source.record, source.batch, *(each.read_from for each in read if not plain(each))}
+    return frozenset(each.read_from for each in read if each.read_from is not None and each.read_from not in others)
+
+
 def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:
     """How a column's numbers are written, by its own rules and by those of the source."""
     rules = declared.reading
@@ -72,10 +103,12 @@ def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:
 
 
 def _categories(cells: pa.Array, name: str, column: CategoricalColumn, missing: tuple[str, ...]) -> Cells:
-    found = texts(cells, name, missing)
-    known = {*column.levels, None}
-    none = np.array([text is None for text in found], bool)
-    return Cells(found, none, np.zeros_like(none), np.array([text not in known for text in found], bool))
+    kinds = cells.dictionary_encode()
+    words = [*texts(kinds.dictionary, name, missing), None]
+    places = kinds.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
+    absent = np.array([word is None for word in words])[places]
+    outside = np.array([word not in (*column.levels, None) for word in words])[places]
+    return Cells(np.array(words, object)[places].tolist(), absent, np.zeros_like(absent), outside)
 
 
 def of_numbers(numbers: Floats, absent: Mask, column: Source) -> Cells:
@@ -100,8 +133,8 @@ def texts(cells: pa.Array, name: str, missing: tuple[str, ...]) -> list[str | No
         cells = cells.cast(pa.string())
     if not _is_text(cells.type):
         raise DataRefused(f"column {name} holds {cells.type}; identifiers and categories must be text or whole numbers")
-    found = [None if text is None else text.strip() for text in cells.to_pylist()]
-    return [None if text in missing else text for text in found]
+    found: list[str | None] = without(pc.utf8_trim(cells, characters=WHITE), missing).to_pylist()
+    return found
 
 
 def _numbers(cells: pa.Array, name: str, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
@@ -122,21 +155,11 @@ def _ones(cells: pa.Array, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
 def _days(cells: pa.Array, name: str, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """Days since 1970-01-01, NaN where there is no date, and where cells are missing."""
     if _is_text(cells.type):
-        cells, absent = present(cells, missing)
-        parts = pc.extract_regex(cells, column.pattern)
-        known = parts.is_valid().to_numpy(zero_copy_only=False)
-        year, month, day = (_whole(pc.struct_field(parts, [part]), known) for part in ("year", "month", "day"))
-        return np.where(known, day_numbers(year, month, day), np.nan), absent
+        return read_days(cells, column, missing)
     if pa.types.is_date(cells.type) or (pa.types.is_timestamp(cells.type) and cells.type.tz is None):
         days = pc.floor_temporal(cells, unit="day").cast(pa.timestamp("s")).cast(pa.int64())
         return floats(days) / 86_400, absent_in(cells)
     raise DataRefused(f"column {name} holds {cells.type}, which is not a date; convert it first")
-
-
-def _whole(cells: pa.Array, known: Mask) -> npt.NDArray[np.int64]:
-    """Digits as whole numbers, 1 where there are none."""
-    digits = pc.if_else(pa.array(known), cells, "1")
-    return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _decoded(cells: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 import pyarrow as pa
 
-from dprelease.data.columns import is_binary
+from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import DataRefused, DpReleaseError
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration
@@ -65,7 +65,8 @@ class ColumnLook:
         """
         column, reading = self.declared.column, self.declared.reading
         # Beside the only level every other value is in order; what is aggregated is compared with the bounds afterwards.
-        in_order = (not isinstance(column, DateColumn) and is_binary(column)) or reading.aggregate is not None
+        two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
+        in_order = two_valued or reading.aggregate is not None
         self.findings.note(raw, cells.unreadable, cells.outside & (not in_order), before)
 
 

@@ -85,6 +85,11 @@ def without(cells: pa.Array, words: tuple[str, ...]) -> pa.Array:
     return pc.if_else(pc.is_in(cells, value_set=pa.array(words, cells.type)), None, cells) if words else cells
 
 
+def with_digits(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some words that may look like a number or a date."""
+    return tuple(word for word in words if any(letter.isdigit() for letter in word))
+
+
 def absent_in(cells: pa.Array) -> Mask:
     """(n,) where cells are null."""
     return np.asarray(cells.is_null().to_numpy(zero_copy_only=False), bool)
@@ -97,7 +102,7 @@ def floats(cells: pa.Array) -> Floats:
 
 def _plain(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask] | None:
     """Numbers and missing cells, where all others are plain finite numbers, and nothing otherwise."""
-    cells = without(cells, tuple(word for word in missing if any(letter.isdigit() for letter in word)))
+    cells = without(cells, with_digits(missing))
     if style.decimal != ".":
         swapped = _with_points(cells, style.decimal)
         if swapped is None:
@@ -116,10 +121,10 @@ def _with_points(cells: pa.Array, decimal: str) -> pa.Array | None:
     validity, offsets, data = cells.buffers()
     if data is None:
         return cells
-    letters = np.frombuffer(data, np.uint8)
-    if np.any(letters == ord(".")):
+    letters = data.to_pybytes()
+    if b"." in letters:
         return None
-    swapped = pa.py_buffer(np.where(letters == ord(decimal), np.uint8(ord(".")), letters).tobytes())
+    swapped = pa.py_buffer(letters.translate(bytes.maketrans(decimal.encode(), b".")))
     return pa.Array.from_buffers(cells.type, len(cells), [validity, offsets, swapped], cells.null_count, cells.offset)
 
 

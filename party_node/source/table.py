@@ -20,7 +20,7 @@ from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, align, pseudonym
 from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
-from party_node.source.cells import Cells, read_cells, texts
+from party_node.source.cells import Cells, plain_numbers, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
 from party_node.source.reader import read_errors, record_batches
@@ -137,15 +137,14 @@ def _pieces(
     source = settings.source
     records = None if source.rows == "one" else Records(source, read)
     before = 0
-    for batch in record_batches(source, [name for each in read.values() for name in each.source_names], start):
+    wanted = [name for each in read.values() for name in each.source_names]
+    for batch in record_batches(source, wanted, start, plain_numbers(read.values(), source)):
         raw = {}
         for name, each in read.items():
             column = batch.column(each.source_names[0])
             raw[name] = cells = read_cells(column, each, source)
-            declared = cells.outside & (
-                each.reading.aggregate is None
-            )  # of others it is known when they are aggregated
-            findings[name].note(column, cells.unreadable, declared, before)
+            outside = cells.outside & (each.reading.aggregate is None)  # of others it shows in the aggregate
+            findings[name].note(column, cells.unreadable, outside, before)
         before += batch.num_rows
         if records is None:
             yield raw, pseudonyms_in(batch, source, key), numbers_in(batch, source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,66 +14,72 @@ from pydantic import ValidationError
 
 from dprelease.errors import DataRefused
 from party_node.source.findings import MOST_EXAMPLES, Example, Findings, read_findings, write_findings
-from party_node.source.table import read_rows
+from party_node.source.table import Table, read_rows, read_table
 from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
-GERMAN = {"decimal": ",", "thousands": "."}
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
 NUMBER: dict[str, Any] = {"kind": "numeric", "lower": -1e9, "upper": 1e9}
 
 
-MESSY = """\ufeff Pat-Nr ;"Gr\u00f6\u00dfe (cm)"; Alter ;Kosten;Status; Aufnahme
-0001;1,75 m;[70-80);1.234,50 \u20ac;krank;03.04.2011
- 2 ;"1,80";80+;99;gesund;unbekannt
-3.0;k.A.;18-20;12,5 EUR;?;31.12.2010
-"""
-SOURCE: dict[str, Any] = {
-    "subject": "Pat-Nr",
-    "delimiter": ";",
-    **GERMAN,
-    "missing": ["", "NA", "k.A."],
-    "identifiers": {"whole_numbers": True},
-}
-COLUMNS: dict[str, dict[str, Any]] = {
-    "height": {"kind": "numeric", "lower": 1, "upper": 2, "from": "Gr\u00f6\u00dfe (cm)", "suffix": "m"},
-    "age": {"kind": "numeric", "lower": 0, "upper": 120, "from": "Alter", "bands": True},
-    "cost": {"kind": "numeric", "lower": 0, "upper": 2000, "from": "Kosten", "suffix": ["\u20ac", "EUR"]},
-    "ill": {"kind": "categorical", "levels": ["krank"], "from": "Status", "missing": "?"},
-    "came": {"kind": "date", "from": "Aufnahme", "format": "%d.%m.%Y", "missing": ["unbekannt"]},
-    "day": {"derived": {"days": ["2011-01-01", "came"]}, "lower": -100, "upper": 100},
-    "no_height": {"derived": {"missing": "height"}},
-}
+_, TEXT, _, TOML, *_ = re.split(
+    r"```(?:text|toml)?\n", DOCUMENT[DOCUMENT.index("## What exports look like") :], maxsplit=4
+)
+SOURCE, COLUMNS = (tomllib.loads(TOML)[key] for key in ("source", "columns"))
+del SOURCE["path"], SOURCE["subject"]
+
+
+def export(folder: Path, data: bytes, name: str = "rows.csv", **source: Any) -> Table:
+    """The table that the page declares, from this file."""
+    described = settings(csv(folder, data, name), COLUMNS, **SOURCE | source | {"subject": "Patient-Nr"})
+    return read_table(described, KEY, described.declarations(), GRID_BITS)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_messy_export_is_the_table_that_was_meant(tmp_path: Path, encoding: str, packed: bool) -> None:
-    text = MESSY.removeprefix("\ufeff") if encoding in ("utf-16", "cp1252", "utf-8-sig") else MESSY
-    data = text.encode(encoding)
-    path = csv(tmp_path, gzip.compress(data) if packed else data, "rows.csv.gz" if packed else "rows.csv")
-    table = read(path, COLUMNS, **SOURCE, encoding=encoding)
-    fine = parquet(
-        tmp_path,
-        {
-            "id": [1, 2, 3],
-            "height": [1.75, 1.8, None],
-            "age": [75.0, 100.0, 19.0],
-            "cost": [1234.5, 99.0, 12.5],
-            "ill": ["krank", "gesund", None],
-            "day": [92.0, None, -1.0],
-            "no_height": ["other", "other", "yes"],
-        },
-    )
-    plain = {
-        name: {k: v for k, v in keys.items() if k in ("kind", "lower", "upper", "levels")}
-        for name, keys in COLUMNS.items()
+def test_the_export_of_the_page_is_the_table_that_was_meant(tmp_path: Path, encoding: str, packed: bool) -> None:
+    data = TEXT.encode(encoding)
+    name = "rows.csv.gz" if packed else "rows.csv"
+    table = export(tmp_path, gzip.compress(data) if packed else data, name, encoding=encoding)
+    meant = {
+        "height": [176.0, None],
+        "age": [75.0, 90.0],
+        "cost": [1247.0, 99.0],
+        "stays": [2, 1],
+        "smoker": ["ja", "nein"],
+        "day": [1095.0, None],
+        "no_height": ["other", "yes"],
     }
-    plain["day"]["kind"], plain["no_height"] = "numeric", {"kind": "categorical", "levels": ["yes"]}
-    del plain["came"]
-    expected = read(fine, plain)
+    shown = re.findall(r"^\| [12] \| (.*) \|$", DOCUMENT, re.M)
+    rows = zip(*meant.values(), strict=True)
+    assert [
+        [
+            "missing"
+            if cell is None
+            else "other"
+            if cell == "nein"
+            else f"{cell:g}"
+            if name not in ("smoker", "no_height")
+            else cell
+            for name, cell in zip(meant, row, strict=True)
+        ]
+        for row in rows
+    ] == [line.split(" | ") for line in shown]
+    plain: dict[str, dict[str, Any]] = {
+        name: {"kind": "numeric", "lower": COLUMNS[name]["lower"], "upper": COLUMNS[name]["upper"]}
+        if "lower" in COLUMNS[name]
+        else {"kind": "categorical", "levels": ["ja" if name == "smoker" else "yes"]}
+        for name in meant
+    }
+    expected = read(parquet(tmp_path, {"id": [1, 2], **meant}), plain)
     assert np.array_equal(table.bounded.codes, expected.bounded.codes)
     assert table.alignment.digest == expected.alignment.digest
-    assert table.findings["came"] == Findings(missing=1)
-    assert table.findings["ill"] == Findings(missing=1, outside=1)
+    assert table.findings["admitted"] == Findings(missing=1)
+    assert table.findings["height"] == Findings(missing=1)
+
+
+def test_its_header_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    marked = export(tmp_path, ("\ufeff" + TEXT).encode(), encoding="utf-8")
+    assert marked.bounded.digest() == export(tmp_path, TEXT.encode("cp1252")).bounded.digest()
 
 
 def test_an_encoding_that_the_file_is_not_in_is_refused(tmp_path: Path) -> None:
