@@ -73,7 +73,7 @@ class ChangedSettings:
 
     def _tell(self, words: str) -> None:
         if words != self._told:
-            log.error("the settings of before stay in force, all of them: %s", one_line(words.replace("\n  ", "; ")))
+            log.error("the settings of before stay in force, all of them: %s", one_line(words))
         self._told = words
 
 

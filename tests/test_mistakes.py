@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from coordinator.proposals.proposals import Request
 from coordinator.settings import CoordinatorSettings
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings, read_settings
+from dprelease.wire.status import exit_code
 from learner.hub.settings import HubSettings
+from party_node.cli.main import main
 from party_node.settings import PartySettings
 
 PARTY = """
@@ -66,14 +69,15 @@ PYDANTIC = re.compile(
 
 
 def said(folder: Path, text: str, model: type[Settings]) -> list[str]:
-    """What is said of a file, a line each, without its name."""
+    """What is said of a file, mistake by mistake."""
     path = folder / "x.toml"
     path.write_text(text)
     with pytest.raises(InvalidInput) as caught:
         read_settings(path, model)
-    words = caught.value.message.replace(str(path), "FILE")
-    assert not PYDANTIC.search(words), words
-    return words.split("\n  ")
+    error = caught.value
+    assert not PYDANTIC.search(error.message), error.message
+    assert error.message.startswith(str(path))
+    return list(error.each) or [error.message.replace(str(path), "FILE")]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def said(folder: Path, text: str, model: type[Settings]) -> list[str]:
 )
 def test_one_mistake_of_a_hospital(tmp_path: Path, old: str, new: str, words: str) -> None:
     assert old in PARTY
-    assert said(tmp_path, PARTY.replace(old, new, 1), PartySettings) == [f"FILE: {words}"]
+    assert said(tmp_path, PARTY.replace(old, new, 1), PartySettings) == [words]
 
 
 @pytest.mark.parametrize(
@@ -181,15 +185,13 @@ def test_one_mistake_of_a_hospital(tmp_path: Path, old: str, new: str, words: st
 def test_mistakes_of_the_servers_and_of_requests(
     tmp_path: Path, model: type[Settings], text: str, words: list[str]
 ) -> None:
-    found = said(tmp_path, text, model)
-    assert found == ([f"FILE: {words[0]}"] if len(words) == 1 else [f"FILE: {len(words)} mistakes", *words])
+    assert said(tmp_path, text, model) == words
 
 
 def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
     text = PARTY.replace("lower = 0\nupper = 120", 'lower = ""\nupper = ""').replace('["f", "m"]', '["f", "f"]')
     text = text.replace('name = "north"', "nmae = 5") + '[columns.risk]\nderived = { square = "weight", pls = 3 }\n'
     assert said(tmp_path, text, PartySettings) == [
-        "FILE: 6 mistakes",
         "name: is missing",
         f"column age: lower: is left blank; {BOUND}",
         f"column age: upper: is left blank; {BOUND}",
@@ -214,3 +216,15 @@ def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
 def test_what_is_no_toml_is_said_with_its_line(tmp_path: Path, old: str, new: str, words: str) -> None:
     (found,) = said(tmp_path, PARTY.replace(old, new, 1), PartySettings)
     assert found.startswith(f"FILE is not valid TOML: {words}")
+
+
+def test_a_command_shows_several_mistakes_in_a_line_each(tmp_path: Path) -> None:
+    path = tmp_path / "party.toml"
+    path.write_text(PARTY.replace('name = "north"', 'name = ""').replace("upper = 120", 'upper = ""'))
+    shown = CliRunner().invoke(main, ["check", "--source", "--config", str(path)])
+    assert shown.exit_code == exit_code(InvalidInput(""))
+    assert shown.stderr.splitlines() == [
+        f"error: {path}: 2 mistakes",
+        f"  name: is left blank; it {NAME}",
+        f"  column age: upper: is left blank; {BOUND}",
+    ]

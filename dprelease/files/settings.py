@@ -42,8 +42,7 @@ def read_settings(path: Path, model: type[Model]) -> Model:
         model: the settings it must describe.
 
     Raises:
-        InvalidInput: the file cannot be read, is not TOML, or a key is unknown, missing or wrong; each one is named,
-            several in a line each.
+        InvalidInput: the file cannot be read, is not TOML, or a key is unknown, missing or wrong; each one is named.
     """
     try:
         with readable(f"{path} is not valid TOML"):
@@ -55,7 +54,9 @@ def read_settings(path: Path, model: type[Model]) -> Model:
         try:
             return model.model_validate(data, context={"base": path.resolve().parent})
         except ValidationError as error:
-            raise InvalidInput(_in_lines(path, mistakes(error, model, data))) from error
+            found = mistakes(error, model, data)
+            more = (f"and {len(found) - MOST_NAMED} more",) if len(found) > MOST_NAMED else ()
+            raise InvalidInput(str(path), found[:MOST_NAMED] + more) from error
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -64,9 +65,3 @@ def _parsed(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not valid TOML: {syntax(text, error)}") from error
-
-
-def _in_lines(path: Path, found: tuple[str, ...]) -> str:
-    """One mistake behind the file's name, several in a line each."""
-    shown = [*found[:MOST_NAMED], *([f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else [])]
-    return f"{path}: {shown[0]}" if len(shown) == 1 else "\n  ".join([f"{path}: {len(found)} mistakes", *shown])

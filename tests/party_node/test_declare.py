@@ -101,9 +101,8 @@ def test_it_does_not_load_before_people_have_filled_it_in(tmp_path: Path) -> Non
     path = tmp_path / "party.toml"
     with pytest.raises(InvalidInput) as caught:
         read_settings(path, PartySettings)
-    said = caught.value.message.split("\n  ")[1:]
     bound = 'is left blank; give the bound of a codebook, never of the data; or bounds = "unknown" in place of lower and upper'
-    assert [words.partition("; it must")[0] for words in said] == [
+    assert [words.partition("; it must")[0] for words in caught.value.each] == [
         "name: is left blank",
         "roster: is left blank",
         *(f"column {name}: {key}: {bound}" for name in ("Groe_cm", "weight") for key in ("lower", "upper")),
