@@ -219,7 +219,8 @@ class HospitalState:
         from party_node.source.table import read_table
 
         key = self.identity.alignment_key()
-        table = self.streams.read(spec, self.settings, key, columns) or read_table(
+        seen = self._overview if self._overview is not None and self._overview.key == key else None
+        table = self.streams.read(spec, self.settings, key, columns, seen.prefix if seen else None) or read_table(
             self.settings, key, columns, spec.grid_bits
         )
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):

@@ -58,7 +58,7 @@ class CoordinationService(CoordinationServiceServicer):
 
     def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> pb.ListReleasesResponse:
         """For a party."""
-        return coordination.list_releases(self._store, self._party(context), self._clock())
+        return coordination.list_releases(request, self._store, self._party(context), self._clock())
 
     def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """For a party."""
@@ -139,7 +139,7 @@ class CoordinationService(CoordinationServiceServicer):
     def _party(self, context: Any) -> str:
         identity = caller(context, "party")
         with self._store.writing() as tx:
-            return tx.members.admit(identity, self._clock()).name
+            return tx.members.admit(identity, self._clock(), context.protocol).name
 
 
 class EnrolmentService(EnrolmentServiceServicer):

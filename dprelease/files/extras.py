@@ -14,6 +14,9 @@ from dprelease.errors import InvalidInput
 
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "adbc_driver_postgresql": ("sql",),
+        "adbc_driver_sqlite": ("sql",),
+        "alembic": ("coordinator",),
         "gmpy2": ("party",),
         "matplotlib": ("plot",),
         "psycopg": ("postgresql",),

@@ -22,7 +22,7 @@ from dprelease.release.spec import ReleaseSpec
 from party_node.settings import PartySettings
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
-from party_node.state.streams import Streams, over
+from party_node.state.streams import Prefix, Streams, over
 from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ class Continuations:
                 "stream: no stream that began before goes on; propose a new one"
             )
 
-    def read(self, spec: ReleaseSpec, settings: PartySettings, key: bytes, columns: tuple[Column, ...]) -> Table | None:
+    def read(
+        self, spec: ReleaseSpec, settings: PartySettings, key: bytes, columns: tuple[Column, ...], whole: Prefix | None
+    ) -> Table | None:
         """The new rows of a checkpoint; None outside streams.
 
         Args:
@@ -118,6 +120,7 @@ class Continuations:
             settings: name the source.
             key: alignment key.
             columns: ours of the spec.
+            whole: the file when its rows were last aligned, by this key.
 
         Raises:
             SpecRefused, IntegrityError: as `earlier`.
@@ -134,7 +137,7 @@ class Continuations:
         sealed = _numbered(continual, stream, self._sealed(continual))
         codes = {each: record.codes or "" for each, record in sealed.items() if each < number}
         known = self.folder.prefix(stream, number)
-        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, Checkpoint(number, codes, known))
+        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, Checkpoint(number, codes, known, whole))
         if prefix is not None:
             self.folder.note(stream, number, prefix)
         return table

@@ -80,7 +80,7 @@ def overview(
 
 
 def _grew(prefix: Prefix | None, settings: PartySettings) -> bool:
-    return prefix is not None and settings.source.path.exists() and is_known(prefix, settings)
+    return prefix is not None and is_known(prefix, settings)
 
 
 def _added(
@@ -88,7 +88,7 @@ def _added(
     key: bytes,
     columns: tuple[Column, ...],
     before: Overview,
-    state: tuple[int, int, int] | None,
+    state: tuple[int, ...] | None,
 ) -> Overview:
     """The overview of the rows of another one and those that come after them in the file."""
     prefix = before.prefix

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +17,8 @@ import pyarrow.compute as pc
 from dprelease.canonical import canonical_bytes, sha256
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.batches import NONE, Numbers
-from party_node.source.table import is_plain_csv, pseudonyms_in, record_batches
+from party_node.source.reader import is_plain_csv, record_batches
+from party_node.source.table import pseudonyms_in
 from party_node.state.streams import Prefix
 
 _READ_BYTES = 1 << 20
@@ -39,8 +42,19 @@ def is_known(prefix: Prefix, settings: PartySettings) -> bool:
     """Whether the file goes on from a prefix that was read by the same declarations."""
     return (
         prefix.settings == _described(settings)
-        and settings.source.path.stat().st_size > prefix.size
-        and _digests(settings, (prefix.size,)) == [prefix.sha256]
+        and (path := _plain_csv(settings)) is not None
+        and path.stat().st_size > prefix.size
+        and _digest(path, prefix.size) == prefix.sha256
+    )
+
+
+def is_whole(prefix: Prefix, settings: PartySettings) -> bool:
+    """Whether the file is a prefix that was read by the same declarations, and nothing more."""
+    return (
+        prefix.settings == _described(settings)
+        and (path := _plain_csv(settings)) is not None
+        and path.stat().st_size == prefix.size
+        and _digest(path, prefix.size) == prefix.sha256
     )
 
 
@@ -55,18 +69,19 @@ def prefix_of(
         before: that prefix; None where all rows were read.
         released: checkpoint and digest of its rows' codes, of those that were compared.
     """
-    path = settings.source.path
+    path = _plain_csv(settings)
+    if path is None or NONE in numbers:
+        return None
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(size - 1)
         ends = file.read(1) == b"\n"
-    if not (is_plain_csv(settings.source) and ends) or NONE in numbers:
+    if not ends:
         return None
-    (digest,) = _digests(settings, (size,))
     rows, latest = (0, 0) if before is None else (before.rows, before.latest)
     return Prefix(
         size=size,
-        sha256=digest,
+        sha256=_digest(path, size),
         settings=_described(settings),
         rows=rows + len(numbers),
         latest=max(latest, int(numbers.max())),
@@ -98,13 +113,19 @@ def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
     return pc.utf8_normalize(pc.utf8_trim(batch.column(source.subject), characters=_WHITE), form="NFC")
 
 
-def state_of(settings: PartySettings) -> tuple[int, int, int] | None:
-    """What changes with the file; None without one."""
-    path = settings.source.path
-    if not path.exists():
-        return None
+def state_of(settings: PartySettings) -> tuple[int, ...] | None:
+    """What changes with the file; None without one that can be a prefix."""
+    path = _plain_csv(settings)
+    return None if path is None else _state(path)
+
+
+def _state(path: Path) -> tuple[int, ...]:
     found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def _plain_csv(settings: PartySettings) -> Path | None:
+    return settings.source.path if is_plain_csv(settings.source) else None
 
 
 def _described(settings: PartySettings) -> str:
@@ -112,13 +133,27 @@ def _described(settings: PartySettings) -> str:
     return sha256(canonical_bytes(known))
 
 
-def _digests(settings: PartySettings, sizes: tuple[int, ...]) -> list[str]:
-    """SHA-256 of the first bytes of the file, for rising numbers of them."""
-    running, done, found = hashlib.sha256(), 0, []
-    with settings.source.path.open("rb") as file:
+def _digest(path: Path, size: int) -> str:
+    """SHA-256 of the first bytes of a plain CSV file, which is read once in each of its states."""
+    known = _digests(path, _state(path))
+    if size not in known:
+        known |= _hashed(path, sorted({size, path.stat().st_size}))
+    return known[size]
+
+
+@lru_cache(maxsize=2)
+def _digests(path: Path, state: tuple[int, ...]) -> dict[int, str]:
+    """SHA-256 of the first bytes of a file in one state, by their number, as far as anybody asked for them."""
+    return {}
+
+
+def _hashed(path: Path, sizes: Iterable[int]) -> dict[int, str]:
+    """SHA-256 of the first bytes of a file, for rising numbers of them."""
+    running, done, found = hashlib.sha256(), 0, {}
+    with path.open("rb") as file:
         for size in sizes:
             while done < size and (data := file.read(min(_READ_BYTES, size - done))):
                 running.update(data)
                 done += len(data)
-            found.append(running.hexdigest())
+            found[size] = running.hexdigest()
     return found

@@ -1,9 +1,10 @@
-"""Stores, offices and a running world. The store is SQLite in a file and, where a URL is given, PostgreSQL."""
+"""Stores, offices and a running world. The store is SQLite in a file and, where there is a server, PostgreSQL."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,14 +16,28 @@ from coordinator.service import dealer as dealing
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
-from coordinator.store.tables import layout
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
+from learner.hub.server import Hub
+from learner.hub.settings import HubSettings
 from tests.coordinator.office import STUDY, Clock, Office, founded, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.world import Stub, World, report
+from tests.support.postgres import Cluster
 
 POSTGRES = "DPRELEASE_TEST_POSTGRES_URL"
+"""Names an empty database that tests may use instead of a server of their own."""
+
+
+@pytest.fixture(scope="session")
+def shared_database(request: pytest.FixtureRequest) -> str:
+    """URL of a PostgreSQL database for tests that come one after another: to make one takes longer than to empty it."""
+    pytest.importorskip("psycopg", reason="pip install 'dprelease[postgresql]'")
+    url = os.environ.get(POSTGRES)
+    if url is None:
+        cluster: Cluster = request.getfixturevalue("postgres")
+        return cluster.database()
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -30,11 +45,10 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of an empty database, for tests that hold on every kind of database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'coordinator.sqlite'}"
-    url = os.environ.get(POSTGRES)
-    if url is None:
-        pytest.skip(f"set {POSTGRES} to the URL of an empty PostgreSQL database to run this")
+    url: str = request.getfixturevalue("shared_database")
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
-    layout.drop_all(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     engine.dispose()
     return url
 
@@ -85,19 +99,44 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """A running coordinator on free ports."""
+@contextmanager
+def serving(home: Path, **plan: object) -> Iterator[World]:
+    """A founded consortium whose coordinator runs on free ports."""
     now = datetime.now(UTC).replace(microsecond=0)
-    home = founded(tmp_path / "office", now)
-    settings = read_settings(home.settings, CoordinatorSettings)
+    made = founded(home, now, **plan)
+    settings = read_settings(made.settings, CoordinatorSettings)
     settings = settings.model_copy(update={"listen": "127.0.0.1:0", "listen_enrolment": "127.0.0.1:0"})
-    files = [(home.hub / name).read_bytes() for name in ("root.pem", "hub.pem", "hub.key")]
+    files = [(made.hub / name).read_bytes() for name in ("root.pem", "hub.pem", "hub.key")]
     world = World(settings, Clock(now), Credentials(*files))
     world.start()
     yield world
     world.opened.close()
     world.stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A running coordinator on SQLite."""
+    with serving(tmp_path / "office") as world:
+        yield world
+
+
+@pytest.fixture
+def hub(world: World, tmp_path: Path) -> Iterator[Hub]:
+    """A hub that serves this world."""
+    assert world.server is not None
+    folder = world.settings.certificate.parent / "hub"
+    settings = {
+        "consortium": "Trio",
+        "storage": tmp_path / "storage",
+        "listen_parties": "localhost:0",
+        "listen_public": "localhost:0",
+        "coordinator": f"localhost:{world.server.port}",
+        "limits": {"stop_seconds": 0.0, "revocation_seconds": 0.05},
+        **{key: folder / file for key, file in (("root", "root.pem"), ("certificate", "hub.pem"), ("key", "hub.key"))},
+    }
+    with Hub(HubSettings.model_validate(settings)) as running:
+        yield running
 
 
 @pytest.fixture
