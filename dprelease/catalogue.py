@@ -38,6 +38,8 @@ class Catalogue(Value):
         columns: declarations.
         batches: rows that came together, in the order of their numbers; none where the source says nothing of that, and then left
             out of canonical bytes.
+        identifiers: rules that bring identifiers to their normal form, as text; empty, and then left out of canonical bytes, where
+            white space at their ends is all that is taken away.
     """
 
     format: Literal[1] = 1
@@ -48,6 +50,7 @@ class Catalogue(Value):
     alignment: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
+    identifiers: Annotated[str, Field(max_length=4000, exclude_if=lambda rules: not rules)] = ""
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Catalogue:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from dprelease.canonical import canonical_bytes, explain
+from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.files.mistakes import Mistakes, mistakes
 from party_node.declarations.dates import DateColumn
-from party_node.declarations.formulas import Formula, Indicator, Source, read_formula
+from party_node.declarations.formula_keys import read_formula
+from party_node.declarations.formulas import Formula, Indicator, Missing, Source
 from party_node.declarations.logarithm import Floats
+from party_node.declarations.mistakes import OURS, ColumnMistakes
+from party_node.declarations.reading import KEYS, PLAIN, Reading
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
-_OURS = ("from", "mostly_replaced", "source_only", "derived")
 
 YES = "yes"
 """The level of an indicator, unless its declaration names another one."""
@@ -35,6 +38,8 @@ class Declaration:
         sources: what it is derived from, in the order of the formula's arguments.
         mostly_replaced: whether the owner knows that more than half of its cells are replaced.
         source_only: whether it is there for others to be derived from, and never in the catalogue.
+        reading: how its cells are written.
+        ends: its bounds as declared, where bands that are open end.
     """
 
     column: Source
@@ -43,6 +48,8 @@ class Declaration:
     sources: tuple[Declaration, ...] = ()
     mostly_replaced: bool = False
     source_only: bool = False
+    reading: Reading = PLAIN
+    ends: tuple[float, float] | None = None
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -51,17 +58,22 @@ class Declaration:
 
     @property
     def origin(self) -> str:
-        """Where cells come from: the source's name, or canonical bytes of all names and declarations that it is derived from."""
+        """Where cells come from: the source's name, or canonical bytes of all names, declarations and aggregates behind it."""
+        how = self.reading.aggregate
         if self.read_from is not None:
-            return self.read_from
-        return canonical_bytes(
-            [[each.read_from, each.column.model_dump(mode="json")] for each in self.sources]
-        ).decode()
+            return self.read_from if how is None else canonical_bytes([[self.read_from, how]]).decode()
+        return canonical_bytes([[each.read_from, each._described] for each in self.sources]).decode()
+
+    @property
+    def _described(self) -> dict[str, Any]:
+        how = self.reading.aggregate
+        return self.column.model_dump(mode="json") | ({} if how is None else {"aggregate": how})
 
 
 def names_in(origin: str, column: Column) -> tuple[str, ...]:
     """The source's names in a `Declaration.origin` of this column."""
-    return tuple(name for name, _ in json.loads(origin)) if column.derivation else (origin,)
+    several = column.derivation or origin.startswith('[["')
+    return tuple(name for name, _ in json.loads(origin)) if several else (origin,)
 
 
 def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declaration]:
@@ -71,10 +83,23 @@ def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declarat
         columns: name to the keys below ``[columns.NAME]``.
 
     Raises:
-        ValueError: a declaration is wrong; column and key are named.
+        Mistakes: declarations are wrong; each names column and key.
+        ValueError: none may be released.
     """
-    read = {name: _read(name, keys) for name, keys in columns.items() if "derived" not in keys}
-    found = {name: read.get(name) or _derived(name, keys, read, columns) for name, keys in columns.items()}
+    wrong = ColumnMistakes()
+    read: dict[str, Declaration] = {}
+    for name, keys in columns.items():
+        with wrong.noting(name, keys):
+            if "derived" not in keys:
+                read[name] = _read(name, keys)
+    found: dict[str, Declaration] = {}
+    for name, keys in columns.items():
+        with wrong.noting(name, keys):
+            if name in read:
+                found[name] = read[name]
+            elif name not in wrong.of and not _derived_from(keys, wrong.of):
+                found[name] = _derived(name, keys, read, columns)
+    wrong.check()
     if all(each.source_only for each in found.values()):
         raise ValueError("declare at least one column that may be released, e.g. [columns.age]")
     return found
@@ -90,15 +115,33 @@ def _read(name: str, keys: Mapping[str, Any]) -> Declaration:
     source_only = _flag(name, keys, "source_only")
     column: Source
     if keys.get("kind") == "date":
+        own = {"name": name, **_own(name, keys)}
         try:
-            column = DateColumn.model_validate({"name": name, **_own(name, keys)})
+            column = DateColumn.model_validate(own)
         except ValidationError as error:
-            raise ValueError(f"column {name}: {explain(error)}") from error
+            raise Mistakes(mistakes(error, DateColumn, own, OURS)) from error
         source_only = True
     else:
         column = _COLUMN.validate_python({"name": name, **_own(name, keys)})
-    mostly_replaced = _flag(name, keys, "mostly_replaced")
-    return Declaration(column, str(keys.get("from", name)), mostly_replaced=mostly_replaced, source_only=source_only)
+    return Declaration(
+        column,
+        str(keys.get("from", name)),
+        mostly_replaced=_flag(name, keys, "mostly_replaced"),
+        source_only=source_only,
+        reading=_reading(name, keys, column),
+        ends=(column.lower, column.upper) if isinstance(column, NumericColumn) else None,
+    )
+
+
+def _reading(name: str, keys: Mapping[str, Any], column: Source) -> Reading:
+    try:
+        rules = Reading.model_validate({key: keys[key] for key in KEYS if key in keys})
+        rules.check(column)
+    except ValidationError as error:
+        raise Mistakes(mistakes(error, Reading, dict(keys))) from error
+    except ValueError as error:
+        raise ValueError(f"column {name}: {error}") from error
+    return rules
 
 
 def _flag(name: str, keys: Mapping[str, Any], key: str) -> bool:
@@ -115,10 +158,18 @@ def _own(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
         )
     if "derivation" in keys:
         raise ValueError(f"column {name}: derivation: follows from derived, which is what party.toml says")
-    fields = {key: value for key, value in keys.items() if key not in _OURS}
+    fields = {key: value for key, value in keys.items() if key not in OURS}
     if isinstance(fields.get("levels"), list):
         fields["levels"] = tuple(fields["levels"])
     return fields
+
+
+def _derived_from(keys: Mapping[str, Any], names: Container[str]) -> bool:
+    """Whether a derived column has one of these among its sources."""
+    try:
+        return any(source in names for source in read_formula(keys["derived"]).sources)
+    except ValueError:
+        return False
 
 
 def _derived(
@@ -130,14 +181,14 @@ def _derived(
         formula.check([source.column for source in sources])
     except ValueError as error:
         raise ValueError(f"column {name}: derived: {error}") from error
-    for key in ("from", "source_only"):
+    for key in ("from", "source_only", *KEYS):
         if key in keys:
             raise ValueError(f"column {name}: {key}: a derived column is neither read from the source nor a source")
-    kind = "categorical" if isinstance(formula, Indicator) else "numeric"
+    kind = "categorical" if isinstance(formula, Indicator | Missing) else "numeric"
     if keys.get("kind", kind) != kind:
         raise ValueError(f"column {name}: kind: {formula.text} is {kind}; leave kind out")
     fields = {"name": name, **_own(name, keys), "kind": kind, "derivation": formula.text}
-    make = _indicator if isinstance(formula, Indicator) else _number
+    make = _indicator if kind == "categorical" else _number
     return Declaration(
         make(fields, formula, [source.column for source in sources]),
         None,
