@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import Layout
@@ -26,8 +27,6 @@ def joint_moments(
     """The least noise for joint moments of these parties."""
     count = len(parties)
     pooled = min(1, count - 1) if curious is None else curious
-    usual = "none" if count == 1 else "rotating" if count > 2 and pooled == 1 else "coordinator"
+    dealt: Any = dealer or ("none" if count == 1 else "rotating" if count > 2 and pooled == 1 else "coordinator")
     layout = Layout(tuple(column for columns in parties.values() for column in columns), outcomes)
-    return least_noise(
-        layout, budget(target), count, pooled, dealer or usual, grid_bits, rows_per_subject, public_norm2
-    )  # type: ignore[arg-type]
+    return least_noise(layout, budget(target), count, pooled, dealt, grid_bits, rows_per_subject, public_norm2)
