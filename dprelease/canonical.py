@@ -11,7 +11,9 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
@@ -54,10 +56,36 @@ def _rational_text(text: str) -> str:
     return text
 
 
+_INSTANT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def _on_a_clock(text: str) -> str:
+    if instant(moment(text)) != text:
+        raise ValueError("a time is written as 2026-01-31T12:00:00Z")
+    return text
+
+
+Instant = Annotated[str, AfterValidator(_on_a_clock)]
+"""A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
+
+
+def instant(moment: datetime) -> str:
+    """A time as an `Instant`."""
+    return moment.astimezone(UTC).strftime(_INSTANT)
+
+
+@lru_cache(maxsize=4096)
+def moment(text: str) -> datetime:
+    """An `Instant` as a time in UTC."""
+    return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)
+
+
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$"
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
 
 Rational = Annotated[str, AfterValidator(_rational_text)]

@@ -17,6 +17,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "adbc_driver_postgresql": ("sql",),
         "adbc_driver_sqlite": ("sql",),
         "alembic": ("coordinator",),
+        "gmpy2": ("party",),
         "matplotlib": ("plot",),
         "psycopg": ("postgresql",),
         "pyarrow": ("party", "learner"),

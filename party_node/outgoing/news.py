@@ -28,13 +28,17 @@ class Ears:
     """
 
     def __init__(self, settings: DaemonSettings, journal: Journal) -> None:
-        self._poll_seconds = settings.poll_seconds
-        self._backoff = Backoff(longest_seconds=settings.longest_wait_seconds)
+        self.follow(settings)
         self._journal = journal
         self._standing = journal.standing()
-        self._again = self._backoff.waits()
         self._news = threading.Event()
         self._listening: tuple[Listening, ...] = ()
+
+    def follow(self, settings: DaemonSettings) -> None:
+        """Take over other manners."""
+        self._poll_seconds = settings.poll_seconds
+        self._backoff = Backoff(longest_seconds=settings.longest_wait_seconds)
+        self._again = self._backoff.waits()
 
     @contextmanager
     def open(self, coordinator: Coordinator, hub: HubLine) -> Iterator[None]:

@@ -152,7 +152,8 @@ def heard(world: World) -> list[tuple[str, bytes]]:
     world.north.cycle(2)
     approvals = [data for method, data in world.coordinator.received if method == "Approve"]
     assert len(approvals) == 1
-    others = [(method, data) for method, data in world.coordinator.received if method != "Approve"]
+    named = bytes.fromhex(release)
+    others = [(method, data.replace(named, b"")) for method, data in world.coordinator.received if method != "Approve"]
     world.south_approves(release)
     world.north.cycle()
     check_delivered(world, release)

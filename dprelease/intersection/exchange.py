@@ -1,0 +1,136 @@
+"""What every step of a run has in common: its round, our keys and secrets, where messages are frozen.
+
+All secrets are derived from the 32 secret bytes of our session key, so that a restart has the same ones.
+
+Source: docs/protocol.md, "Aligning".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from dprelease.errors import InvalidInput
+from dprelease.identity.signing import PrivateKey
+from dprelease.intersection.key_value_store import Bytes
+from dprelease.intersection.ring import POINT_BYTES, Ring
+from dprelease.intersection.storage import Storage
+from dprelease.intersection.zero_sharing import pseudorandom
+from dprelease.mpc import encryption
+from dprelease.mpc.encryption import Draw
+from dprelease.mpc.messages import NOTHING, Kind, Message, MessageHeader, sign_message
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round, session_key
+from dprelease.mpc.storage import State
+
+
+@dataclass(frozen=True, repr=False)
+class Exchange:
+    """Our side of one session; it can be made once every party's session key is known.
+
+    Attributes:
+        at: the round, with a hello of every party.
+        party: our name.
+        identity: our identity key, which signs.
+        state: with our session key.
+        storage: where our messages are frozen and our secrets kept.
+        fetch: the body of a message for us, in pieces.
+        draw: secret randomness, so many bytes.
+        workers: processes to multiply in.
+    """
+
+    at: Round[Ring]
+    party: str
+    identity: PrivateKey
+    state: State
+    storage: Storage
+    fetch: Callable[[MessageHeader], Iterator[bytes]]
+    draw: Draw
+    workers: int
+
+    @property
+    def ring(self) -> Ring:
+        """The public parameters."""
+        return self.at.schedule
+
+    @property
+    def run(self) -> bytes:
+        """Digest of the run, 32 bytes."""
+        return bytes.fromhex(self.ring.task)
+
+    @cached_property
+    def session_key(self) -> X25519PrivateKey:
+        """Our session key."""
+        return session_key(self.state)
+
+    def secret(self, purpose: str) -> bytes:
+        """32 secret bytes of this session, the same ones for the same purpose."""
+        return encryption.derive(bytes.fromhex(self.state.key), self.at.context(f"own-{purpose}", self.party))
+
+    def message(
+        self,
+        kind: Kind,
+        receivers: tuple[str, ...] = (),
+        origin: str = "",
+        payload: str = "",
+        size: int = 0,
+        sha256: str = NOTHING,
+    ) -> Message:
+        """A signed header of ours in this session."""
+        header = MessageHeader(
+            task=self.ring.task,
+            round=self.at.number,
+            session=self.at.session,
+            kind=kind,
+            sender=self.party,
+            receivers=receivers,
+            dealer=origin,
+            payload=payload,
+            size=size,
+            sha256=sha256,
+        )
+        return sign_message(self.identity, header)
+
+    def order(self, elements: Bytes) -> npt.NDArray[np.intp]:
+        """The secret order in which our elements go around.
+
+        Args:
+            elements: (n, 32), distinct, the same as at the first time.
+
+        Raises:
+            InvalidInput: they are not.
+        """
+        count = self.ring.sizes[self.party]
+        if elements.shape != (count, POINT_BYTES) or elements.dtype != np.uint8:
+            raise InvalidInput(f"this run announced {count} patients, and there are {len(elements)}; begin another run")
+        if not distinct(np.ascontiguousarray(elements).view("<u8")[:, :2]):
+            raise InvalidInput("two patients have one identifier; keep one row of each")
+        digest, kept = hashlib.sha256(elements.tobytes()).digest(), self.storage.read_private("elements")
+        if kept is None:
+            self.storage.write_private("elements", [digest])
+        elif kept != digest:
+            raise InvalidInput("the patients changed after this run began; begin another run")
+        return np.argsort(pseudorandom(self.secret("order"), elements[:, :16]), kind="stable")
+
+
+def counts(total: int, most: int) -> Iterable[int]:
+    """Sizes of the chunks of so many things."""
+    return (min(most, total - start) for start in range(0, total, most))
+
+
+def chunks(data: npt.NDArray[np.generic], most: int) -> Iterator[bytes]:
+    """Bytes of rows, so many at a time."""
+    return (data[start : start + most].tobytes() for start in range(0, len(data), most))
+
+
+def distinct(starts: Words) -> bool:
+    """Whether no two points begin with the same 16 bytes: (n, 2) words."""
+    first = np.argsort(starts[:, 0], kind="stable")
+    ordered = starts[first]
+    return not bool((ordered[1:] == ordered[:-1]).all(axis=1).any())
