@@ -38,6 +38,9 @@ class Catalogue(Value):
         columns: declarations.
         batches: rows that came together, in the order of their numbers; none where the source says nothing of that, and then left
             out of canonical bytes.
+        aligned: the alignment run whose patients the rows are, and no others; None where there was none, and then left out
+            of canonical bytes.
+        subjects: patients of the whole table; 0 where there are as many as rows, and then left out of canonical bytes.
     """
 
     format: Literal[1] = 1
@@ -48,6 +51,8 @@ class Catalogue(Value):
     alignment: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
+    aligned: Annotated[Digest | None, Field(exclude_if=lambda run: run is None)] = None
+    subjects: Annotated[int, Field(ge=0, exclude_if=lambda subjects: not subjects)] = 0
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Catalogue:
@@ -58,6 +63,11 @@ class Catalogue(Value):
         if sum(batch.rows for batch in self.batches) > self.rows:
             raise ValueError("batches have no more rows than the table")
         return self
+
+    @property
+    def patients(self) -> int:
+        """How many patients the whole table has, those included that other hospitals do not have."""
+        return self.subjects or self.rows
 
     def column(self, name: str) -> Column | None:
         """The named column's declaration, or None."""
