@@ -38,6 +38,8 @@ class Catalogue(Value):
         columns: declarations.
         batches: rows that came together, in the order of their numbers; none where the source says nothing of that, and then left
             out of canonical bytes.
+        identifiers: rules that bring identifiers to their normal form, as text; empty, and then left out of canonical bytes, where
+            white space at their ends is all that is taken away.
         aligned: the alignment run whose patients the rows are, and no others; None where there was none, and then left out
             of canonical bytes.
         subjects: patients of the whole table; 0 where there are as many as rows, and then left out of canonical bytes.
@@ -51,6 +53,7 @@ class Catalogue(Value):
     alignment: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
+    identifiers: Annotated[str, Field(max_length=1000, exclude_if=lambda rules: not rules)] = ""
     aligned: Annotated[Digest | None, Field(exclude_if=lambda run: run is None)] = None
     subjects: Annotated[int, Field(ge=0, exclude_if=lambda subjects: not subjects)] = 0
 

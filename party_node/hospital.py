@@ -109,6 +109,7 @@ class HospitalState:
             alignment=table.alignment,
             columns=table.columns,
             batches=table.batches,
+            identifiers=self.settings.source.identifiers.canonical,
         )
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue

@@ -14,6 +14,7 @@ from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration, declarations
+from party_node.source.identifiers import IdentifierSettings
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
@@ -30,6 +31,7 @@ class SourceSettings(Settings):
         batch_rows: instead of it, how many rows make a batch, in the order of the file.
         delimiter: of a CSV file; one ASCII character, not the quotation mark.
         missing: texts that mean a missing cell.
+        identifiers: normal form of the identifiers in `subject`.
     """
 
     path: LocalPath
@@ -40,6 +42,7 @@ class SourceSettings(Settings):
     batch_rows: Annotated[int, Field(ge=1)] | None = None
     delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$")] = ","
     missing: tuple[str, ...] = MISSING
+    identifiers: IdentifierSettings = IdentifierSettings()
 
     @property
     def tells_batches(self) -> bool:

@@ -14,7 +14,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.data.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Mechanism
-from dprelease.one_line import listed
+from dprelease.one_line import listed, quoted
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import Label, instant
 
@@ -80,7 +80,7 @@ def first_batch(mechanism: Mechanism[Any]) -> int | None:
 
 
 def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
-    """Any of the catalogues, once roster, rows, rows_per_subject and alignment are the same in all.
+    """Any of the catalogues, once roster, normal form of identifiers, rows, rows_per_subject and alignment are the same in all.
 
     Raises:
         InvalidInput: they differ; who differs is said, digests are not shown.
@@ -94,9 +94,8 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
         if len(set(found.values())) > 1:
             listed = ", ".join(f"{name} {value}" for name, value in found.items())
             raise InvalidInput(f"the parties' {what} differ: {listed}")
-    groups: dict[str, list[str]] = {}
-    for name, catalogue in catalogues.items():
-        groups.setdefault(catalogue.alignment, []).append(name)
+    _agree_on_identifiers(catalogues)
+    groups = _groups({name: catalogue.alignment for name, catalogue in catalogues.items()})
     if len(groups) > 1:
         sides = " | ".join(", ".join(names) for names in groups.values())
         raise InvalidInput(
@@ -104,6 +103,24 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
             "within each group); let them compare identifiers and the alignment key"
         )
     return next(iter(catalogues.values()))
+
+
+def _groups(found: Mapping[str, str]) -> dict[str, list[str]]:
+    """What parties have to who has it."""
+    groups: dict[str, list[str]] = {}
+    for name, value in found.items():
+        groups.setdefault(value, []).append(name)
+    return groups
+
+
+def _agree_on_identifiers(catalogues: Mapping[str, Catalogue]) -> None:
+    groups = _groups({name: catalogue.identifiers for name, catalogue in catalogues.items()})
+    if len(groups) > 1:
+        sides = " | ".join(f"{', '.join(names)}: {quoted(rules) or 'as they stand'}" for rules, names in groups.items())
+        raise InvalidInput(
+            f"the parties bring identifiers to different normal forms: {sides}; let all of them declare the same "
+            "[source.identifiers] in party.toml"
+        )
 
 
 def choose(wanted: str | tuple[str, ...], catalogue: Catalogue) -> tuple[Column, ...]:

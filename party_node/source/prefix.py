@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from dprelease.canonical import canonical_bytes, sha256
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.batches import NONE, Numbers
-from party_node.source.table import is_plain_csv, pseudonyms_in, record_batches
+from party_node.source.table import identifiers_in, is_plain_csv, pseudonyms_in, record_batches
 from party_node.state.streams import Prefix
 
 _READ_BYTES = 1 << 20
@@ -95,7 +95,10 @@ def returning(settings: PartySettings, key: bytes, known: Prefix) -> list[bytes]
 
 def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
     """Identifiers of patients as pseudonyms are made of them."""
-    return pc.utf8_normalize(pc.utf8_trim(batch.column(source.subject), characters=_WHITE), form="NFC")
+    cells = batch.column(source.subject)
+    if source.identifiers.canonical:
+        cells = pa.array(identifiers_in(batch, source), pa.string())
+    return pc.utf8_normalize(pc.utf8_trim(cells, characters=_WHITE), form="NFC")
 
 
 def state_of(settings: PartySettings) -> tuple[int, int, int] | None:

@@ -244,12 +244,27 @@ def pseudonyms_in(batch: pa.RecordBatch, source: SourceSettings, key: bytes) -> 
     """The pseudonym of each row.
 
     Raises:
-        DataRefused: a row has no identifier. Counts only.
+        DataRefused: a row has no identifier, or one that its rules forbid. Counts only.
     """
-    parts = [texts(batch.column(name), name, source.missing) for name in (source.subject, source.record) if name]
+    parts = [identifiers_in(batch, source)]
+    if source.record:
+        parts.append(texts(batch.column(source.record), source.record, source.missing))
     whole = [tuple(text for text in row if text) for row in zip(*parts, strict=True)]
     nameless = sum(len(row) < len(parts) for row in whole)
     if nameless:
         names = " and ".join(name for name in (source.subject, source.record) if name)
         raise DataRefused(f"{nameless} rows have no identifier in {names}; every row needs one")
     return [pseudonym(key, *row) for row in whole]
+
+
+def identifiers_in(batch: pa.RecordBatch, source: SourceSettings) -> list[str | None]:
+    """The identifier of each row in its normal form, None where there is none."""
+    cells = batch.column(source.subject)
+    if source.identifiers.whole_numbers and (pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
+        try:
+            cells = cells.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise DataRefused(
+                f"column {source.subject} holds numbers that are no whole ones; identifiers have to be"
+            ) from None
+    return source.identifiers.normal(texts(cells, source.subject, source.missing), source.subject)

@@ -177,6 +177,11 @@ def test_delta_of_a_stream_is_below_one_over_all_patients_for_whom_there_is_room
     [
         ({"roster": "another"}, "the parties' rosters differ: north cohort, south another"),
         ({"rows": 999}, "the parties' numbers of rows differ: north 1000, south 999"),
+        (
+            {"identifiers": '{"case":"upper"}'},
+            'the parties bring identifiers to different normal forms: north: as they stand | south: {"case":"upper"}; let all '
+            "of them declare the same [source.identifiers] in party.toml",
+        ),
         ({"rows_per_subject": 2}, "the parties' rows_per_subject differ: north 1, south 2"),
         ({"alignment": sha256(b"another order")}, "not the same patients in the same order: north | south"),
     ],
