@@ -45,6 +45,11 @@ class SourceSettings(Settings):
     identifiers: IdentifierSettings = IdentifierSettings()
 
     @property
+    def place(self) -> str:
+        """Where the rows are, in words."""
+        return str(self.path)
+
+    @property
     def tells_batches(self) -> bool:
         """Whether it says which rows came together."""
         return (self.batch or self.batch_rows) is not None

@@ -5,9 +5,13 @@ Hypothesis runs the same examples every time, keeps no database and measures no 
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.support.postgres import Cluster, cluster
 
 os.environ["COLUMNS"] = "160"
 # Two workers that each take both cores for their linear algebra wait for one another many times as long as they compute.
@@ -21,3 +25,10 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=60)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """A PostgreSQL server for all tests of a process; those that need it are skipped where it cannot be had."""
+    with cluster() as started:
+        yield started

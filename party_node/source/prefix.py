@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from dprelease.canonical import canonical_bytes, sha256
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.batches import NONE, Numbers
-from party_node.source.table import identifiers_in, is_plain_csv, pseudonyms_in, record_batches
+from party_node.source.reader import is_plain_csv, record_batches
+from party_node.source.table import identifiers_in, pseudonyms_in
 from party_node.state.streams import Prefix
 
 _READ_BYTES = 1 << 20

@@ -1,4 +1,4 @@
-"""The only module that sees raw rows: a file in, bounded codes in canonical order out.
+"""Rows of the source as they are released: record batches in, bounded codes in canonical order out.
 
 The table is read in record batches; a batch is bounded before the next one is read, so raw values are never held as a
 whole. Counts of missing, unreadable and clipped cells are functions of private data: they are for the local screen.
@@ -6,15 +6,11 @@ whole. Counts of missing, unreadable and clipped cells are functions of private 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from dprelease.catalogue import Batch
 from dprelease.data.bounding import BoundedRows, Codes, bound
@@ -27,8 +23,7 @@ from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
 from party_node.source.cells import Cells, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
-
-_READ_BYTES = 1 << 20
+from party_node.source.reader import read_errors, record_batches
 
 
 @dataclass(frozen=True)
@@ -116,7 +111,7 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
     read, derived = _plan(settings, columns)
     findings = {name: Findings() for name in [column.name for column in columns] + list(read)}
     codes, pseudonyms, numbers = [], [], []
-    with _read_errors(source):
+    with read_errors(source):
         for batch in record_batches(source, [name for each in read.values() for name in each.source_names], start):
             raw: dict[str, Cells] = {}
             for name, each in read.items():
@@ -132,7 +127,7 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
             pseudonyms += pseudonyms_in(batch, source, key)
             numbers.append(numbers_in(batch, source))
     if not codes:
-        raise DataRefused(f"{settings.source.path} has no rows")
+        raise DataRefused(f"{source.place} has no rows")
     return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, len(pseudonyms)))
 
 
@@ -154,90 +149,6 @@ def implausible(settings: PartySettings, findings: dict[str, Findings], rows: in
         for name, each in declared.items()
         if findings[name].implausible(each.column, rows, mostly_replaced=each.mostly_replaced)
     )
-
-
-@contextmanager
-def _read_errors(source: SourceSettings) -> Iterator[None]:
-    """Refusals in our own words: Arrow's messages may quote a row, and ours may end up in a log."""
-    try:
-        yield
-    except OSError as error:
-        raise DataRefused(f"cannot read {source.path}: {error.strerror or 'not a readable file'}") from None
-    except (pa.ArrowException, UnicodeDecodeError):
-        raise DataRefused(f"{source.path} is not a well-formed {_kind(source)} file in UTF-8") from None
-
-
-def _kind(source: SourceSettings) -> str:
-    return source.format or ("parquet" if source.path.suffix in {".parquet", ".pq"} else "csv")
-
-
-def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -> Iterator[pa.RecordBatch]:
-    """Identifiers, batches and these columns of the file, in pieces; those of a plain CSV file from a row on.
-
-    Raises:
-        DataRefused: a column is not there, or there twice.
-    """
-    wanted = list(dict.fromkeys([*filter(None, (source.subject, source.record, source.batch)), *columns]))
-    present = _header(source)
-    absent = [name for name in wanted if name not in present]
-    if absent:
-        raise DataRefused(f"{source.path} has no column {', '.join(absent)}")
-    doubled = [name for name in wanted if present.count(name) > 1]
-    if doubled:
-        raise DataRefused(f"{source.path} has more than one column {', '.join(doubled)}; rename all but one")
-    yield from _parquet(source, wanted) if _kind(source) == "parquet" else _csv(source, wanted, present, start)
-
-
-def is_plain_csv(source: SourceSettings) -> bool:
-    """Whether bytes that are appended to the file are rows, and change none before."""
-    return _kind(source) == "csv" and _compression(source.path) is None
-
-
-def _header(source: SourceSettings) -> list[str]:
-    if _kind(source) == "parquet":
-        return list(pa.parquet.read_schema(source.path).names)
-    with _opened(source) as stream:
-        return list(pa.csv.open_csv(stream, parse_options=_parsing(source)).schema.names)
-
-
-def _parsing(source: SourceSettings) -> pa.csv.ParseOptions:
-    # Without newlines_in_values a quoted line break would be refused only where it falls on a block's end.
-    return pa.csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True)
-
-
-def _csv(source: SourceSettings, wanted: list[str], header: list[str], start: int) -> Iterator[pa.RecordBatch]:
-    # Arrow takes what follows an open quotation mark, to the end of the file, for one cell: rows would go missing.
-    with _opened(source, start) as stream:
-        if sum(data.count(b'"') for data in iter(lambda: stream.read(_READ_BYTES), b"")) % 2:
-            raise DataRefused(f"{source.path} has a quotation mark that is never closed")
-    convert = pa.csv.ConvertOptions(
-        include_columns=wanted,
-        column_types={name: pa.string() for name in wanted},
-        strings_can_be_null=True,
-        null_values=list(source.missing),
-    )
-    reading = pa.csv.ReadOptions(column_names=header) if start else None
-    with _opened(source, start) as stream:
-        yield from pa.csv.open_csv(stream, reading, _parsing(source), convert)
-
-
-@contextmanager
-def _opened(source: SourceSettings, start: int = 0) -> Iterator[pa.NativeFile]:
-    # Arrow reads ahead in a thread, also where reading ends early. A file of Python's is closed only once no read is under way;
-    # Arrow's own would let that thread go on with the descriptor, which by then may be that of the next file.
-    with source.path.open("rb") as file:
-        file.seek(start)
-        stream, compression = pa.PythonFile(file, mode="r"), _compression(source.path)
-        yield stream if compression is None else pa.CompressedInputStream(stream, compression)
-
-
-def _parquet(source: SourceSettings, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-    with pa.parquet.ParquetFile(source.path) as file:
-        yield from file.iter_batches(columns=wanted)
-
-
-def _compression(path: Path) -> str | None:
-    return "gzip" if path.suffix == ".gz" else None
 
 
 def pseudonyms_in(batch: pa.RecordBatch, source: SourceSettings, key: bytes) -> list[bytes]:

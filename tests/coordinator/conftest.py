@@ -1,4 +1,4 @@
-"""Stores, offices and a running world. The store is SQLite in a file and, where a URL is given, PostgreSQL."""
+"""Stores, offices and a running world. The store is SQLite in a file and, where there is a server, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from dprelease.wire.transport import Credentials
 from tests.coordinator.office import STUDY, Clock, Office, founded, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.world import Stub, World, report
+from tests.support.postgres import Cluster
 
 POSTGRES = "DPRELEASE_TEST_POSTGRES_URL"
+"""Names an empty database that tests may use instead of a server of their own."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -32,7 +34,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'coordinator.sqlite'}"
     url = os.environ.get(POSTGRES)
     if url is None:
-        pytest.skip(f"set {POSTGRES} to the URL of an empty PostgreSQL database to run this")
+        pytest.importorskip("psycopg", reason="pip install 'dprelease[postgresql]'")
+        cluster: Cluster = request.getfixturevalue("postgres")
+        return cluster.database()
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
     layout.drop_all(engine)
     engine.dispose()
