@@ -56,11 +56,11 @@ def check_acceptance(signed: SignedAcceptance, task: Task, root_pem: str) -> Non
         IntegrityError: anything disagrees.
     """
     acceptance = signed.acceptance
-    part = task.party(acceptance.party)
-    if part is None or acceptance.run != task.digest():
+    keys = {member.party: member.key for member in task.members}
+    if acceptance.party not in keys or acceptance.run != task.digest():
         raise IntegrityError(f"an acceptance by {acceptance.party} is for another alignment run")
     identity = check_certificate(signed.certificate, root_pem, moment(acceptance.accepted), "party")
-    if identity.name != acceptance.party or identity.fingerprint != part.key:
+    if identity.name != acceptance.party or identity.fingerprint != keys[acceptance.party]:
         raise IntegrityError(f"the acceptance by {acceptance.party} was not made with the key that the run names")
     verify(identity.key, signed.signature, ACCEPTANCE, acceptance.to_bytes())
 
@@ -85,9 +85,9 @@ def check_all_accepted(
         if signed.acceptance.party in seen:
             raise IntegrityError(f"{signed.acceptance.party} accepted twice")
         seen.add(signed.acceptance.party)
-    missing = [part.party for part in task.parties if part.party not in seen]
+    missing = [member.party for member in task.members if member.party not in seen]
     if missing:
         raise IntegrityError(f"no acceptance by {', '.join(missing)}")
-    for part in task.parties if pins is not None else ():
-        if pins is not None and pins.get(part.party) != part.key:
-            raise IntegrityError(f"the key of {part.party} is not the one pinned here")
+    for member in task.members if pins is not None else ():
+        if pins is not None and pins.get(member.party) != member.key:
+            raise IntegrityError(f"the key of {member.party} is not the one pinned here")

@@ -26,6 +26,7 @@ from party_node.state.streams import Streams, over
 from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
+    from party_node.source.alignment import Roster
     from party_node.source.table import Table
 
 _CHARGED = frozenset({"charge", "send"})
@@ -110,7 +111,14 @@ class Continuations:
                 "stream: no stream that began before goes on; propose a new one"
             )
 
-    def read(self, spec: ReleaseSpec, settings: PartySettings, key: bytes, columns: tuple[Column, ...]) -> Table | None:
+    def read(
+        self,
+        spec: ReleaseSpec,
+        settings: PartySettings,
+        key: bytes,
+        columns: tuple[Column, ...],
+        roster: Roster | None = None,
+    ) -> Table | None:
         """The new rows of a checkpoint; None outside streams.
 
         Args:
@@ -118,6 +126,7 @@ class Continuations:
             settings: name the source.
             key: alignment key.
             columns: ours of the spec.
+            roster: the patients whose rows count; None for all.
 
         Raises:
             SpecRefused, IntegrityError: as `earlier`.
@@ -134,7 +143,8 @@ class Continuations:
         sealed = _numbered(continual, stream, self._sealed(continual))
         codes = {each: record.codes or "" for each, record in sealed.items() if each < number}
         known = self.folder.prefix(stream, number)
-        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, Checkpoint(number, codes, known))
+        at = Checkpoint(number, codes, known, roster)
+        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, at)
         if prefix is not None:
             self.folder.note(stream, number, prefix)
         return table

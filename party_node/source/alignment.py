@@ -20,6 +20,8 @@ import numpy.typing as npt
 from dprelease.errors import DataRefused, InvalidInput
 
 KEY_BYTES = 32
+SUBJECT_BYTES = 32
+"""A subject's pseudonym; in a row's, that of the record within the subject follows."""
 
 
 def new_key() -> bytes:
@@ -88,3 +90,30 @@ def align(key: bytes, pseudonyms: Sequence[bytes], roster: str, rows_per_subject
     header = f"dprelease/alignment/v1|{roster}|{len(ordered)}|".encode()
     digest = hmac.new(key, header + b"".join(ordered), hashlib.sha256).hexdigest()
     return Alignment(order, digest, len(ordered))
+
+
+@dataclass(frozen=True, repr=False)
+class Roster:
+    """Patients that all hospitals of an alignment run have; rows of others are read over.
+
+    Attributes:
+        run: digest of the run.
+        pseudonyms: 32 bytes of each patient, rising.
+    """
+
+    run: str
+    pseudonyms: bytes
+
+    def of(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+        """(n,) whether each row is of one of the patients.
+
+        Args:
+            rows: pseudonyms of the rows.
+        """
+        return np.isin(subjects_of(rows), np.frombuffer(self.pseudonyms, f"S{SUBJECT_BYTES}"))
+
+
+def subjects_of(rows: Sequence[bytes]) -> npt.NDArray[np.bytes_]:
+    """(n,) the subject's part of rows' pseudonyms."""
+    # NumPy leaves zero bytes at the end of such a value out of sight; two of one length are equal without them, too.
+    return np.array([row[:SUBJECT_BYTES] for row in rows], f"S{SUBJECT_BYTES}")
