@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Annotated, Any, Self, TypeVar
 
@@ -52,6 +53,29 @@ def _rational_text(text: str) -> str:
     if str(value) != text:
         raise ValueError(f"{quoted(text)!r} is not in lowest terms; write {quoted(str(value))!r}")
     return text
+
+
+_INSTANT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def _on_a_clock(text: str) -> str:
+    if instant(moment(text)) != text:
+        raise ValueError("a time is written as 2026-01-31T12:00:00Z")
+    return text
+
+
+Instant = Annotated[str, AfterValidator(_on_a_clock)]
+"""A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
+
+
+def instant(moment: datetime) -> str:
+    """A time as an `Instant`."""
+    return moment.astimezone(UTC).strftime(_INSTANT)
+
+
+def moment(text: str) -> datetime:
+    """An `Instant` as a time in UTC."""
+    return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)
 
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -6,45 +6,25 @@ A mechanism never sees more of a spec than this, so that it can be read, checked
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from dprelease.canonical import Digest, Value
+from dprelease.canonical import Instant as Instant
+from dprelease.canonical import instant as instant
+from dprelease.canonical import moment as moment
 from dprelease.data.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
 outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (docs/guarantees.md 6)."""
 
-_INSTANT = "%Y-%m-%dT%H:%M:%SZ"
-
-
-def _on_a_clock(text: str) -> str:
-    if instant(moment(text)) != text:
-        raise ValueError("a time is written as 2026-01-31T12:00:00Z")
-    return text
-
-
-Instant = Annotated[str, AfterValidator(_on_a_clock)]
-"""A time in UTC, to the second: ``2026-01-31T12:00:00Z``."""
-
 Weight = Annotated[int, Field(ge=1, le=LARGEST_WEIGHT)]
 """How much smaller a column's noise is made."""
 
 NEIGHBOURS: Literal["replace-one"] = "replace-one"
-
-
-def instant(moment: datetime) -> str:
-    """A time as an `Instant`."""
-    return moment.astimezone(UTC).strftime(_INSTANT)
-
-
-def moment(text: str) -> datetime:
-    """An `Instant` as a time in UTC."""
-    return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)
 
 
 class Target(Value):

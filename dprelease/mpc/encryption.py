@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -120,7 +120,7 @@ def shared_seed(key: X25519PrivateKey, peer: bytes, context: Context) -> bytes:
 
 
 class ColumnCipher:
-    """Encrypts or decrypts the chunks of one file of masked columns; the number of the chunk is the nonce.
+    """Encrypts or decrypts the chunks of one large body, such as masked columns; the number of the chunk is the nonce.
 
     Args:
         key: content key, for this file only.
@@ -145,7 +145,7 @@ class ColumnCipher:
             return self._cipher.decrypt(number.to_bytes(_NONCE_BYTES, "big"), chunk, self._context.to_bytes())
         except InvalidTag as error:
             raise IntegrityError(
-                f"chunk {number} of the masked columns of {self._context.sender} was altered"
+                f"chunk {number} of the {self._context.purpose} of {self._context.sender} was altered"
             ) from error
 
 
@@ -157,6 +157,34 @@ def new_content_key(draw: Draw = secrets.token_bytes) -> bytes:
 def commitment(content_key: bytes) -> str:
     """What a sender signs about a content key: one ciphertext then has one plaintext, which the cipher alone does not say."""
     return hashlib.sha256(b"dprelease/moments/content-key/v1" + content_key).hexdigest()
+
+
+def derive(secret: bytes, context: Context) -> bytes:
+    """32 secret bytes from others, the same for the same context (HKDF)."""
+    return _derive(secret, b"", context)
+
+
+def regroup(pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[memoryview]:
+    """The same bytes in pieces of given sizes.
+
+    Raises:
+        IntegrityError: there are fewer bytes than the sizes add up to.
+    """
+    waiting = bytearray()
+    for size in sizes:
+        while len(waiting) < size:
+            piece = next(pieces, None)
+            if piece is None:
+                raise IntegrityError("a body ends before its last chunk")
+            waiting += piece
+        yield memoryview(bytes(waiting[:size]))
+        del waiting[:size]
+
+
+def read_on(pieces: Iterator[bytes]) -> None:
+    """Read to the end: the check of the whole comes after the last piece."""
+    for _ in pieces:
+        pass
 
 
 def _agree(key: X25519PrivateKey, peer: bytes) -> bytes:

@@ -15,7 +15,7 @@ from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness
-from dprelease.mpc.encryption import ColumnCipher, Context, Draw
+from dprelease.mpc.encryption import ColumnCipher, Context, Draw, read_on, regroup
 from dprelease.mpc.matrix_product import Codes, masked, share
 from dprelease.mpc.messages import NOTHING, Kind, Message, MessageHeader, message_name, session_digest, sign_message
 from dprelease.mpc.ring import Words
@@ -39,7 +39,7 @@ class Exchange:
 
     def __init__(
         self,
-        at: Round,
+        at: Round[Schedule],
         party: str,
         identity: PrivateKey,
         session_key: X25519PrivateKey,
@@ -48,7 +48,7 @@ class Exchange:
         draw: Draw,
     ) -> None:
         self._at = at
-        self._schedule: Schedule = at.schedule
+        self._schedule = at.schedule
         self._party = party
         self._identity = identity
         self._session_key = session_key
@@ -168,10 +168,10 @@ class Exchange:
             try:
                 plain = cipher.decrypt(number, chunk)
             except IntegrityError:
-                _read_on(pieces)  # first, so that a relay that altered them is named and not their sender
+                read_on(pieces)  # first, so that a relay that altered them is named and not their sender
                 raise
             yield np.frombuffer(plain, "<u8").reshape(counts[number], width)
-        _read_on(pieces)
+        read_on(pieces)
 
     def _sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
         context = self._at.context(kind, self._party, receiver, dealer)
@@ -199,26 +199,3 @@ def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Ma
         except IntegrityError as error:
             raise IntegrityError(f"{header.sender} offered something that is not a session key") from error
     return found
-
-
-def _read_on(pieces: Iterator[bytes]) -> None:
-    """Read to the end: the check of the whole comes after the last piece."""
-    for _ in pieces:
-        pass
-
-
-def regroup(pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[memoryview]:
-    """The same bytes in pieces of given sizes.
-
-    Raises:
-        IntegrityError: there are fewer bytes than the sizes add up to.
-    """
-    waiting = bytearray()
-    for size in sizes:
-        while len(waiting) < size:
-            piece = next(pieces, None)
-            if piece is None:
-                raise IntegrityError("a body ends before its last chunk")
-            waiting += piece
-        yield memoryview(bytes(waiting[:size]))
-        del waiting[:size]

@@ -9,6 +9,8 @@ relay stores and hands out messages without being able to open, alter or invent 
     key          that content key, sealed to one receiver
     transcript   what the sender has seen of the session; no body
 
+An alignment has hello, key and transcript as well, and kinds of its own (`dprelease.intersection.messages`).
+
 Source: docs/protocol.md, steps 2 to 5; bytes in docs/format.md 15.
 """
 
@@ -30,7 +32,7 @@ NOTHING = sha256(b"")
 MOST_ROUNDS = 64
 """After so many fresh starts something is wrong that starting again does not mend."""
 
-Kind = Literal["hello", "deal", "columns", "key", "transcript"]
+Kind = Literal["hello", "deal", "columns", "key", "transcript", "points", "table", "result"]
 
 
 class MessageHeader(Value):
@@ -43,8 +45,10 @@ class MessageHeader(Value):
         kind: see above.
         sender: party that made it.
         receivers: parties that may have the body, in the parties' order; none for a message without one.
-        dealer: dealer whose mask is on the columns; empty where the coordinator deals, and for other kinds.
-        payload: session key (hello), commitment to the content key (columns), digest of the transcript (transcript).
+        dealer: dealer whose mask is on the columns, empty where the coordinator deals; of points, the party whose patients
+            they stand for; empty for other kinds.
+        payload: session key (hello), commitment to the content key (columns, table), digest of the transcript (transcript)
+            or of the common patients (result).
         size: bytes of the body.
         sha256: their digest.
     """
@@ -92,20 +96,25 @@ def check_message(message: Message, schedule: Schedule, keys: Mapping[str, Publi
     """
     header = message.header
     if keys is not None:
-        _check_signature(message, keys)
+        check_signature(message, keys)
     if header.task != schedule.task or header.sender not in schedule.parties:
         raise IntegrityError(f"a message of {header.sender} belongs to another release")
     if not _fits(header, schedule):
         raise IntegrityError(f"{header.sender} sent a {header.kind} that the schedule of this release does not have")
 
 
-def _check_signature(message: Message, keys: Mapping[str, PublicKey]) -> None:
+def check_signature(message: Message, keys: Mapping[str, PublicKey]) -> None:
+    """Check that the sender signed a message.
+
+    Raises:
+        IntegrityError: it did not, or has no key here.
+    """
     # Before anything else is said about the sender: whoever holds the messages could otherwise speak in its name.
     header = message.header
     key = keys.get(header.sender)
     try:
         if key is None:
-            raise IntegrityError("it is no party of this release")
+            raise IntegrityError("it is no party here")
         verify(key, message.signature, SESSION, header.to_bytes())
     except IntegrityError as error:
         raise IntegrityError(

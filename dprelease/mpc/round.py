@@ -8,23 +8,94 @@ Source: docs/protocol.md, steps 2, 5 and 8.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
-from dprelease.mpc.encryption import Context, shared_seed
+from dprelease.identity.signing import PrivateKey
+from dprelease.mpc.encryption import Context, Draw, public_bytes, shared_seed
 from dprelease.mpc.messages import (
+    MOST_ROUNDS,
     Kind,
     Message,
     MessageHeader,
     columns_expected,
     session_digest,
+    sign_message,
     transcript_digest,
 )
 from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.storage import RoundStorage, State
+
+_log = logging.getLogger(__name__)
+
+
+class Parties(Protocol):
+    """Who takes part, and in what: the digest of the task and the parties' names in their order."""
+
+    @property
+    def task(self) -> str:
+        """Digest of what the session is for."""
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names, in their order."""
+
+
+Public = TypeVar("Public", bound=Parties)
+
+
+def join_round(
+    parties: Parties, party: str, listed: tuple[Message, ...], storage: RoundStorage, final: Kind, lost: str, draw: Draw
+) -> State:
+    """A party's round: the one in its storage, unless others have begun a later one, or it is not the one they know.
+
+    Args:
+        parties: who takes part.
+        party: whose round.
+        listed: all messages that are listed, checked.
+        storage: the party's.
+        final: the kind of message after which no round is begun anew by a party that has lost it.
+        lost: what is said where such a message is listed and the storage does not know it.
+        draw: secret randomness.
+
+    Raises:
+        IntegrityError: the storage is older than what the party has sent, or rounds were begun without end.
+    """
+    state = storage.state()
+    since = state.round if state is not None else 1
+    known = {each.header.digest() for each in storage.messages()}
+    ours = [message.header for message in listed if message.header.sender == party]
+    unknown = [header for header in ours if header.digest() not in known]
+    if any(header.kind == final and header.round >= since for header in unknown):
+        raise IntegrityError(lost)
+    number = max(latest_round(listed), since)
+    estranged = any((header.kind, header.round) == ("hello", number) for header in unknown)
+    if state is not None and state.round == number and not estranged:
+        return state
+    number += estranged  # a hello of ours is there whose key we no longer hold
+    if number > MOST_ROUNDS:
+        raise IntegrityError(f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office")
+    _log.info("%s: joins round %d of the computation", parties.task[:12], number)
+    return storage.begin(number, draw)
+
+
+def hello(parties: Parties, party: str, state: State, identity: PrivateKey) -> Message:
+    """A party's signed offer of its session key."""
+    payload = public_bytes(session_key(state)).hex()
+    return sign_message(
+        identity, MessageHeader(task=parties.task, round=state.round, kind="hello", sender=party, payload=payload)
+    )
+
+
+def session_key(state: State) -> X25519PrivateKey:
+    """The session key in a party's storage."""
+    return X25519PrivateKey.from_private_bytes(bytes.fromhex(state.key))
 
 
 def latest_round(messages: Iterable[Message]) -> int:
@@ -33,7 +104,7 @@ def latest_round(messages: Iterable[Message]) -> int:
 
 
 @dataclass(frozen=True)
-class Round:
+class Round(Generic[Public]):
     """The checked messages of one round.
 
     Attributes:
@@ -42,12 +113,12 @@ class Round:
         headers: of its messages.
     """
 
-    schedule: Schedule
+    schedule: Public
     number: int
     headers: tuple[MessageHeader, ...]
 
     @classmethod
-    def of(cls, schedule: Schedule, number: int, messages: Iterable[Message]) -> Round:
+    def of(cls, schedule: Public, number: int, messages: Iterable[Message]) -> Round[Public]:
         """The round's messages out of all messages of a release; one that is listed twice counts once.
 
         Raises:
@@ -99,12 +170,13 @@ class Round:
         """What a ciphertext of this session is bound to."""
         return Context(purpose, self.schedule.task, self.session, sender, receiver, dealer)
 
-    def shared_seeds(self, party: str, key: X25519PrivateKey) -> Mapping[str, bytes]:
-        """The seed that a party shares with each peer, by which the masks of their blocks cancel.
+    def shared_seeds(self, party: str, key: X25519PrivateKey, purpose: str = "block-mask") -> Mapping[str, bytes]:
+        """The seed that a party shares with each peer, by which what they add for one another cancels.
 
         Args:
             party: whose seeds.
             key: its session key.
+            purpose: what the seed is for; one for each use.
 
         Raises:
             IntegrityError: a peer's session key is not one; it is named.
@@ -114,22 +186,22 @@ class Round:
             if peer != party:
                 first, second = sorted((party, peer), key=order.index)
                 try:
-                    seeds[peer] = shared_seed(key, self.session_key(peer), self.context("block-mask", first, second))
+                    seeds[peer] = shared_seed(key, self.session_key(peer), self.context(purpose, first, second))
                 except IntegrityError as error:
                     raise IntegrityError(f"{peer} offered something that is not a session key") from error
         return seeds
 
-    def columns(self) -> tuple[MessageHeader, ...]:
+    def columns(self: Round[Schedule]) -> tuple[MessageHeader, ...]:
         """Headers of all masked columns that are there."""
         return tuple(header for header in self.headers if header.kind == "columns")
 
-    def missing_columns(self) -> tuple[str, ...]:
+    def missing_columns(self: Round[Schedule]) -> tuple[str, ...]:
         """Parties whose masked columns are not all there, in the parties' order."""
         there = {(header.sender, header.dealer) for header in self.columns()}
         lacking = {sender for sender, dealer in columns_expected(self.schedule) if (sender, dealer) not in there}
         return tuple(party for party in self.schedule.parties if party in lacking)
 
-    def transcript(self, commitments: Iterable[str]) -> str:
+    def transcript(self: Round[Schedule], commitments: Iterable[str]) -> str:
         """The digest that every party signs once all masked columns are there.
 
         Args:

@@ -18,21 +18,21 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-from dprelease.errors import IntegrityError, PeerUnavailable
+from dprelease.errors import PeerUnavailable
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness
-from dprelease.mpc.encryption import Draw, public_bytes
+from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.matrix_product import Codes
-from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, sign_message
+from dprelease.mpc.messages import Message, MessageHeader, check_message
 from dprelease.mpc.ring import Words
-from dprelease.mpc.round import Round, latest_round
+from dprelease.mpc.round import Round, hello, join_round, session_key
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.mpc.storage import State, Storage
 
 _log = logging.getLogger(__name__)
+
+_OLDER = "our state is older than what we have sent: a block may exist already, and no other is made"
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +103,7 @@ class Session:
         self._outside = outside
         self._draw = draw
         self._listed: tuple[Message, ...] = ()
-        self._at: tuple[State, Round] | None = None
+        self._at: tuple[State, Round[Schedule]] | None = None
 
     def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
         """Check all messages that are listed, of all rounds and parties, and join their latest round.
@@ -117,7 +117,7 @@ class Session:
         """
         for message in listed:
             check_message(message, self._schedule, self._keys)
-        state = self._join(listed)
+        state = join_round(self._schedule, self._party, listed, self._storage, "transcript", _OLDER, self._draw)
         at = Round.of(self._schedule, state.round, listed)
         self._listed, self._at = listed, (state, at)
         # A relay that has lost everything takes nothing of a session before all hellos are back.
@@ -136,13 +136,13 @@ class Session:
         assert self._at is not None  # noqa: S101 - `receive` comes first
         state, at = self._at
         if at.find("hello", self._party) is None:
-            self._hello(state)
+            self._storage.freeze([hello(self._schedule, self._party, state, self._identity)])
             return None
         if missing := at.missing("hello"):
             again = f", round {at.number}; if one of them has made its block, the release cannot be completed"
             return f"waits for {_names(missing)} to join the computation{again if at.number > 1 else ''}"
         exchange = Exchange(
-            at, self._party, self._identity, _session_key(state), self._storage, self._outside.fetch, self._draw
+            at, self._party, self._identity, session_key(state), self._storage, self._outside.fetch, self._draw
         )
         masks = exchange.shared_masks()  # here, so that a key that is none is found before anything is sealed to it
         if self._schedule.dealt_by(self._party) and not self._frozen("deal"):
@@ -171,44 +171,7 @@ class Session:
             return f"waits for {_names(missing)} to confirm what it has seen"
         return self._multiply(exchange, dealt, masks)
 
-    def _join(self, listed: tuple[Message, ...]) -> State:
-        """Our round: the one in the storage, unless others have begun a later one, or ours is not the one they know."""
-        state = self._storage.state()
-        since = state.round if state is not None else 1
-        unknown = self._unknown(listed)
-        if any(header.kind == "transcript" and header.round >= since for header in unknown):
-            raise IntegrityError(
-                "our state is older than what we have sent: a block may exist already, and no other is made"
-            )
-        number = max(latest_round(listed), since)
-        estranged = any((header.kind, header.round) == ("hello", number) for header in unknown)
-        if state is not None and state.round == number and not estranged:
-            return state
-        number += estranged  # a hello of ours is there whose key we no longer hold
-        if number > MOST_ROUNDS:
-            raise IntegrityError(
-                f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
-            )
-        _log.info("release %s: joins round %d of the computation", self._schedule.task[:12], number)
-        return self._storage.begin(number, self._draw)
-
-    def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:
-        """Messages of ours that are listed and that our storage does not know."""
-        known = {each.header.digest() for each in self._storage.messages()}
-        ours = [message.header for message in listed if message.header.sender == self._party]
-        return [header for header in ours if header.digest() not in known]
-
-    def _hello(self, state: State) -> None:
-        header = MessageHeader(
-            task=self._schedule.task,
-            round=state.round,
-            kind="hello",
-            sender=self._party,
-            payload=public_bytes(_session_key(state)).hex(),
-        )
-        self._storage.freeze([sign_message(self._identity, header)])
-
-    def _dealt(self, exchange: Exchange, at: Round, dealer: str) -> CorrelatedRandomness | None:
+    def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
         """What a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
         sealed = self._storage.dealt(dealer)
         if sealed is not None:
@@ -240,10 +203,6 @@ class Session:
 
     def _frozen(self, kind: str, dealer: str = "") -> bool:
         return any((each.header.kind, each.header.dealer) == (kind, dealer) for each in self._storage.messages())
-
-
-def _session_key(state: State) -> X25519PrivateKey:
-    return X25519PrivateKey.from_private_bytes(bytes.fromhex(state.key))
 
 
 def _names(parties: tuple[str, ...]) -> str:

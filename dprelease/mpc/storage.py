@@ -26,8 +26,8 @@ class State(Value):
     messages: tuple[str, ...] = ()
 
 
-class Storage(Protocol):
-    """What of one session survives a restart, at one party; on a disk, or in memory where nothing need survive."""
+class RoundStorage(Protocol):
+    """What of one session of any kind survives a restart, at one party; on a disk, or in memory where nothing need survive."""
 
     def state(self) -> State | None:
         """Where we stand; None before the first round."""
@@ -46,6 +46,10 @@ class Storage(Protocol):
 
     def freeze(self, messages: Iterable[Message]) -> None:
         """Make messages count, all together, once their bodies are there."""
+
+
+class Storage(RoundStorage, Protocol):
+    """The same, with what was dealt to the party."""
 
     def dealt(self, dealer: str) -> bytes | None:
         """What a dealer dealt to us, as it came; None before it has."""

@@ -151,11 +151,11 @@ HOSPITAL: dict[Callable[[JointWorld], None], dict[str, str]] = {
     a_deal_under_another_signature: dict.fromkeys(
         "ab", "the relay lists a deal in the name of c that its key did not sign"
     ),
-    columns_with_a_flipped_bit: {"a": "chunk 0 of the masked columns of c was altered"},
+    columns_with_a_flipped_bit: {"a": "chunk 0 of the columns of c was altered"},
     columns_that_are_too_short: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
     columns_that_are_too_long: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
-    columns_under_another_dealers_mask: {"a": "chunk 0 of the masked columns of c was altered"},
-    columns_that_are_garbage: {"a": "chunk 0 of the masked columns of c was altered"},
+    columns_under_another_dealers_mask: {"a": "chunk 0 of the columns of c was altered"},
+    columns_that_are_garbage: {"a": "chunk 0 of the columns of c was altered"},
     columns_for_their_dealer_too: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
     columns_for_their_dealer_alone: dict.fromkeys("ab", f"c sent a columns {NO_PLACE}"),
     a_key_for_the_dealer: dict.fromkeys("ab", f"c sent a key {NO_PLACE}"),

@@ -168,7 +168,7 @@ def test_chunks_of_columns_open_in_their_place_only() -> None:
     for number, chunk in enumerate(sealed):
         assert ColumnCipher(key, COLUMNS).decrypt(number, chunk) == chunks[number]
         for place in {0, 1, 2, 3} - {number}:
-            with pytest.raises(IntegrityError, match=f"chunk {place} of the masked columns of amber was altered"):
+            with pytest.raises(IntegrityError, match=f"chunk {place} of the columns of amber was altered"):
                 cipher.decrypt(place, chunk)
 
 
