@@ -56,11 +56,11 @@ def check_acceptance(signed: SignedAcceptance, task: Task, root_pem: str) -> Non
         IntegrityError: anything disagrees.
     """
     acceptance = signed.acceptance
-    keys = {member.party: member.key for member in task.members}
-    if acceptance.party not in keys or acceptance.run != task.digest():
+    member = task.member(acceptance.party)
+    if member is None or acceptance.run != task.digest():
         raise IntegrityError(f"an acceptance by {acceptance.party} is for another alignment run")
     identity = check_certificate(signed.certificate, root_pem, moment(acceptance.accepted), "party")
-    if identity.name != acceptance.party or identity.fingerprint != keys[acceptance.party]:
+    if identity.name != acceptance.party or identity.fingerprint != member.key:
         raise IntegrityError(f"the acceptance by {acceptance.party} was not made with the key that the run names")
     verify(identity.key, signed.signature, ACCEPTANCE, acceptance.to_bytes())
 

@@ -29,6 +29,7 @@ from dprelease.release.approval import SignedApproval, check_all_approved
 from dprelease.release.block import Block, SealedBlock
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
+from party_node.aligning.work import AlignmentWork
 from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
@@ -63,9 +64,10 @@ class Daemon:
         self._noise = noise
         self._hub = HubLine.of(desk)
         self._delivery = Delivery(desk, self._hub)
-        self._ears = Ears(desk.settings.daemon, desk.journal)
+        self._ears = Ears(desk.settings.daemon, desk.journal, desk.runs)
         self._joint = JointWork(desk, noise, self._hub)
         self._rounds = RoundWork(desk, self._hub)
+        self._aligning = AlignmentWork(desk, self._hub)
         self._computing = self._unreached = False
         self._renewal = Renewal(desk.identity)
         self._table = TableReport(desk)
@@ -89,6 +91,7 @@ class Daemon:
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
             self._joint.sweep(datetime.now(UTC))
+            self._aligning.sweep(datetime.now(UTC))
             self._desk.streams.sweep()
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
             pause, away = waits.waits(), False
@@ -103,6 +106,7 @@ class Daemon:
                         self._ears.open(coordinator, self._hub),
                     ):
                         self._table.forget()
+                        self._aligning.forget()
                         lost = hear_witness(self._desk, coordinator)
                         while lost is None and not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
@@ -120,7 +124,7 @@ class Daemon:
             log.info("%s stops", settings.name)
 
     def cycle(self, coordinator: Coordinator) -> None:
-        """One round: look after the certificate, report a table that changed, take every release one step further."""
+        """One round: look after the certificate, report a table that changed, take releases and alignment runs a step further."""
         self._renewal.look(coordinator)
         self._table.look(coordinator)
         self._computing = self._unreached = False
@@ -141,6 +145,8 @@ class Daemon:
                 words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
                 log.error("release %s is held: %s", release[:12], words)
                 self._desk.journal.annotate(release, words)
+        self._unreached |= not self._aligning.cycle(coordinator)
+        self._computing |= self._aligning.computing
         if not self._computing:
             self._joint.drop_rows()
             give_back()

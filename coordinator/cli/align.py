@@ -36,9 +36,7 @@ def align() -> None:
 @click.argument("parties", nargs=-1, required=True)
 @with_json
 @with_settings
-def start(
-    settings: CoordinatorSettings, roster: str, hours: float, parties: tuple[str, ...], as_json: bool
-) -> None:
+def start(settings: CoordinatorSettings, roster: str, hours: float, parties: tuple[str, ...], as_json: bool) -> None:
     """Offer an alignment run to PARTIES, two to ten hospitals, who have --hours to accept it.
 
     The numbers of patients that each announced are part of it. Nothing is computed before a person at every hospital accepted,

@@ -80,7 +80,7 @@ def first_batch(mechanism: Mechanism[Any]) -> int | None:
 
 
 def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
-    """Any of the catalogues, once roster, alignment run, normal form of identifiers, rows, rows_per_subject and alignment are the same.
+    """Any of the catalogues, once roster, alignment run, normal form of identifiers, rows and alignment agree.
 
     Raises:
         InvalidInput: they differ; who differs is said, digests are not shown.

@@ -79,6 +79,11 @@ def _source(desk: HospitalState) -> list[Finding]:
         return [Finding("source", False, error.message)]
     rows = table.alignment.rows
     findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
+    version = desk.runs.in_force()
+    if version is not None:
+        whole = f"version {version.version}, run {version.run[:12]}: {rows} rows are of its {version.common} patients"
+        hint = f"; {table.gone} of them are in the table no more: put them back, or ask the office to align anew"
+        findings.append(Finding("aligned", not table.gone, whole + (hint if table.gone else "")))
     if desk.settings.source.tells_batches:
         there = listed([f"{batch.number} ({batch.rows} rows)" for batch in table.batches[::-1]])
         findings.append(Finding("batches", True, f"{there}, the latest first" if there else "none is complete yet"))

@@ -20,17 +20,19 @@ class TableReport:
 
     def __init__(self, desk: HospitalState) -> None:
         self._desk = desk
-        self._seen: tuple[int, int, frozenset[str]] | None = None
+        self._seen: tuple[int, int, frozenset[str], str | None] | None = None
 
     def forget(self) -> None:
         """Report it next time in any case."""
         self._seen = None
 
     def look(self, coordinator: Coordinator) -> None:
-        """Report the table if it or its public columns changed. One that cannot be used, or is not taken, holds up no release."""
+        """Report the table if it, its patients or public columns changed. One that cannot be used or is not taken holds up nothing."""
         try:
             found = self._desk.settings.source.path.stat()
-            seen = (found.st_mtime_ns, found.st_size, frozenset(self._desk.public()))
+            version = self._desk.runs.in_force()
+            run = None if version is None else version.run
+            seen = (found.st_mtime_ns, found.st_size, frozenset(self._desk.public()), run)
             if seen != self._seen:
                 coordinator.report(self._desk.make_catalogue())
                 self._seen = seen

@@ -110,7 +110,15 @@ class Roster:
         Args:
             rows: pseudonyms of the rows.
         """
-        return np.isin(subjects_of(rows), np.frombuffer(self.pseudonyms, f"S{SUBJECT_BYTES}"))
+        return np.isin(subjects_of(rows), self._subjects)
+
+    def gone_from(self, rows: Sequence[bytes]) -> int:
+        """How many of the patients have none of the rows."""
+        return int(np.sum(~np.isin(self._subjects, subjects_of(rows))))
+
+    @property
+    def _subjects(self) -> npt.NDArray[np.bytes_]:
+        return np.frombuffer(self.pseudonyms, f"S{SUBJECT_BYTES}")
 
 
 def subjects_of(rows: Sequence[bytes]) -> npt.NDArray[np.bytes_]:

@@ -153,14 +153,8 @@ class Ledger:
     def align(self, roster: str, run: str, most: int, detail: dict[str, str | float]) -> None:
         """Note an alignment run, for good, before its first byte leaves; the same one again changes nothing.
 
-        Args:
-            roster: whose patients are aligned.
-            run: digest of its task.
-            most: runs that may ever be noted for the roster.
-            detail: for people.
-
         Raises:
-            PolicyRefused: there were as many before.
+            PolicyRefused: `most` of the roster were noted before.
         """
         with self._transaction() as db:
             before = aligned(_read(db), roster)

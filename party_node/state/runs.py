@@ -20,6 +20,7 @@ from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import write_durably
 from dprelease.intersection.task import Task
 from dprelease.spec_base import instant
+from party_node.state.session import SessionFolder
 from party_node.state.transactions import transaction
 
 
@@ -78,11 +79,11 @@ class Runs:
     """The party's own record of alignment runs.
 
     Args:
-        state: the party's state folder; `alignments.sqlite` and `rosters/` are made if absent.
+        state: the party's state folder; `alignments.sqlite`, `rosters/` and `aligning/` are made when they are needed.
     """
 
     def __init__(self, state: Path) -> None:
-        self._path, self._folder = state / "alignments.sqlite", state / "rosters"
+        self._path, self._folder, self._sessions = state / "alignments.sqlite", state / "rosters", state / "aligning"
         with self._transaction() as db:
             db.execute(_SCHEMA)
 
@@ -158,6 +159,14 @@ class Runs:
         version = "version = (SELECT COALESCE(MAX(version), 0) + 1 FROM runs)"
         self._update(run, {RunStatus.FINISHED}, f"{version}, status = ?, note = ''", RunStatus.IN_FORCE)
 
+    def session(self, run: str) -> SessionFolder:
+        """Where the session of a run is kept."""
+        return SessionFolder(self._sessions / run)
+
+    def sessions(self) -> list[str]:
+        """Runs of which a session is kept."""
+        return sorted(path.name for path in self._sessions.glob("*"))
+
     def roster(self, run: str) -> bytes:
         """Pseudonyms of the patients of a finished run, 32 bytes each, rising.
 
@@ -167,7 +176,9 @@ class Runs:
         """
         entry = self.get(run)
         if entry is None or entry.roster is None:
-            raise NotFound(f"there are no patients of alignment run {run[:12]} here; it was not finished at this hospital")
+            raise NotFound(
+                f"there are no patients of alignment run {run[:12]} here; it was not finished at this hospital"
+            )
         path = self._folder / run
         data = path.read_bytes() if path.exists() else b""
         if sha256(data) != entry.roster:

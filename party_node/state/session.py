@@ -55,9 +55,7 @@ class SessionFolder:
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
         on may not go on with it.
         """
-        make_folder(self._folder.parent)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(self._folder.parent)
+        self._make()
         self._remove("own")
         self._remove("in")  # the earlier round can still fetch it again; the new one must not find it
         state = self._save(State(round=number, key=private_bytes(new_session_key(draw)).hex()))
@@ -109,7 +107,7 @@ class SessionFolder:
 
     def keep_patients(self, pseudonyms: bytes) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make()
         write_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
 
     def patients(self) -> bytes | None:
@@ -131,6 +129,11 @@ class SessionFolder:
         if self._folder.exists():
             shutil.rmtree(self._folder)
             sync_folder(self._folder.parent)
+
+    def _make(self) -> None:
+        make_folder(self._folder.parent)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(self._folder.parent)
 
     def _remove(self, name: str) -> None:
         if (self._folder / name).exists():
