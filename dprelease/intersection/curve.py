@@ -1,0 +1,128 @@
+"""Hashing onto Curve25519 and multiplication by secret scalars, with u-coordinates alone (X25519, RFC 7748).
+
+Curve25519, v^2 = u^3 + 486662 u^2 + u over the integers mod p = 2^255 - 19, has 8 l points, l prime. X25519 gives the u of
+[s] P from the u of P, for a *clamped* scalar s: a multiple of 8 in [2^254, 2^255). Every u belongs to a point of this curve or to
+one of its quadratic twist, and multiplication keeps it there, so a hash onto both would show one bit of every element at
+each hop. Hashes here are onto the curve itself, and nothing off it is multiplied.
+
+Multiplying by a clamped scalar takes a point to the subgroup of order l, where scalars count mod l, and u(P) = u(-P). So a
+scalar r can be exchanged for s by one more clamped scalar (`quotient`): with t = s / r mod l, just one of t and l - t is congruent
+mod l to a multiple of 8 between 4 l and 8 l.
+
+Elements and points are 32 bytes each, one after another; a point is its u, little-endian and below p.
+
+Source: docs/protocol.md, "Aligning"; bytes in docs/format.md 20.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import gmpy2
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from dprelease.errors import IntegrityError
+from dprelease.intersection.ring import POINT_BYTES
+
+PRIME = gmpy2.mpz(2**255 - 19)
+ORDER = 2**252 + 27742317777372353535851937790883648493
+"""l, the prime order of the subgroup."""
+
+EVALUATION_BYTES = 64
+
+_COEFFICIENT = 486662
+_TOP = (1 << 255) - 1  # a hash has 256 bits, a u-coordinate 255
+_HASH = b"dprelease/intersection/point/v1"
+_EVALUATION = b"dprelease/intersection/evaluation/v1"
+
+
+def on_curve(u: int) -> bool:
+    """Whether u is that of a point of the curve, and neither of its twist nor 0."""
+    point = gmpy2.mpz(u)
+    return bool(u < PRIME and gmpy2.jacobi(point * (point * (point + _COEFFICIENT) + 1) % PRIME, PRIME) == 1)
+
+
+def hash_to_curve(run: bytes, element: bytes) -> bytes:
+    """The point of an element: the first of SHA-256(domain, run, element, counter) that is a point of the curve.
+
+    Args:
+        run: digest of the run, 32 bytes; another run has other points.
+        element: 32 bytes.
+    """
+    first, counter = hashlib.sha256(_HASH + run + element), 0
+    while True:
+        tried = first.copy()
+        tried.update(counter.to_bytes(4, "big"))
+        u = int.from_bytes(tried.digest(), "little") & _TOP
+        if on_curve(u):
+            return u.to_bytes(POINT_BYTES, "little")
+        counter += 1
+
+
+def scalar_of(secret: bytes) -> int:
+    """The clamped scalar of 32 secret bytes, as X25519 reads them."""
+    return (int.from_bytes(secret, "little") & (_TOP - 7)) | 1 << 254
+
+
+def quotient(scalar: bytes, divisor: bytes) -> bytes:
+    """A clamped scalar that takes [divisor] P to [scalar] P, up to sign, for every point P of the curve.
+
+    Args:
+        scalar: 32 bytes, clamped here.
+        divisor: 32 bytes, clamped here.
+
+    Raises:
+        IntegrityError: there is none, which is so for one pair in 2^120.
+    """
+    ratio = scalar_of(scalar) * pow(scalar_of(divisor), -1, ORDER) % ORDER
+    for each in (ratio, ORDER - ratio):
+        found = each + -each * pow(ORDER, -1, 8) % 8 * ORDER
+        if 1 << 254 <= found < 1 << 255:
+            return found.to_bytes(POINT_BYTES, "little")
+    raise IntegrityError("the secrets of this round do not fit one another; begin another run")
+
+
+def blinded(elements: bytes, run: bytes, scalar: bytes) -> bytes:
+    """The points of elements, multiplied by a scalar."""
+    key = X25519PrivateKey.from_private_bytes(scalar)
+    points = (hash_to_curve(run, each) for each in _each(elements))
+    return b"".join(key.exchange(X25519PublicKey.from_public_bytes(point)) for point in points)
+
+
+def multiplied(points: bytes, scalar: bytes) -> bytes:
+    """Points multiplied by a scalar.
+
+    Raises:
+        IntegrityError: one is not on the curve, is not written in the one way that it has, or is of small order.
+    """
+    key = X25519PrivateKey.from_private_bytes(scalar)
+    return b"".join(_multiply(key, point) for point in _each(points))
+
+
+def evaluated(points: bytes, run: bytes, scalar: bytes) -> bytes:
+    """SHA-512 of the run and of each point multiplied by a scalar: what the parties' secrets together make of an element.
+
+    Raises:
+        IntegrityError: as `multiplied`.
+    """
+    key, start = X25519PrivateKey.from_private_bytes(scalar), hashlib.sha512(_EVALUATION + run)
+    found = []
+    for point in _each(points):
+        digest = start.copy()
+        digest.update(_multiply(key, point))
+        found.append(digest.digest())
+    return b"".join(found)
+
+
+def _multiply(key: X25519PrivateKey, point: bytes) -> bytes:
+    if not on_curve(int.from_bytes(point, "little")):
+        raise IntegrityError("something that is not a point of the curve")
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(point))
+    except ValueError as error:  # all zero
+        raise IntegrityError("a point of small order") from error
+
+
+def _each(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + POINT_BYTES] for start in range(0, len(data), POINT_BYTES))

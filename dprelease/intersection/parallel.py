@@ -1,0 +1,43 @@
+"""One function on many pieces, over processes: X25519 of the cryptography package holds Python's lock, so threads do not help."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+
+_AHEAD = 2  # pieces that wait for each process
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def mapped(function: Callable[[bytes], bytes], pieces: Iterable[bytes], count: int, workers: int) -> Iterator[bytes]:
+    """The function of every piece, in order; a few pieces are held at a time.
+
+    Args:
+        function: of one piece; it can be pickled.
+        pieces: read as they are needed.
+        count: how many there are.
+        workers: processes; few pieces, or one worker, stay in this process.
+    """
+    workers = min(workers, count)
+    if workers < 2:
+        yield from map(function, pieces)
+        return
+    # Fresh processes: one that is forked would hold the locks that other threads of ours hold just now.
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        waiting: deque[Future[bytes]] = deque()
+        try:
+            for piece in pieces:
+                waiting.append(pool.submit(function, piece))
+                if len(waiting) > _AHEAD * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
