@@ -197,6 +197,7 @@ class AlignmentWork:
         patients = folder.patients()
         if patients is None:
             raise DataRefused("what was kept of our patients for this alignment run is gone")
+        self._note(entry)
         elements = np.frombuffer(patients, np.uint8).reshape(-1, 32)
         session = Session(
             Ring.of(entry.task),

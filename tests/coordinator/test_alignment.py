@@ -230,7 +230,7 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
 
 
 def invoke(*arguments: str) -> str:
-    result = CliRunner().invoke(list(arguments))
+    result = CliRunner().invoke(main, list(arguments))
     assert result.exit_code == 0, result.output
     return result.stdout
 
