@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
@@ -73,6 +74,7 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_INSTANT)
 
 
+@lru_cache(maxsize=4096)
 def moment(text: str) -> datetime:
     """An `Instant` as a time in UTC."""
     return datetime.strptime(text, _INSTANT).replace(tzinfo=UTC)

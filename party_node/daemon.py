@@ -42,13 +42,14 @@ from party_node.outgoing.news import Ears
 from party_node.outgoing.renewal import Renewal
 from party_node.outgoing.report import TableReport
 from party_node.state.books import check as check_books
-from party_node.state.journal import PUBLISHED, Record, Status
+from party_node.state.journal import FINAL, PUBLISHED, Record, Status
 from party_node.state.lock import only_one
 
 log = logging.getLogger(__name__)
 
 _OVER = {"PUBLISHED", "REJECTED", "FAILED", "CANCELLED", "EXPIRED"}
 _GO = {"APPROVED", "RUNNING"}
+_MOST_UNSETTLED = 500  # a coordinator takes no more
 
 
 class Daemon:
@@ -128,8 +129,12 @@ class Daemon:
         self._renewal.look(coordinator)
         self._table.look(coordinator)
         self._computing = self._unreached = False
-        for pending in coordinator.pending_releases():
+        standing = self._desk.journal.standing()
+        unsettled = [release for release, status in standing.items() if status not in FINAL]
+        for pending in coordinator.pending_releases(unsettled if len(unsettled) <= _MOST_UNSETTLED else None):
             release = pending.spec.digest()
+            if pending.state in _OVER and standing.get(release, Status.ENDED) in FINAL:
+                continue
             try:
                 self._step(coordinator, pending)
             except PeerUnavailable as error:

@@ -217,7 +217,9 @@ class HospitalState:
 
         key = self.identity.alignment_key()
         roster = patients_of(self.runs, self.settings, spec.aligned)
-        table = self.streams.read(spec, self.settings, key, columns, roster) or read_table(
+        seen = self._overview if self._overview is not None and self._overview.key == key else None
+        whole = seen.prefix if seen else None
+        table = self.streams.read(spec, self.settings, key, columns, whole, roster) or read_table(
             self.settings, key, columns, spec.grid_bits, roster
         )
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):

@@ -21,6 +21,9 @@ REMEMBERED = timedelta(days=30)
 
 DIGEST_BYTES = 32
 
+MOST_UNSETTLED = 500
+"""Releases that a party names at most when it asks what became of them."""
+
 
 def report_catalogue(
     request: pb.ReportCatalogueRequest, store: Store, party: str, limits: Limits, now: datetime
@@ -39,10 +42,17 @@ def report_catalogue(
     return pb.ReportCatalogueResponse()
 
 
-def list_releases(store: Store, party: str, now: datetime) -> pb.ListReleasesResponse:
-    """The releases in which a party takes part that are open or ended lately."""
+def list_releases(request: pb.ListReleasesRequest, store: Store, party: str, now: datetime) -> pb.ListReleasesResponse:
+    """The releases in which a party takes part that are open or ended lately; of the latter only some, where it names them.
+
+    Raises:
+        InvalidInput: it names too many.
+    """
+    if len(request.unsettled) > MOST_UNSETTLED:
+        raise InvalidInput(f"a party names at most {MOST_UNSETTLED} releases; ask for all that ended lately")
+    among = frozenset(digest.hex() for digest in request.unsettled) if request.open_only else None
     with store.reading() as tx:
-        found = tx.releases.of_party(party, now - REMEMBERED)
+        found = tx.releases.of_party(party, now - REMEMBERED, among)
     return pb.ListReleasesResponse(releases=[release_to_proto(release) for release in found])
 
 

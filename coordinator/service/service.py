@@ -58,7 +58,7 @@ class CoordinationService(CoordinationServiceServicer):
 
     def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> pb.ListReleasesResponse:
         """For a party."""
-        return coordination.list_releases(self._store, self._party(context), self._clock())
+        return coordination.list_releases(request, self._store, self._party(context), self._clock())
 
     def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """For a party."""

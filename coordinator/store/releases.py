@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -106,10 +106,17 @@ class Releases:
         """Releases that are not over, oldest first."""
         return self._load(releases.c.state.in_(OPEN))
 
-    def of_party(self, party: str, ended_after: datetime) -> tuple[Release, ...]:
-        """Releases in which a party takes part that are open or ended after a time, oldest first."""
-        lately = or_(releases.c.state.in_(OPEN), releases.c.since > ended_after)
-        return self._load(lately & releases.c.digest.in_(_digests_of(party)))
+    def of_party(self, party: str, ended_after: datetime, among: Collection[str] | None = None) -> tuple[Release, ...]:
+        """Releases in which a party takes part that are open or ended after a time, oldest first.
+
+        Args:
+            party: its name.
+            ended_after: the time.
+            among: those that ended and are wanted; all if None.
+        """
+        ended = releases.c.since > ended_after
+        wanted = ended if among is None else ended & releases.c.digest.in_(among)
+        return self._load(or_(releases.c.state.in_(OPEN), wanted) & releases.c.digest.in_(_digests_of(party)))
 
     def parties(self, digest: str) -> tuple[str, ...]:
         """Parties of a release, in the spec's order; none if there is no such release."""

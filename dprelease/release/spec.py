@@ -6,8 +6,9 @@ bound to it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -21,6 +22,16 @@ class ReleaseSpec(SpecBase):
     """A release spec whose terms are those of a registered mechanism. Field by field in docs/format.md."""
 
     terms: Annotated[SerializeAsAny[Terms], BeforeValidator(read_terms)]
+
+    @classmethod
+    @lru_cache(maxsize=256)
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a spec from its canonical bytes, as any value; those that were read lately are remembered.
+
+        Raises:
+            InvalidInput: as `Value.from_bytes`.
+        """
+        return super().from_bytes(data)
 
     def blocks(self, party: str) -> tuple[BlockShape, ...]:
         """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""

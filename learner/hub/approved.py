@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Self
 
 from dprelease.acceptance import SignedAcceptance, check_all_accepted
 from dprelease.canonical import Value
@@ -24,6 +26,16 @@ class Record(Value):
 
     spec: ReleaseSpec
     approvals: tuple[SignedApproval, ...]
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a record, as any value; those that were read lately are remembered, for each call of the relay asks for one.
+
+        Raises:
+            InvalidInput: as `Value.from_bytes`.
+        """
+        return super().from_bytes(data)
 
     @property
     def parties(self) -> tuple[str, ...]:

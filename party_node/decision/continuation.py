@@ -22,7 +22,7 @@ from dprelease.release.spec import ReleaseSpec
 from party_node.settings import PartySettings
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
-from party_node.state.streams import Streams, over
+from party_node.state.streams import Prefix, Streams, over
 from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class Continuations:
         settings: PartySettings,
         key: bytes,
         columns: tuple[Column, ...],
+        whole: Prefix | None,
         roster: Roster | None = None,
     ) -> Table | None:
         """The new rows of a checkpoint; None outside streams.
@@ -126,6 +127,7 @@ class Continuations:
             settings: name the source.
             key: alignment key.
             columns: ours of the spec.
+            whole: the file when its rows were last aligned, by this key.
             roster: the patients whose rows count; None for all.
 
         Raises:
@@ -143,7 +145,7 @@ class Continuations:
         sealed = _numbered(continual, stream, self._sealed(continual))
         codes = {each: record.codes or "" for each, record in sealed.items() if each < number}
         known = self.folder.prefix(stream, number)
-        at = Checkpoint(number, codes, known, roster)
+        at = Checkpoint(number, codes, known, whole, roster)
         table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, at)
         if prefix is not None:
             self.folder.note(stream, number, prefix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,12 +93,17 @@ class Coordinator:
                 metadata=VERSION,
             )
 
-    def pending_releases(self) -> list[PendingRelease]:
-        """The releases we take part in, that are not over or ended lately. One that cannot be read is left out."""
+    def pending_releases(self, unsettled: Collection[str] | None = None) -> list[PendingRelease]:
+        """The releases we take part in, that are not over or ended lately. One that cannot be read is left out.
+
+        Args:
+            unsettled: of those that ended, the ones wanted, by their digests; all if None. An older coordinator lists all.
+        """
+        request = coordination_pb2.ListReleasesRequest(
+            open_only=unsettled is not None, unsettled=[bytes.fromhex(release) for release in unsettled or ()]
+        )
         with translated("the coordinator"):
-            answer = self.stub.ListReleases(
-                coordination_pb2.ListReleasesRequest(), timeout=CALL_SECONDS, metadata=VERSION
-            )
+            answer = self.stub.ListReleases(request, timeout=CALL_SECONDS, metadata=VERSION)
         pending = []
         for record in answer.releases:
             try:

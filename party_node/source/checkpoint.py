@@ -19,7 +19,7 @@ from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
 from party_node.source.alignment import Alignment, Roster, align
 from party_node.source.batches import NONE, numbers_of
-from party_node.source.prefix import begins_with, prefix_of, returning, state_of
+from party_node.source.prefix import begins_with, is_whole, prefix_of, returning, state_of
 from party_node.source.table import Table, read_rows
 from party_node.state.streams import Prefix
 
@@ -32,12 +32,14 @@ class Checkpoint:
         number: t; the batch that is released now.
         released: earlier checkpoints of which a block was made to the digests of the codes that were approved for them.
         known: what was read for the checkpoint before, if that is remembered.
+        whole: the file when all of its rows were last aligned together, if that is remembered.
         roster: the patients whose rows count; None for all.
     """
 
     number: int
     released: Mapping[int, str] = field(default_factory=dict)
     known: Prefix | None = None
+    whole: Prefix | None = None
     roster: Roster | None = None
 
 
@@ -75,7 +77,8 @@ def read_checkpoint(
     if not new.any():
         raise DataRefused(f"the source has no rows of batch {at.number}")
     come = (numbers != NONE) & (numbers <= at.number)
-    old = [] if known is None else returning(settings, key, known)
+    aligned_before = known is None or (at.whole is not None and is_whole(at.whole, settings))
+    old = [] if known is None or aligned_before else returning(settings, key, known)
     align(key, [*old, *compress(rows.pseudonyms, come)], settings.roster, settings.rows_per_subject)
 
     def aligned(chosen: npt.NDArray[np.bool_]) -> tuple[BoundedRows, Alignment]:

@@ -114,7 +114,7 @@ def _added(
     key: bytes,
     columns: tuple[Column, ...],
     before: Overview,
-    state: tuple[int, int, int] | None,
+    state: tuple[int, ...] | None,
     roster: Roster | None = None,
 ) -> Overview:
     """The overview of the rows of another one and those that come after them in the file."""

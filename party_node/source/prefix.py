@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,8 +43,14 @@ def is_known(prefix: Prefix, settings: PartySettings) -> bool:
     return (
         prefix.settings == _described(settings)
         and settings.source.path.stat().st_size > prefix.size
-        and _digests(settings, (prefix.size,)) == [prefix.sha256]
+        and _digest(settings, prefix.size) == prefix.sha256
     )
+
+
+def is_whole(prefix: Prefix, settings: PartySettings) -> bool:
+    """Whether the file is a prefix that was read by the same declarations, and nothing more."""
+    size = settings.source.path.stat().st_size
+    return (prefix.settings, prefix.size) == (_described(settings), size) and _digest(settings, size) == prefix.sha256
 
 
 def prefix_of(
@@ -63,11 +71,10 @@ def prefix_of(
         ends = file.read(1) == b"\n"
     if not (is_plain_csv(settings.source) and ends) or NONE in numbers:
         return None
-    (digest,) = _digests(settings, (size,))
     rows, latest = (0, 0) if before is None else (before.rows, before.latest)
     return Prefix(
         size=size,
-        sha256=digest,
+        sha256=_digest(settings, size),
         settings=_described(settings),
         rows=rows + len(numbers),
         latest=max(latest, int(numbers.max())),
@@ -102,13 +109,13 @@ def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
     return pc.utf8_normalize(pc.utf8_trim(cells, characters=_WHITE), form="NFC")
 
 
-def state_of(settings: PartySettings) -> tuple[int, int, int] | None:
+def state_of(settings: PartySettings) -> tuple[int, ...] | None:
     """What changes with the file; None without one."""
     path = settings.source.path
     if not path.exists():
         return None
     found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def _described(settings: PartySettings) -> str:
@@ -116,13 +123,28 @@ def _described(settings: PartySettings) -> str:
     return sha256(canonical_bytes(known))
 
 
-def _digests(settings: PartySettings, sizes: tuple[int, ...]) -> list[str]:
-    """SHA-256 of the first bytes of the file, for rising numbers of them."""
-    running, done, found = hashlib.sha256(), 0, []
-    with settings.source.path.open("rb") as file:
+def _digest(settings: PartySettings, size: int) -> str:
+    """SHA-256 of the first bytes of the file, which is read once in each of its states."""
+    path, state = settings.source.path, state_of(settings)
+    known = _digests(path, state)
+    if size not in known:
+        known |= _hashed(path, sorted({size, path.stat().st_size}))
+    return known[size]
+
+
+@lru_cache(maxsize=2)
+def _digests(path: Path, state: tuple[int, ...] | None) -> dict[int, str]:
+    """SHA-256 of the first bytes of a file in one state, by their number, as far as anybody asked for them."""
+    return {}
+
+
+def _hashed(path: Path, sizes: Iterable[int]) -> dict[int, str]:
+    """SHA-256 of the first bytes of a file, for rising numbers of them."""
+    running, done, found = hashlib.sha256(), 0, {}
+    with path.open("rb") as file:
         for size in sizes:
             while done < size and (data := file.read(min(_READ_BYTES, size - done))):
                 running.update(data)
                 done += len(data)
-            found.append(running.hexdigest())
+            found[size] = running.hexdigest()
     return found

@@ -294,6 +294,11 @@ def test_a_party_is_told_what_is_open_and_what_ended_lately(both: Office) -> Non
     with both.store.reading() as tx:
         assert [one.digest for one in tx.releases.of_party("north", NOW)] == [first.digest, second.digest]
         assert [one.digest for one in tx.releases.of_party("north", LATER)] == [second.digest]
+        assert [one.digest for one in tx.releases.of_party("north", NOW, {first.digest})] == [
+            first.digest,
+            second.digest,
+        ]
+        assert [one.digest for one in tx.releases.of_party("north", NOW, ())] == [second.digest]
         assert {one.digest for one in tx.releases.of_party("south", LATER)} == {second.digest, third.digest}
         assert len(tx.releases.open()) == 2
 

@@ -18,8 +18,12 @@ class ReportCatalogueResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListReleasesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("open_only", "unsettled")
+    OPEN_ONLY_FIELD_NUMBER: _ClassVar[int]
+    UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    open_only: bool
+    unsettled: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, open_only: _Optional[bool] = ..., unsettled: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListReleasesResponse(_message.Message):
     __slots__ = ("releases",)
