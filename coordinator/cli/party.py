@@ -19,6 +19,7 @@ from dprelease.data.columns import public
 from dprelease.privacy.gaussian import epsilon_of
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import instant
+from dprelease.wire.versions import PROTOCOL_VERSION
 
 
 @click.group()
@@ -54,6 +55,10 @@ def list_parties(settings: CoordinatorSettings, as_json: bool) -> None:
         return
     header = ("PARTY", "STATE", "CAP", "ROWS", "COLUMNS", "LAST SEEN", "CERTIFICATE UNTIL", "KEY")
     print_table(header, [tuple(_cell(key, row[key]) for key in _SHOWN) for row in found])
+    for row in found:
+        if row["state"] == "enrolled" and (row["protocol"] or PROTOCOL_VERSION) < PROTOCOL_VERSION:
+            older = f"{row['party']} runs older software (protocol {row['protocol']})"
+            click.echo(f"{older}: update it before this office is updated again")
 
 
 @party.command()
@@ -91,6 +96,7 @@ def _describe(store: Store, tx: Transaction, now: datetime) -> list[dict[str, An
                 "public_columns": [column.name for column in public(catalogue.columns)] if catalogue else None,
                 "batches": [batch.number for batch in catalogue.batches] if catalogue else None,
                 "last_seen": _when(member.last_seen),
+                "protocol": member.protocol,
                 "certificate_until": instant(member.expires),
                 "key": member.fingerprint,
                 "history": [{"at": instant(line.at), "what": line.what} for line in tx.history.of_party(member.name)],
@@ -100,7 +106,7 @@ def _describe(store: Store, tx: Transaction, now: datetime) -> list[dict[str, An
     for invitation in tx.members.invitations(now):
         if invitation.party not in known:
             state = f"invited until {instant(invitation.expires)}"
-            row = dict.fromkeys((*_SHOWN, "public_columns", "batches", "history")) | {
+            row = dict.fromkeys((*_SHOWN, "public_columns", "batches", "protocol", "history")) | {
                 "party": invitation.party,
                 "state": state,
             }

@@ -139,7 +139,7 @@ class CoordinationService(CoordinationServiceServicer):
     def _party(self, context: Any) -> str:
         identity = caller(context, "party")
         with self._store.writing() as tx:
-            return tx.members.admit(identity, self._clock()).name
+            return tx.members.admit(identity, self._clock(), context.protocol).name
 
 
 class EnrolmentService(EnrolmentServiceServicer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,8 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect,
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 
-from coordinator.store.tables import layout, meta
-from dprelease.errors import InvalidInput, PeerUnavailable
+from coordinator.store.tables import meta
+from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.files.durable import keep_private
 from dprelease.files.extras import missing
 
@@ -23,6 +24,12 @@ MOST_CALLS = 40
 """More connections than both listeners have threads, so that no call waits for one."""
 
 _WRITER_LOCK = 7441
+
+_OTHERS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+    "AND backend_type = 'client backend'"
+)
+_IN_USE = "somebody has the database open; stop `coordinator serve`, and whatever else uses it, first"
 
 
 class Database:
@@ -67,14 +74,37 @@ class Database:
         Raises:
             PeerUnavailable: the database does not answer, or another writer kept it too long.
         """
-        with (
-            _translated(),
-            self._engine.connect().execution_options(immediate=True) as connection,
-            connection.begin(),
-        ):
-            if not self.sqlite:
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+        with _translated(), self._connect_to_write() as connection, connection.begin():
+            self._wait_for_writers(connection)
             yield connection
+
+    @contextmanager
+    def altering(self) -> Iterator[Connection]:
+        """A transaction that is alone with the database and may rebuild tables; references are checked at its end.
+
+        Raises:
+            InvalidInput: somebody else has the database open.
+            IntegrityError: a row refers to one that is not there; everything is undone.
+            PeerUnavailable: the database does not answer.
+        """
+        with _translated(), self._connect_to_write() as connection:
+            connection.detach()  # what is set for this connection ends with it
+            if self.sqlite:
+                _be_alone(connection)
+            with connection.begin():
+                self._wait_for_writers(connection)
+                if not self.sqlite and connection.exec_driver_sql(_OTHERS).scalar_one():
+                    raise InvalidInput(_IN_USE)
+                yield connection
+                if self.sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                    raise IntegrityError(f"rows of {self.url} would refer to rows that are not there; it is as it was")
+
+    def _connect_to_write(self) -> Connection:
+        return self._engine.connect().execution_options(immediate=True)
+
+    def _wait_for_writers(self, connection: Connection) -> None:
+        if not self.sqlite:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
 
     def has_tables(self) -> bool:
         """Whether the tables exist. Creates nothing, not even an SQLite file.
@@ -90,15 +120,6 @@ class Database:
                 return bool(inspect(self._engine).has_table(meta.name))
         except DatabaseError as error:
             raise InvalidInput(f"{self.url} cannot be read: {_first_line(error)}") from error
-
-    def make_tables(self) -> None:
-        """Create the tables.
-
-        Raises:
-            PeerUnavailable: the database does not answer.
-        """
-        with self.writing() as connection:
-            layout.create_all(connection)
 
     def close(self) -> None:
         """Close every connection."""
@@ -149,6 +170,15 @@ def _prepare_sqlite(engine: Engine) -> None:
     def begin(connection: Connection) -> None:
         immediate = connection.get_execution_options().get("immediate", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _be_alone(connection: Connection) -> None:
+    """Refuse an SQLite file that another connection has open: it cannot leave write-ahead logging then."""
+    driver: sqlite3.Connection = connection.connection.dbapi_connection  # type: ignore[assignment] # before any BEGIN
+    try:
+        driver.executescript("PRAGMA busy_timeout = 0; PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE")
+    except sqlite3.OperationalError as error:
+        raise InvalidInput(_IN_USE) from error
 
 
 @contextmanager

@@ -47,6 +47,7 @@ class Party:
         enrolled: when it got the present certificate.
         revoked: when the office revoked it, if so.
         last_seen: when it last called.
+        protocol: version of the protocol that it spoke then; None where that was not kept.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Party:
     enrolled: datetime
     revoked: datetime | None
     last_seen: datetime | None
+    protocol: int | None
 
     @property
     def expires(self) -> datetime:
@@ -135,10 +137,15 @@ class Members:
         values = {"certificate": certificate, "serial": identity.serial}
         self._connection.execute(parties.update().where(*same).values(values))
 
-    def admit(self, identity: Identity, now: datetime) -> Party:
+    def admit(self, identity: Identity, now: datetime, protocol: int | None = None) -> Party:
         """The party behind a certificate that TLS has checked; notes that it was seen.
 
         It goes by the key: certificates are public, so an earlier one of the same key proves as much as the latest.
+
+        Args:
+            identity: from the certificate.
+            now: the present.
+            protocol: version that the call speaks, which is noted too; None leaves what is known.
 
         Raises:
             AccessDenied: it is unknown here, its key was replaced or revoked, or it has expired on an old connection.
@@ -155,7 +162,8 @@ class Members:
             raise AccessDenied(f"{identity.name} was revoked")
         if now > identity.expires:
             raise AccessDenied(f"the certificate of {identity.name} has expired")
-        self._connection.execute(parties.update().where(parties.c.name == party.name).values(last_seen=now))
+        seen: dict[str, Any] = {"last_seen": now} | ({} if protocol is None else {"protocol": protocol})
+        self._connection.execute(parties.update().where(parties.c.name == party.name).values(seen))
         return party
 
     def find(self, name: str) -> Party | None:

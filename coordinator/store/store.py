@@ -21,8 +21,9 @@ from coordinator.store.dealt import Deals
 from coordinator.store.history import History
 from coordinator.store.hub_certificate import HubCertificate
 from coordinator.store.members import Members
+from coordinator.store.migration import check_revision
 from coordinator.store.releases import Releases
-from coordinator.store.tables import SCHEMA, meta
+from coordinator.store.tables import REVISION, layout, meta, version
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
@@ -84,15 +85,15 @@ class Store:
         try:
             if database.has_tables():
                 raise InvalidInput(f"there is a consortium in {database.url} already; it is left as it is")
-            database.make_tables()
             values = {
-                "schema": SCHEMA,
                 "consortium": name,
                 "epsilon": repr(epsilon),
                 "delta": repr(delta),
                 "mu2": str(total),
             }
             with database.writing() as connection:
+                layout.create_all(connection)
+                connection.execute(version.insert().values(version_num=REVISION))
                 connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in values.items()])
         except DpReleaseError:
             database.close()
@@ -108,7 +109,7 @@ class Store:
             copy: open a copy too, which is not served as it is.
 
         Raises:
-            InvalidInput: there is none, or another version of this software made it, or it is a copy.
+            InvalidInput: there is none, or it has another layout (`coordinator.store.migration`), or it is a copy.
             PeerUnavailable: the database does not answer.
         """
         database = Database(url)
@@ -116,9 +117,8 @@ class Store:
             if not database.has_tables():
                 raise InvalidInput(f"there is no consortium in {database.url}; run: coordinator init")
             with database.reading() as connection:
+                check_revision(connection)
                 found = _meta(connection)
-            if found.get("schema") != SCHEMA:
-                raise InvalidInput(f"{database.url} was made by another version of this software")
             if COPIED in found and not copy:
                 raise InvalidInput(
                     f"{database.url} is a copy of {found[COPIED]} and may have forgotten what happened since; to use it: "
@@ -156,7 +156,7 @@ class Store:
         """Whether the database can be read and written now."""
         try:
             with self._database.writing() as connection:
-                connection.execute(meta.update().where(meta.c.key == "schema").values(value=SCHEMA))
+                connection.execute(version.update().values(version_num=version.c.version_num))
         except (DpReleaseError, SQLAlchemyError):
             return False
         return True

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
@@ -25,8 +26,8 @@ from sqlalchemy.types import TypeDecorator
 
 from dprelease.spec_base import instant, moment
 
-SCHEMA = "3"
-"""Version of this layout, kept in `meta`."""
+REVISION = "0002"
+"""Of this layout: the last one in `coordinator.store.migrations.versions`."""
 
 
 class Moment(TypeDecorator[datetime]):
@@ -61,6 +62,13 @@ class Rational(TypeDecorator[Fraction]):
 
 layout = MetaData()
 
+version = Table(
+    "alembic_version",
+    layout,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),  # as alembic makes it
+)
+
 meta = Table(
     "meta",
     layout,
@@ -90,6 +98,7 @@ parties = Table(
     Column("enrolled", Moment, nullable=False),
     Column("revoked", Moment),
     Column("last_seen", Moment),
+    Column("protocol", Integer),
 )
 
 revocations = Table(

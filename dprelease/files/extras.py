@@ -14,6 +14,7 @@ from dprelease.errors import InvalidInput
 
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "alembic": ("coordinator",),
         "gmpy2": ("party",),
         "matplotlib": ("plot",),
         "psycopg": ("postgresql",),

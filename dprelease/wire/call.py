@@ -61,6 +61,7 @@ class Call:
         certificate: of the caller, PEM; None without mutual TLS.
         peer: who calls, for counting: a certificate, or a network address.
         reason: the error that `end` was given.
+        protocol: version that the caller speaks; None for the standard services, which need none.
     """
 
     def __init__(self, context: Any, method: str, workers: Executor, pace: Pace) -> None:
@@ -69,6 +70,7 @@ class Call:
         self.certificate: bytes | None = certificates[0] if len(certificates) == 1 else None
         self.peer = source_of(context.peer()) if self.certificate is None else certificate_peer(self.certificate)
         self.reason: DpReleaseError | None = None
+        self.protocol: int | None = None
         self._context = context
         self._workers = workers
         self._pace = pace

@@ -120,7 +120,7 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
         if handler is None:
             raise VersionMismatch("the caller asks for a method that is not here")
         if call.method.startswith(OUR_METHODS):
-            check_version(context.invocation_metadata())
+            call.protocol = check_version(context.invocation_metadata())
         streams = handler.request_streaming or handler.response_streaming
         self._admit(call, context, streams=streams)
         if handler.response_streaming:

@@ -18,6 +18,7 @@ from grpc_status import rpc_status
 from dprelease import errors
 from dprelease.errors import DpReleaseError
 from dprelease.one_line import quoted
+from dprelease.wire.versions import ACCEPTED, ACCEPTED_KEY, advice
 
 DOMAIN = "dprelease"
 
@@ -73,10 +74,14 @@ def row_for(error: BaseException) -> Status:
 
 
 def to_wire(error: BaseException) -> grpc.Status:
-    """The status a server aborts with: code, constant sentence, and the class's name for the other side."""
+    """The status a server aborts with: code, constant sentence, and the class's name for the other side.
+
+    With `VersionMismatch` go the versions that are taken here.
+    """
     row = row_for(error)
     detail = any_pb2.Any()
-    detail.Pack(error_details_pb2.ErrorInfo(reason=row.error.__name__, domain=DOMAIN))
+    more = {ACCEPTED_KEY: ACCEPTED} if row.error is errors.VersionMismatch else {}
+    detail.Pack(error_details_pb2.ErrorInfo(reason=row.error.__name__, domain=DOMAIN, metadata=more))
     code: tuple[int, str] = row.code.value
     return rpc_status.to_status(status_pb2.Status(code=code[0], message=row.sentence, details=[detail]))
 
@@ -88,10 +93,12 @@ def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
         error: what grpc raised.
         peer: whom the call went to, for the message.
     """
-    row = _row_from_details(error)
-    if row is not None:
+    info = _details(error)
+    row = _BY_NAME.get(info.reason) if info is not None else None
+    if info is not None and row is not None:
         raised = errors.Conflict if row.error in LOCAL else row.error
-        return raised(f"{peer}: {row.sentence}")
+        words = advice(info.metadata[ACCEPTED_KEY]) if row.error is errors.VersionMismatch else ""
+        return raised(": ".join(each for each in (peer, words, row.sentence) if each))
     code = error.code()
     if code == grpc.StatusCode.UNIMPLEMENTED:
         return errors.VersionMismatch(f"{peer} does not know this call; check that both sides run the same version")
@@ -100,7 +107,7 @@ def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
     return errors.InternalError(f"{peer} answered {code.name}")
 
 
-def _row_from_details(error: grpc.RpcError) -> Status | None:
+def _details(error: grpc.RpcError) -> error_details_pb2.ErrorInfo | None:
     try:
         status = rpc_status.from_call(cast(grpc.Call, error))
     except ValueError:
@@ -108,7 +115,7 @@ def _row_from_details(error: grpc.RpcError) -> Status | None:
     for detail in status.details if status is not None else ():
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info) and info.domain == DOMAIN:
-            return _BY_NAME.get(info.reason)
+            return info
     return None
 
 

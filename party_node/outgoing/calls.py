@@ -111,7 +111,9 @@ class Coordinator:
                 state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_")
                 spec = ReleaseSpec.from_bytes(record.spec)
             except (InvalidInput, ValueError) as error:
-                log.warning("a release cannot be read and is left alone: %s", one_line(str(error)))
+                log.warning(
+                    "a release cannot be read and is left alone; update this software? %s", one_line(str(error))
+                )
                 continue
             pending.append(PendingRelease(spec, state, tuple(record.approvals), one_line(record.explanation)))
         return pending

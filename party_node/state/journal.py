@@ -17,7 +17,7 @@ from typing import Any
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
-from party_node.state.transactions import transaction
+from party_node.state.transactions import prepare, transaction
 
 PUBLISHED = "published"
 """The journal's note on a release that the coordinator reported as published."""
@@ -81,8 +81,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._transaction() as db:
-            db.execute(_SCHEMA)
+        prepare(path, _SCHEMA)
 
     def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         return transaction(self._path)

@@ -28,7 +28,7 @@ from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidIn
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import instant
 from party_node.state.entries import STAGES, Balance, Entry, aligned, balance_of, last_made, stage_of
-from party_node.state.transactions import transaction
+from party_node.state.transactions import prepare, transaction
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -53,8 +53,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._transaction() as db:
-            db.executescript(_SCHEMA)
+        prepare(path, _SCHEMA)
 
     def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         return transaction(self._path)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from dprelease.errors import InvalidInput
 from dprelease.files.durable import keep_private
 
 
@@ -36,3 +37,25 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
             raise
         if db.in_transaction:  # a script commits by itself
             db.execute("COMMIT")
+
+
+def prepare(path: Path, schema: str, layout: int = 1) -> None:
+    """Make the tables of a file that has none, and note the number of their layout as SQLite's `user_version`.
+
+    Args:
+        path: SQLite file; made if absent.
+        schema: statements that do no harm where the tables exist.
+        layout: number of this layout. Files from before it was noted have 0 and layout 1.
+
+    Raises:
+        InvalidInput: a later version of this software wrote the file; it is left as it is.
+    """
+    with transaction(path) as db:
+        (found,) = db.execute("PRAGMA user_version").fetchone()
+        if found > layout:
+            raise InvalidInput(
+                f"{path} has layout {found}, which is newer than layout {layout} of this software; update party-node, for an "
+                "older copy of the file does not know what was charged since"
+            )
+        if found < layout:
+            db.executescript(f"{schema}; PRAGMA user_version = {layout}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dprelease.errors import IntegrityError
-from party_node.state.transactions import transaction
+from party_node.state.transactions import prepare, transaction
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS seeds (digest TEXT PRIMARY KEY, session TEXT NOT NULL, dealer TEXT NOT NULL)"
 
@@ -24,8 +24,7 @@ class UsedSeeds:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with transaction(path) as db:
-            db.execute(_SCHEMA)
+        prepare(path, _SCHEMA)
 
     def use(self, digests: Iterable[str], session: str, dealer: str) -> None:
         """Note that the seeds of a deal serve in a session; noting the same again changes nothing.

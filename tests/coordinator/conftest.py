@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from coordinator.store.store import Store
 from coordinator.store.tables import layout
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
+from learner.hub.server import Hub
+from learner.hub.settings import HubSettings
 from tests.coordinator.office import STUDY, Clock, Office, founded, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved
 from tests.coordinator.world import Stub, World, report
@@ -89,19 +92,44 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """A running coordinator on free ports."""
+@contextmanager
+def serving(home: Path, **plan: object) -> Iterator[World]:
+    """A founded consortium whose coordinator runs on free ports."""
     now = datetime.now(UTC).replace(microsecond=0)
-    home = founded(tmp_path / "office", now)
-    settings = read_settings(home.settings, CoordinatorSettings)
+    made = founded(home, now, **plan)
+    settings = read_settings(made.settings, CoordinatorSettings)
     settings = settings.model_copy(update={"listen": "127.0.0.1:0", "listen_enrolment": "127.0.0.1:0"})
-    files = [(home.hub / name).read_bytes() for name in ("root.pem", "hub.pem", "hub.key")]
+    files = [(made.hub / name).read_bytes() for name in ("root.pem", "hub.pem", "hub.key")]
     world = World(settings, Clock(now), Credentials(*files))
     world.start()
     yield world
     world.opened.close()
     world.stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A running coordinator on SQLite."""
+    with serving(tmp_path / "office") as world:
+        yield world
+
+
+@pytest.fixture
+def hub(world: World, tmp_path: Path) -> Iterator[Hub]:
+    """A hub that serves this world."""
+    assert world.server is not None
+    folder = world.settings.certificate.parent / "hub"
+    settings = {
+        "consortium": "Trio",
+        "storage": tmp_path / "storage",
+        "listen_parties": "localhost:0",
+        "listen_public": "localhost:0",
+        "coordinator": f"localhost:{world.server.port}",
+        "limits": {"stop_seconds": 0.0, "revocation_seconds": 0.05},
+        **{key: folder / file for key, file in (("root", "root.pem"), ("certificate", "hub.pem"), ("key", "hub.key"))},
+    }
+    with Hub(HubSettings.model_validate(settings)) as running:
+        yield running
 
 
 @pytest.fixture

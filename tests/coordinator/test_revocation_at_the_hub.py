@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,26 +22,8 @@ from dprelease.wire.v1 import intake_pb2
 from dprelease.wire.v1.intake_pb2_grpc import IntakeServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from learner.hub.server import Hub
-from learner.hub.settings import HubSettings
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed
 from tests.learner.world import pieces, requests
-
-
-@pytest.fixture
-def hub(world: World, tmp_path: Path) -> Iterator[Hub]:
-    assert world.server is not None
-    folder = world.settings.certificate.parent / "hub"
-    settings = {
-        "consortium": "Trio",
-        "storage": tmp_path / "storage",
-        "listen_parties": "localhost:0",
-        "listen_public": "localhost:0",
-        "coordinator": f"localhost:{world.server.port}",
-        "limits": {"stop_seconds": 0.0, "revocation_seconds": 0.05},
-        **{key: folder / file for key, file in (("root", "root.pem"), ("certificate", "hub.pem"), ("key", "hub.key"))},
-    }
-    with Hub(HubSettings.model_validate(settings)) as running:
-        yield running
 
 
 def announce(world: World, hub: Hub, digest: bytes, party: str) -> tuple[IntakeServiceStub, bytes]:

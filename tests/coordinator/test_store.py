@@ -67,16 +67,6 @@ def test_opening_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_database_of_another_version_is_refused(database_url: str) -> None:
-    Store.create(database_url, "Trio", epsilon=3.0, delta=1e-6).close()
-    database = Database(database_url)
-    with database.writing() as connection:
-        connection.execute(text("UPDATE meta SET value = '999' WHERE key = 'schema'"))
-    database.close()
-    with pytest.raises(InvalidInput, match="another version"):
-        Store.open(database_url)
-
-
 @pytest.mark.parametrize("url", ["mysql://host/db", "nonsense", "sqlite"])
 def test_other_databases_are_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match=r"SQLite or PostgreSQL|not a database URL"):

@@ -30,6 +30,7 @@ from dprelease.wire.listener import Listener
 from dprelease.wire.status import LOCAL, TABLE
 from dprelease.wire.transport import CALL_SECONDS, connect
 from dprelease.wire.v1 import coordination_pb2, public_pb2, public_pb2_grpc
+from dprelease.wire.versions import ACCEPTED, advice
 from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub, Desk, Shelf
 
@@ -50,7 +51,11 @@ def decline(channel: grpc.Channel, metadata: Metadata = VERSION) -> None:
 
 @pytest.mark.parametrize("version", sorted(ACCEPTED_VERSIONS))
 def test_accepted_versions_pass(version: int) -> None:
-    check_version([("user-agent", "x"), (VERSION_KEY, str(version))])
+    assert check_version([("user-agent", "x"), (VERSION_KEY, str(version))]) == version
+
+
+def test_a_server_takes_its_own_version_and_the_one_before() -> None:
+    assert {PROTOCOL_VERSION, PROTOCOL_VERSION - 1} == ACCEPTED_VERSIONS
 
 
 @pytest.mark.parametrize(
@@ -63,12 +68,39 @@ def test_accepted_versions_pass(version: int) -> None:
         [(VERSION_KEY, f" {PROTOCOL_VERSION}")],
         [(VERSION_KEY, "one")],
         [(VERSION_KEY, b"1")],
+        [(VERSION_KEY, "9" * 5000)],
         [*VERSION, *VERSION],
     ],
 )
 def test_missing_malformed_doubled_and_other_versions_are_refused(metadata: list[tuple[str, str | bytes]]) -> None:
     with pytest.raises(VersionMismatch):
         check_version(metadata)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [("0", "update the caller"), ("999", "update the software on this side"), ("", "says .* for its protocol version")],
+)
+def test_the_log_of_a_server_says_who_has_to_be_updated(said: str, words: str) -> None:
+    with pytest.raises(VersionMismatch, match=words):
+        check_version([(VERSION_KEY, said)])
+
+
+@pytest.mark.parametrize(
+    ("accepted", "words"),
+    [
+        (ACCEPTED, ""),
+        (f"{PROTOCOL_VERSION},{PROTOCOL_VERSION + 1}", ""),
+        (f"{PROTOCOL_VERSION + 1},{PROTOCOL_VERSION + 2}", "update the software on this side"),
+        (f"{PROTOCOL_VERSION - 2},{PROTOCOL_VERSION - 1}", "it has to be updated"),
+        ("", "it is older than protocol"),
+        ("1, 2", "it is older than protocol"),
+        ("9" * 5000, "it is older than protocol"),
+    ],
+)
+def test_a_client_says_who_has_to_be_updated(accepted: str, words: str) -> None:
+    assert words in advice(accepted)
+    assert bool(advice(accepted)) == bool(words)
 
 
 def test_a_call_with_the_version_reaches_the_handler(channel: grpc.Channel, desk: Desk) -> None:

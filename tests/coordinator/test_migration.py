@@ -1,0 +1,166 @@
+"""Layouts of the database: an older one is refused until it is migrated, and the office goes on with all that was in it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from alembic import command, op
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from click.testing import CliRunner, Result
+from sqlalchemy import inspect, select
+
+from coordinator.cli.main import main
+from coordinator.lifecycle.status import State
+from coordinator.service.coordination import approve
+from coordinator.service.witness import left
+from coordinator.settings import Limits
+from coordinator.store.database import Database
+from coordinator.store.migration import migrate, pending
+from coordinator.store.store import Store
+from coordinator.store.tables import REVISION, meta, version
+from dprelease.errors import AccessDenied, Conflict, InvalidInput
+from dprelease.identity.certificates import read_identity
+from dprelease.wire.v1 import coordination_pb2 as pb
+from tests.coordinator.layouts import first
+from tests.coordinator.office import NOW, Clock, founded
+from tests.coordinator.sessions import Desk
+
+LATER = NOW + timedelta(hours=2)
+
+
+@pytest.fixture
+def older_url(database_url: str, tmp_path: Path) -> str:
+    """The first layout with an office in it, on either database; alembic has never seen it."""
+    if database_url.startswith("sqlite"):
+        first.load(Path(database_url.removeprefix("sqlite:///")))
+    else:
+        migrate(database_url, "0001")
+        with closing(Database(database_url)) as database, database.altering() as connection:
+            first.copy(tmp_path / "dump.sqlite", connection)
+            version.drop(connection)
+    return database_url
+
+
+def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"layout 0001 .* layout {REVISION}: .*coordinator migrate"):
+        Store.open(older_url)
+    assert pending(older_url) == "0001"
+    migrate(older_url)
+    assert pending(older_url) is None
+    with closing(Store.open(older_url)) as store:
+        office = first.office(store)
+        with store.reading() as tx:
+            found = {release.title: release for release in tx.releases.all()}
+            assert read_identity(tx.hub.certificate() or "").name == "hub"
+            assert [invitation.party for invitation in tx.members.invitations(LATER)] == ["west"]
+            assert tx.members.revoked_keys() == (read_identity(office.certificates["east"]).fingerprint,)
+            assert {name: one.rows for name, one in tx.members.catalogues().items()} == dict.fromkeys(office.keys, 300)
+            assert [line.what for line in tx.history.of_release(found[first.CANCELLED].digest)][-1].endswith("columns")
+            spent = store.consortium.mu2 / 4 - left(tx, "north", "cohort")
+        assert {title: release.record.state for title, release in found.items()} == {
+            first.PROPOSED: State.PROPOSED,
+            first.DEALT: State.APPROVED,
+            first.PUBLISHED: State.PUBLISHED,
+            first.CANCELLED: State.CANCELLED,
+        }
+        offers, desk = first.offers_of(found[first.DEALT].read_spec()), Desk(office, Clock(LATER))
+        offers.check_correlations(desk.get(offers))  # what was dealt then: these session keys open nothing else
+        half = found[first.PROPOSED]
+        for party, refused in (("east", True), ("south", False)):
+            with store.writing() as tx:
+                if refused:
+                    with pytest.raises(AccessDenied, match="revoked"):
+                        tx.members.admit(read_identity(office.certificates[party]), LATER)
+                else:
+                    tx.members.admit(read_identity(office.certificates[party]), LATER, protocol=2)
+        signed = office.approval(half.read_spec(), "south", LATER).to_bytes()
+        request = pb.ApproveRequest(signed_approval=signed)
+        approve(request, store, "south", office.authority.root_pem, Limits(), LATER)
+        assert office.release(half.digest).record.state is State.APPROVED
+        with store.writing() as tx:
+            assert tx.members.redeem(first.WEST, LATER).party == "west"
+            assert [(one.name, one.protocol) for one in tx.members.all()] == [
+                ("east", None),
+                ("north", None),
+                ("south", 2),
+            ]
+            assert store.consortium.mu2 / 4 - left(tx, "north", "cohort") > spent > 0
+        office.enrol("west", now=LATER)
+        assert office.propose(LATER, title="after the update").record.state is State.PROPOSED
+
+
+def test_a_new_database_is_what_the_revisions_lead_to(database_url: str) -> None:
+    """Tables, columns, types, keys and indices, as alembic compares them; there is one last revision."""
+    config = Config()
+    config.set_main_option("script_location", "coordinator.store:migrations")
+    assert ScriptDirectory.from_config(config).get_heads() == [REVISION]
+    migrate(database_url)
+    with closing(Database(database_url)) as database, database.altering() as connection:
+        config.attributes["connection"] = connection
+        command.check(config)
+
+
+def test_a_migration_that_fails_changes_nothing(older_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise Conflict("after the first change of the tables")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(op, "execute", fails)
+        with pytest.raises(Conflict):
+            migrate(older_url)
+    assert pending(older_url) == "0001"
+    with closing(Database(older_url)) as database, database.reading() as connection:
+        assert "protocol" not in {column["name"] for column in inspect(connection).get_columns("parties")}
+        assert connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar_one() == "3"
+    migrate(older_url)
+
+
+def test_a_database_that_is_in_use_is_not_migrated(older_url: str) -> None:
+    with closing(Database(older_url)) as served:
+        with served.reading() as connection:
+            connection.execute(select(meta)).all()
+        with pytest.raises(InvalidInput, match="stop `coordinator serve`"):
+            migrate(older_url)
+    migrate(older_url)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"), [("9999", "newer than layout .* update the coordinator"), ("", "too old to go on from")]
+)
+def test_other_layouts_are_refused_by_every_command(database_url: str, found: str, words: str) -> None:
+    Store.create(database_url, "Trio", epsilon=3.0, delta=1e-6).close()
+    with closing(Database(database_url)) as database, database.writing() as connection:
+        connection.execute(version.update().values(version_num=found))
+    for look in (Store.open, pending):
+        with pytest.raises(InvalidInput, match=words):
+            look(database_url)
+
+
+def test_the_command_copies_sqlite_before(tmp_path: Path) -> None:
+    settings = founded(tmp_path / "office", NOW).settings
+    database, here = settings.with_name("coordinator.sqlite"), f"sqlite:///{settings.with_name('coordinator.sqlite')}"
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, [*arguments, "--config", str(settings)])
+
+    assert "nothing is done" in run("migrate").output
+    database.unlink()
+    first.load(database)
+    assert "coordinator migrate" in run("release", "list").output
+    done = run("migrate")
+    assert done.exit_code == 0, done.output
+    assert first.PROPOSED in run("release", "list").output
+    (copy,) = settings.parent.glob("coordinator-layout-0001-*.sqlite")
+    assert str(copy) in done.output
+    Store.open(here).close()
+    for ending in ("", "-wal", "-shm"):
+        database.with_name(database.name + ending).unlink(missing_ok=True)
+    copy.rename(database)  # a restore of it, with this software
+    assert run("migrate").exit_code == 0
+    assert "is a copy of" in run("release", "list").output
+    assert run("backup", "restored", "--latest").exit_code == 0
+    assert first.PROPOSED in run("release", "list").output
