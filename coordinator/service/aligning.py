@@ -85,7 +85,7 @@ class AlignmentService(AlignmentServiceServicer):
     def _of_party(self, context: Any) -> Iterator[tuple[str, Transaction, datetime]]:
         identity, now = caller(context, "party"), self._clock()
         with self._store.writing() as tx:
-            yield tx.members.admit(identity, now).name, tx, now
+            yield tx.members.admit(identity, now, context.protocol).name, tx, now
 
 
 def run_to_proto(run: Run) -> pb.RunRecord:

@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeDecorator
 
 from dprelease.spec_base import instant, moment
 
-REVISION = "0002"
+REVISION = "0003"
 """Of this layout: the last one in `coordinator.store.migrations.versions`."""
 
 

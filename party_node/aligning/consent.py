@@ -117,7 +117,7 @@ def say_no(desk: HospitalState, entry: RunEntry, reason: str) -> None:
     """
     before = {RunStatus.WAITING, RunStatus.ACCEPTED, RunStatus.SIGNED}
     desk.runs.move(entry.run, before, RunStatus.DECLINED, reason)
-    desk.runs.session(entry.run).erase()
+    desk.runs.tidy(entry.run)
 
 
 def sign(desk: HospitalState, entry: RunEntry, read: Callable[[], bytes]) -> bytes:

@@ -90,7 +90,7 @@ class AlignmentWork:
             entry = self._desk.runs.get(run)
             if entry is None or entry.status in OVER or moment(entry.task.expires) + FORGOTTEN < now:
                 log.warning("alignment run %s: its session is removed", run[:12])
-                self._desk.runs.session(run).erase()
+                self._desk.runs.tidy(run)
 
     def forget(self) -> None:
         """Ask the coordinator in any case: it may be another version than before."""
@@ -162,7 +162,7 @@ class AlignmentWork:
         sentence = row_for(error).sentence
         before = {RunStatus.WAITING, RunStatus.ACCEPTED, RunStatus.SIGNED}
         self._desk.runs.move(entry.run, before, RunStatus.DECLINED, sentence)
-        self._desk.runs.session(entry.run).erase()
+        self._desk.runs.tidy(entry.run)
         coordinator.alignments.decline(entry.run, sentence)
 
     def _compute(self, coordinator: Coordinator, entry: RunEntry, pending: PendingRun) -> None:
@@ -217,19 +217,18 @@ class AlignmentWork:
         self._desk.ledger.align(entry.task.roster, entry.run, self._desk.settings.policy.alignments, detail)
 
     def _end(self, entry: RunEntry, pending: PendingRun) -> None:
-        if entry.status in OVER:
-            return
         runs = self._desk.runs
-        if pending.state == "DONE" and entry.status is RunStatus.FINISHED and entry.common:
+        if entry.status in OVER:
+            pass  # and what follows was perhaps cut short
+        elif pending.state == "DONE" and entry.status is RunStatus.FINISHED and entry.common:
             runs.enforce(entry.run)
             log.info("alignment run %s is in force: the table is read by it from now on", entry.run[:12])
         else:
             none = pending.state == "DONE" and entry.status is RunStatus.FINISHED
             note = "no patient is common to all" if none else f"{pending.state.lower()}: {pending.explanation}"
             runs.move(entry.run, set(RunStatus) - OVER, RunStatus.ENDED, note)
-            runs.discard(entry.run)
             log.info("alignment run %s is over: %s", entry.run[:12], note)
-        self._desk.runs.session(entry.run).erase()
+        runs.tidy(entry.run)
 
     def _relay(self, entry: RunEntry) -> Relay:
         return Relay(self._hub.channel(), entry.run, self._desk.settings.daemon.stall_seconds)

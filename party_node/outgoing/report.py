@@ -27,7 +27,7 @@ class TableReport:
         self._seen = None
 
     def look(self, coordinator: Coordinator) -> None:
-        """Report the table if it, its patients or public columns changed. One that cannot be used or is not taken holds up nothing."""
+        """Report the table if it, its patients or public columns changed. One that cannot be used or taken holds up nothing."""
         try:
             found = self._desk.settings.source.path.stat()
             version = self._desk.runs.in_force()

@@ -21,7 +21,7 @@ from dprelease.files.durable import write_durably
 from dprelease.intersection.task import Task
 from dprelease.spec_base import instant
 from party_node.state.session import SessionFolder
-from party_node.state.transactions import transaction
+from party_node.state.transactions import prepare, transaction
 
 
 class RunStatus(StrEnum):
@@ -84,8 +84,7 @@ class Runs:
 
     def __init__(self, state: Path) -> None:
         self._path, self._folder, self._sessions = state / "alignments.sqlite", state / "rosters", state / "aligning"
-        with self._transaction() as db:
-            db.execute(_SCHEMA)
+        prepare(self._path, _SCHEMA)
 
     def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         return transaction(self._path)
@@ -187,9 +186,12 @@ class Runs:
             )
         return data
 
-    def discard(self, run: str) -> None:
-        """Remove the file of a run that is over without being in force."""
-        (self._folder / run).unlink(missing_ok=True)
+    def tidy(self, run: str) -> None:
+        """Erase the session of a run, and its patients' file unless it is, or was, in force; again changes nothing."""
+        entry = self.get(run)
+        if entry is None or entry.version is None:
+            (self._folder / run).unlink(missing_ok=True)
+        self.session(run).erase()
 
     def _update(self, run: str, before: frozenset[RunStatus] | set[RunStatus], change: str, *values: object) -> None:
         with self._transaction() as db:

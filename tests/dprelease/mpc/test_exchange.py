@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dprelease.errors import IntegrityError
-from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
-from dprelease.mpc.encryption import regroup
+from dprelease.mpc.encryption import Context, new_session_key, public_bytes, regroup, unseal
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import MessageHeader, session_digest
 from dprelease.mpc.schedule import Schedule
