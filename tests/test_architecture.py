@@ -122,6 +122,27 @@ def test_secure_products_know_no_statistic() -> None:
     assert {name for name in others if not within(name, known)} == set()
 
 
+def test_intersections_know_no_patient_and_no_mechanism() -> None:
+    """Keyed identifiers are elements to them; from sessions of products they have messages, rounds and keystreams."""
+    shared = ("encryption", "messages", "ring", "round", "schedule", "storage")
+    known = ("dprelease.intersection", *(f"dprelease.{name}" for name in ("canonical", "errors", "identity.signing")))
+    paths = list(sources("dprelease/intersection"))
+    assert len(paths) > 10
+    others = {name for path in paths for name in imports_of(path) if within(name, PACKAGES) and name != "dprelease"}
+    sessions = {"dprelease.mpc", *(f"dprelease.mpc.{name}" for name in shared)}
+    assert {
+        name for name in others if not within(name, known) and not within(name, tuple(sessions - {"dprelease.mpc"}))
+    } <= {"dprelease.mpc"}
+
+
+def test_who_only_relays_an_alignment_needs_no_curve() -> None:
+    """The hub and the coordinator check tasks and messages without the package that only hospitals install."""
+    root = ROOT / "dprelease" / "intersection"
+    light = [root / f"{name}.py" for name in ("task", "ring", "messages", "storage")]
+    heavy = tuple(f"dprelease.intersection.{name}" for name in ("curve", "exchange", "key_value_store", "session"))
+    assert offenders(iter(light), ("gmpy2", *heavy)) == []
+
+
 def test_a_mechanism_knows_no_whole_release_and_no_other_mechanism() -> None:
     whole = ("estimators", "mechanisms.registry", "privatization", "release")
     root = ROOT / "dprelease" / "mechanisms"
@@ -207,7 +228,12 @@ def test_secret_keystreams_are_another_type_than_public_ones() -> None:
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecretStream" in attributes(path)}
     assert holders == {
         f"dprelease.{name}"
-        for name in ("mpc.correlated_randomness", "mpc.matrix_product", "mechanisms.moments.privatize")
+        for name in (
+            "intersection.tables",
+            "mpc.correlated_randomness",
+            "mpc.matrix_product",
+            "mechanisms.moments.privatize",
+        )
     }
 
 
@@ -276,7 +302,7 @@ def test_every_core_module_has_its_tests() -> None:
     modules = {path.stem for path in (ROOT / "dprelease").glob("*.py")} - elsewhere
     tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease").glob("test_*.py")}
     assert modules <= tested
-    for room in ("moments", "mpc"):
+    for room in ("intersection", "moments", "mpc"):
         modules = {path.stem for path in (ROOT / "dprelease" / room).glob("*.py")} - elsewhere
         tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease" / room).glob("test_*.py")}
         assert modules <= tested

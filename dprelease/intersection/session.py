@@ -23,12 +23,13 @@ import numpy.typing as npt
 
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey, PublicKey
-from dprelease.intersection.exchange import Exchange
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.messages import check_message, transcript_digest
 from dprelease.intersection.parallel import cores
+from dprelease.intersection.passing import Passing
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.storage import Storage
+from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Kind, Message, MessageHeader
 from dprelease.mpc.round import Round, hello, join_round, latest_round, session_key
@@ -63,6 +64,10 @@ class Common:
     """
 
     positions: npt.NDArray[np.intp]
+
+
+class _OurSide(Passing, Tables):
+    """All that a session asks for."""
 
 
 class Session:
@@ -146,7 +151,7 @@ class Session:
         at.shared_seeds(
             self._party, session_key(state), "check"
         )  # a key that is none is found before anything is sealed to it
-        exchange = Exchange(
+        exchange = _OurSide(
             at, self._party, self._identity, state, self._storage, self._outside.fetch, self._draw, self._workers
         )
         if self._pass_points(exchange, at):
@@ -173,7 +178,7 @@ class Session:
         self._storage.freeze([exchange.message("result", payload=exchange.open_tables(self._outside.elements()))])
         return None
 
-    def _pass_points(self, exchange: Exchange, at: Round[Ring]) -> bool:
+    def _pass_points(self, exchange: _OurSide, at: Round[Ring]) -> bool:
         """Do one thing with points that are here, or make our table of them; whether there was one."""
         before = self._ring.before(self._party)
         if not self._frozen("points", self._party):

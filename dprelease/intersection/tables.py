@@ -1,0 +1,132 @@
+"""Tables of shares of zero: ours, masked and encrypted under a key that is held back, and what all of them open to.
+
+Source: docs/protocol.md, "Aligning".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from dprelease.errors import IntegrityError
+from dprelease.intersection import curve
+from dprelease.intersection.exchange import Exchange, chunks, counts
+from dprelease.intersection.key_value_store import Bytes, decode, encode, labels_of, rows_of
+from dprelease.intersection.ring import CHUNK_WORDS
+from dprelease.intersection.zero_sharing import shares
+from dprelease.mpc import encryption
+from dprelease.mpc.encryption import ColumnCipher, read_on, regroup
+from dprelease.mpc.messages import message_name
+from dprelease.mpc.ring import SecretStream, Words
+from dprelease.mpc.schedule import TAG_BYTES, WORD_BYTES
+
+
+class Tables(Exchange):
+    """Tables of one session at one party, whose elements have been around."""
+
+    def send_table(self) -> None:
+        """Encode our shares of zero under our elements, mask the table, encrypt it, and freeze it; its key stays here."""
+        key = self.secret("content-key")
+        cipher, digest, size = ColumnCipher(key, self.at.context("table", self.party)), hashlib.sha256(), 0
+
+        def encrypted() -> Iterator[bytes]:
+            nonlocal size
+            for number, chunk in enumerate(chunks(self.masked_table().astype("<u8", copy=False), CHUNK_WORDS)):
+                piece = cipher.encrypt(number, chunk)
+                digest.update(piece)
+                size += len(piece)
+                yield piece
+
+        self.storage.write_body(message_name("table"), encrypted())
+        others, commitment = self.ring.others(self.party), encryption.commitment(key)
+        self.storage.freeze([self.message("table", others, "", commitment, size, digest.hexdigest())])
+
+    def send_keys(self) -> None:
+        """Seal the key of our table to everybody, and freeze all of them together. From here on this is the last round."""
+        messages = []
+        for other in self.ring.others(self.party):
+            context = self.at.context("table-key", self.party, other)
+            body = encryption.seal(self.at.session_key(other), self.secret("content-key"), context, self.draw)
+            self.storage.keep_body(message_name("key", "", other), body)
+            messages.append(self.message("key", (other,), "", "", len(body), hashlib.sha256(body).hexdigest()))
+        self.storage.freeze(messages)
+
+    def open_tables(self, elements: Bytes) -> str:
+        """Add all tables up, look our elements up, and keep which of them everybody has.
+
+        Args:
+            elements: (n, 32), as they were sent.
+
+        Returns:
+            Keyed digest of the common elements, the same at all parties and uniform to everybody else.
+
+        Raises:
+            IntegrityError: a table or its key is not what its sender signed.
+        """
+        table, keys = self.masked_table(), {self.party: self.secret("content-key")}
+        for other in self.ring.others(self.party):
+            keys[other] = self._opened_key(other)
+            start = 0
+            for chunk in self._opened_table(other, keys[other]):
+                table[start : start + len(chunk)] ^= chunk
+                start += len(chunk)
+        evaluations = self.evaluations()
+        common = np.flatnonzero(decode(table, rows_of(evaluations, self.ring.segment)) == 0)
+        positions = self.order(elements)[common]
+        told = hashlib.sha256(b"dprelease/intersection/result/v1" + bytes.fromhex(self.at.session))
+        for party in self.ring.parties:
+            told.update(keys[party])
+        pairs = np.hstack([elements[positions], labels_of(evaluations)[common]])
+        for pair in sorted(each.tobytes() for each in pairs):
+            told.update(pair)
+        self.storage.write_private("common", [np.sort(positions).astype("<u8").tobytes()])
+        return told.hexdigest()
+
+    def masked_table(self) -> Words:
+        """Our shares of zero under our elements, and the keystreams that we share with the others on top; made once."""
+        kept = self.storage.read_private("table")
+        if kept is not None:
+            return np.frombuffer(kept, "<u8").astype(np.uint64)
+        ring, evaluations = self.ring, self.evaluations()
+        values = shares(self._shared("zero-share"), labels_of(evaluations))
+        filler = SecretStream(self.secret("filler")).read_words(0, ring.cells, 1)[:, 0]
+        table = encode(rows_of(evaluations, ring.segment), values, filler)
+        for seed in self._shared("table-mask"):
+            table ^= SecretStream(seed).read_words(0, ring.cells, 1)[:, 0]
+        self.storage.write_private("table", [table.astype("<u8", copy=False).tobytes()])
+        return table
+
+    def evaluations(self) -> Bytes:
+        """(n, 64) what the parties' secrets together made of our elements, in their secret order."""
+        kept = self.storage.read_private("evaluations")
+        assert kept is not None  # noqa: S101 - no table before them
+        return np.frombuffer(kept, np.uint8).reshape(-1, curve.EVALUATION_BYTES)
+
+    def _shared(self, purpose: str) -> Iterable[bytes]:
+        return self.at.shared_seeds(self.party, self.session_key, purpose).values()
+
+    def _opened_key(self, sender: str) -> bytes:
+        table, wrapped = self.at.find("table", sender, self.party), self.at.find("key", sender, self.party)
+        if table is None or wrapped is None:
+            raise IntegrityError(f"the table of {sender} or its key is gone from the relay")
+        context = self.at.context("table-key", sender, self.party)
+        key = encryption.unseal(self.session_key, b"".join(self.fetch(wrapped)), context)
+        if encryption.commitment(key) != table.payload:
+            raise IntegrityError(f"{sender} sent another key for its table than it signed")
+        return key
+
+    def _opened_table(self, sender: str, key: bytes) -> Iterator[Words]:
+        header = self.at.find("table", sender, self.party)
+        assert header is not None  # noqa: S101 - its key was checked against it
+        pieces, cipher = self.fetch(header), ColumnCipher(key, self.at.context("table", sender))
+        sizes = (WORD_BYTES * count + TAG_BYTES for count in counts(self.ring.cells, CHUNK_WORDS))
+        for number, part in enumerate(regroup(pieces, sizes)):
+            try:
+                chunk = cipher.decrypt(number, part)
+            except IntegrityError:
+                read_on(pieces)  # first, so that a relay that altered them is named and not their sender
+                raise
+            yield np.frombuffer(chunk, "<u8").astype(np.uint64, copy=False)
+        read_on(pieces)

@@ -1,0 +1,126 @@
+"""What each hop sees of others' elements, and the refusal of whatever a hop or a relay alters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import combinations
+from unittest.mock import patch
+
+import pytest
+
+from dprelease.errors import IntegrityError
+from dprelease.intersection import curve
+from dprelease.mpc.messages import MessageHeader
+from tests.dprelease.intersection.conftest import SETS
+from tests.dprelease.intersection.driver import RUN, Driver, element, side_of
+
+TWO = {"a": [1, 2, 3], "b": [3, 1]}
+
+
+def seen_by(driver: Driver, party: str) -> dict[str, list[bytes]]:
+    """Origin to the points that a party receives, opened with its session key."""
+    found: dict[str, list[bytes]] = {}
+    for origin in driver.ring.parties:
+        points = b"".join(side_of(driver, party)._received(origin, lambda chunk: chunk))
+        found[origin] = [points[start : start + 32] for start in range(0, len(points), 32)]
+    return found
+
+
+def test_no_hop_sees_what_the_secrets_make_of_anybodys_element(finished: Driver) -> None:
+    """Nor what any of the secrets make of it, nor its hash: for all patients of all hospitals."""
+    scalars = [side_of(finished, party).secret("scalar") for party in SETS]
+    known: set[bytes] = set()
+    for name in {each for names in SETS.values() for each in names}:
+        for count in range(len(scalars) + 1):
+            for some in combinations(scalars, count):
+                point = curve.hash_to_curve(bytes.fromhex(RUN), element(name))
+                for scalar in some:
+                    point = curve.multiplied(point, scalar)
+                known.add(point)
+    everything: list[bytes] = []
+    for party in SETS:
+        seen = seen_by(finished, party)
+        assert {origin: len(points) for origin, points in seen.items()} == {each: len(SETS[each]) for each in SETS}
+        everything += [point for points in seen.values() for point in points]
+    assert not known & set(everything)
+    assert len(set(everything)) == len(everything)  # and no point is there twice, at any hop
+
+
+def test_everybody_gets_the_same_evaluations_of_the_same_patients(finished: Driver) -> None:
+    by_party = {}
+    for party, names in SETS.items():
+        order = side_of(finished, party).order(finished.elements[party])
+        evaluations = side_of(finished, party).evaluations()
+        by_party[party] = {names[place]: bytes(row) for place, row in zip(order, evaluations, strict=True)}
+    for name in (1, 2, 3, 9):
+        assert len({found[name] for found in by_party.values() if name in found}) == 1
+
+
+def points_from(driver: Driver, sender: str, origin: str) -> MessageHeader:
+    return next(h for h in driver.listed if (h.kind, h.sender, h.dealer) == ("points", sender, origin))
+
+
+@contextmanager
+def sending(change: Callable[[bytes], bytes]) -> Iterator[None]:
+    """A party whose software changes the points that it passes on."""
+    original = curve.multiplied
+    with patch.object(curve, "multiplied", lambda points, scalar: change(original(points, scalar))):
+        yield
+
+
+def twist(points: bytes) -> bytes:
+    return (2).to_bytes(32, "little") + points[32:]
+
+
+def top_bit(points: bytes) -> bytes:
+    return points[:31] + bytes([points[31] | 128]) + points[32:]
+
+
+def zero(points: bytes) -> bytes:
+    return bytes(32) + points[32:]
+
+
+def twice(points: bytes) -> bytes:
+    return points[:32] * 2 + points[64:]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(twist, "not a point of the curve"), (top_bit, "not a point"), (zero, "not a point"), (twice, "a point twice")],
+)
+def test_a_hop_that_sends_no_points_is_named(change: Callable[[bytes], bytes], words: str) -> None:
+    cheat: dict[str, Callable[[], AbstractContextManager[object]]] = {"b": partial(sending, change)}
+    driver = Driver(dict(TWO), cheat=cheat)
+    with pytest.raises(IntegrityError, match=f"b sent, for patients of a: .*{words}"):
+        driver.run()
+    assert not any(header.kind in ("table", "key") and header.sender == "a" for header in driver.listed)
+
+
+def test_a_hop_that_swaps_patients_is_found_out_before_anybody_uses_the_result() -> None:
+    cheat: dict[str, Callable[[], AbstractContextManager[object]]] = {
+        "b": partial(sending, lambda points: points[64:] + points[:64])
+    }
+    with pytest.raises(IntegrityError, match="did not find the same common patients"):
+        Driver({"a": [1, 2, 3], "b": [1, 7, 8, 9]}, cheat=cheat).run()
+
+
+def test_bytes_that_the_relay_alters_are_not_blamed_on_their_sender() -> None:
+    driver = Driver(dict(TWO))
+    for party in "ab":
+        driver.look(party)
+    header = points_from(driver, "b", "b")
+    _, body = driver.listed[header]
+
+    def fetch(wanted: MessageHeader) -> Iterator[bytes]:
+        if wanted != header:
+            yield from Driver.fetch(driver, wanted)
+            return
+        yield body[:200] + bytes([body[200] ^ 1]) + body[201:] if len(body) > 200 else body[:-1] + b"!"
+        raise IntegrityError("the relay handed out what was not signed")
+
+    driver.fetch = fetch  # type: ignore[method-assign]
+    with pytest.raises(IntegrityError, match=r"^the relay handed out what was not signed"):
+        driver.look("a")
+    assert points_from(driver, "a", "a")
