@@ -39,6 +39,7 @@ from dprelease.identity import signing
 from dprelease.identity.certificates import Role, check_certificate
 from dprelease.identity.invite import Invite
 from dprelease.identity.signing import new_private_key, private_key_pem
+from dprelease.intersection import task
 from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.moments import clipping, terms
 from dprelease.mechanisms.noisy_rows import terms as rows_terms
@@ -120,7 +121,7 @@ TERMS = SPEC.terms
 def test_every_vector_is_compared_with_the_code() -> None:
     tests = [
         Path(__file__).with_name(f"test_docs_{name}.py")
-        for name in ("format", "moments", "ranges", "streams", "synthetic_control")
+        for name in ("format", "moments", "ranges", "streams", "synthetic_control", "alignment")
     ]
     used = re.findall(r'(?:V\[|joined\(|sentences\()"([\w-]+)"', "".join(path.read_text() for path in tests))
     assert FORMAT.count("```") == 2 * len(V)
@@ -162,6 +163,7 @@ VALUES: dict[str, type[Value]] = {
         manifest,
         stream,
         messages,
+        task,
     )
     for _, kind in inspect.getmembers(module, inspect.isclass)
     if issubclass(kind, Value) and kind not in NEVER_WRITTEN
