@@ -32,7 +32,13 @@ def align() -> None:
 
 @align.command()
 @click.option("--roster", required=True, help="Name of the set of patients.")
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True, max=8760), default=72.0, show_default=True)
+@click.option(
+    "--hours",
+    type=click.FloatRange(min=0, min_open=True, max=8760),
+    default=72.0,
+    show_default=True,
+    help="How long they have to accept.",
+)
 @click.argument("parties", nargs=-1, required=True)
 @with_json
 @with_settings
