@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from coordinator.authority.authority import Authority
-from dprelease import catalogue, spec_base
+from dprelease import acceptance, catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
 from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
