@@ -5,7 +5,8 @@ For rehearsals, benchmarks and tests. Nothing is kept and nothing can be resumed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from dprelease.errors import IntegrityError
@@ -18,7 +19,11 @@ from dprelease.mpc.messages import Message, MessageHeader
 
 
 def intersect(
-    ring: Ring, elements: Mapping[str, Bytes], identities: Mapping[str, PrivateKey], workers: int | None = None
+    ring: Ring,
+    elements: Mapping[str, Bytes],
+    identities: Mapping[str, PrivateKey],
+    workers: int | None = None,
+    step: Callable[[str], AbstractContextManager[object]] = lambda party: nullcontext(),
 ) -> dict[str, Common]:
     """Which of its own elements every party finds to be common.
 
@@ -27,6 +32,7 @@ def intersect(
         elements: party to its (n, 32) distinct elements.
         identities: party to the key that signs for it.
         workers: processes to multiply in; None for as many as there are cores.
+        step: called with the party of a step; the step is done within it.
 
     Raises:
         IntegrityError: a message is not what its sender signed, or the parties found different elements.
@@ -40,8 +46,9 @@ def intersect(
 
     def look(party: str, session: Session, storage: MemoryStorage) -> bool:
         """One step, and its messages delivered; whether anything was done."""
-        session.receive(tuple(message for message, _ in listed.values()))
-        said = session.advance()
+        with step(party):
+            session.receive(tuple(message for message, _ in listed.values()))
+            said = session.advance()
         if isinstance(said, Common):
             found[party] = said
         for message in session.receive(tuple(message for message, _ in listed.values())):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 
 _AHEAD = 2  # pieces that wait for each process
+_FEWEST = 8  # pieces; with fewer, processes would take longer to start than to work
 
 
 def cores() -> int:
@@ -25,8 +26,7 @@ def mapped(function: Callable[[bytes], bytes], pieces: Iterable[bytes], count: i
         count: how many there are.
         workers: processes; few pieces, or one worker, stay in this process.
     """
-    workers = min(workers, count)
-    if workers < 2:
+    if workers < 2 or count < _FEWEST:
         yield from map(function, pieces)
         return
     # Fresh processes: one that is forked would hold the locks that other threads of ours hold just now.

@@ -32,7 +32,7 @@ from dprelease.intersection.storage import Storage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Kind, Message, MessageHeader
-from dprelease.mpc.round import Round, hello, join_round, latest_round, session_key
+from dprelease.mpc.round import Round, hello, join_round, latest_round, session_key, unknown_messages
 from dprelease.mpc.storage import State
 
 _log = logging.getLogger(__name__)
@@ -122,7 +122,8 @@ class Session:
             raise IntegrityError(
                 "another hospital has lost its state of a run that can only be resumed; begin another run"
             )
-        state = join_round(self._ring, self._party, listed, self._storage, "key", _OLDER, self._draw)
+        unknown = self._unknown(listed)
+        state = join_round(self._ring, listed, unknown, self._storage, "key", _OLDER, self._draw)
         at = Round.of(self._ring, state.round, listed)
         self._at = state, at
         # A relay that has lost everything takes nothing of a session before all hellos are back.
@@ -177,6 +178,9 @@ class Session:
             return f"waits for {_names(missing)} to open its table"
         self._storage.freeze([exchange.message("result", payload=exchange.open_tables(self._outside.elements()))])
         return None
+
+    def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:
+        return unknown_messages(self._party, listed, self._storage)
 
     def _pass_points(self, exchange: _OurSide, at: Round[Ring]) -> bool:
         """Do one thing with points that are here, or make our table of them; whether there was one."""

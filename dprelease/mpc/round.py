@@ -9,7 +9,7 @@ Source: docs/protocol.md, steps 2, 5 and 8.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
@@ -50,15 +50,28 @@ class Parties(Protocol):
 Public = TypeVar("Public", bound=Parties)
 
 
+def unknown_messages(party: str, listed: Iterable[Message], storage: RoundStorage) -> list[MessageHeader]:
+    """Messages of a party that are listed and that its storage does not know."""
+    known = {each.header.digest() for each in storage.messages()}
+    ours = [message.header for message in listed if message.header.sender == party]
+    return [header for header in ours if header.digest() not in known]
+
+
 def join_round(
-    parties: Parties, party: str, listed: tuple[Message, ...], storage: RoundStorage, final: Kind, lost: str, draw: Draw
+    parties: Parties,
+    listed: Iterable[Message],
+    unknown: Sequence[MessageHeader],
+    storage: RoundStorage,
+    final: Kind,
+    lost: str,
+    draw: Draw,
 ) -> State:
     """A party's round: the one in its storage, unless others have begun a later one, or it is not the one they know.
 
     Args:
         parties: who takes part.
-        party: whose round.
         listed: all messages that are listed, checked.
+        unknown: those of the party's own that its storage does not know.
         storage: the party's.
         final: the kind of message after which no round is begun anew by a party that has lost it.
         lost: what is said where such a message is listed and the storage does not know it.
@@ -69,9 +82,6 @@ def join_round(
     """
     state = storage.state()
     since = state.round if state is not None else 1
-    known = {each.header.digest() for each in storage.messages()}
-    ours = [message.header for message in listed if message.header.sender == party]
-    unknown = [header for header in ours if header.digest() not in known]
     if any(header.kind == final and header.round >= since for header in unknown):
         raise IntegrityError(lost)
     number = max(latest_round(listed), since)

@@ -26,7 +26,7 @@ from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.messages import Message, MessageHeader, check_message
 from dprelease.mpc.ring import Words
-from dprelease.mpc.round import Round, hello, join_round, session_key
+from dprelease.mpc.round import Round, hello, join_round, session_key, unknown_messages
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.mpc.storage import State, Storage
 
@@ -117,7 +117,8 @@ class Session:
         """
         for message in listed:
             check_message(message, self._schedule, self._keys)
-        state = join_round(self._schedule, self._party, listed, self._storage, "transcript", _OLDER, self._draw)
+        unknown = self._unknown(listed)
+        state = join_round(self._schedule, listed, unknown, self._storage, "transcript", _OLDER, self._draw)
         at = Round.of(self._schedule, state.round, listed)
         self._listed, self._at = listed, (state, at)
         # A relay that has lost everything takes nothing of a session before all hellos are back.
@@ -170,6 +171,9 @@ class Session:
         if missing := at.missing("transcript"):
             return f"waits for {_names(missing)} to confirm what it has seen"
         return self._multiply(exchange, dealt, masks)
+
+    def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:
+        return unknown_messages(self._party, listed, self._storage)
 
     def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
         """What a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
