@@ -13,15 +13,16 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import pyarrow.csv
-import pyarrow.parquet
+import pyarrow
 
 from audit.states import Hospital
 from dprelease.data.columns import CategoricalColumn
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
+from party_node.source.files import files_of
 from party_node.source.public_columns import public_declarations
+from party_node.source.reader import reader_of
 
 SHORTEST = 6
 _WORD = re.compile(rb"[A-Za-z0-9_.+-]{%d,}" % SHORTEST)
@@ -33,13 +34,8 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
     public: set[bytes] = set()
     for hospital in hospitals:
         source = hospital.settings.source
-        if source.path.suffix in {".parquet", ".pq"}:
-            table = pyarrow.parquet.read_table(source.path)
-        else:
-            parse = pyarrow.csv.ParseOptions(delimiter=source.delimiter)
-            header = pyarrow.csv.read_csv(source.path, parse_options=parse).column_names
-            as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(header, pyarrow.string()))
-            table = pyarrow.csv.read_csv(source.path, parse_options=parse, convert_options=as_text)
+        reader = reader_of(source)
+        table = pyarrow.Table.from_batches(reader.batches(reader.header(), 0))
         exact = {act.source for act in public_declarations(hospital.ledger, hospital.settings.roster)}
         for column in (table[name] for name in table.column_names if name not in exact):
             words |= {str(cell).encode() for cell in column.unique().to_pylist() if cell is not None}
@@ -66,7 +62,11 @@ def disclosures(folder: Path, hospitals: Iterable[Hospital], specs: Iterable[Rel
     """
     parties, sentences = list(hospitals), public_sentences(specs)
     words = private_words(parties)
-    tables = {hospital.settings.source.path.resolve() for hospital in parties}
+    sources = [hospital.settings.source for hospital in parties]
+    files_of_rows = [
+        path for source in sources for path in (*files_of(source), source.database_file) if path is not None
+    ]
+    tables = {path.resolve() for path in files_of_rows}
     files = [path for path in folder.rglob("*") if path.is_file() and path.resolve() not in tables]
     return [path for path in files if not words.isdisjoint(_words(_content(path), sentences))]
 

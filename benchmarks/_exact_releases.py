@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks._block_releases import DELTA, Blocks
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.columns import Column, NumericColumn, integer_sensitivity, weights_of
+from dprelease.data.columns import Column, NumericColumn, integer_sensitivity
+from dprelease.data.weights import weights_of
 from dprelease.estimators import fit
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.entries import variables

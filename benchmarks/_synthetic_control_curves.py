@@ -120,7 +120,9 @@ def _paths(
         paths["tight laplace"] = _product(*tight_output(pool, penalty, epsilon, 0.0, runs, rng))
         noisy = tight_output(pool, penalty, epsilon, DELTA, runs, rng)
         paths["tight"] = _product(*noisy)
-        paths["posterior"] = np.array([_posterior(pool, penalty, epsilon, *each) for each in zip(*noisy, strict=True)])
+        paths["posterior"] = np.array(
+            [posterior_path(pool, penalty, epsilon, DELTA, *each) for each in zip(*noisy, strict=True)]
+        )
     return paths
 
 
@@ -128,8 +130,9 @@ def _product(weights: Floats, after: Floats) -> Floats:
     return np.asarray(np.einsum("rn,rnt->rt", weights, after))
 
 
-def _posterior(pool: Pool, penalty: float, epsilon: float, weights: Floats, after: Floats) -> Floats:
-    weight_sd, donor_sd = tight_sds(pool, penalty, epsilon, DELTA)
+def posterior_path(pool: Pool, penalty: float, epsilon: float, delta: float, weights: Floats, after: Floats) -> Floats:
+    """(T1,) what a reader makes of one release; arguments as of `tight_output`, and its (n,) and (n, T1) numbers."""
+    weight_sd, donor_sd = tight_sds(pool, penalty, epsilon, delta)
     norm2 = float(pool.target @ pool.target)
     columns: tuple[NumericColumn, ...] = ()
     seen = released.Panel(

@@ -1,8 +1,8 @@
-"""The plots of `paper_synthetic_control`: errors against lambda and epsilon, and private paths beside those without privacy."""
+"""The plots of `paper_synthetic_control`: errors against lambda, epsilon and the theorems; private paths beside plain ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,29 @@ def curves(sets: Sequence[Sequence[Point]], along: str, path: Path) -> None:
     handles, labels = axes[1][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=2, fontsize="small")
     figure.tight_layout(rect=(0, 0.11, 1, 1))
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def bounds(points: Sequence[Point], found: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:
+    """The paper's Figure 4: errors as published beside what its Theorems 3.2 and 3.5 allow.
+
+    Args:
+        points: of one setting, with rising lambda.
+        found: method to error and bound at each of them.
+        path: PNG to write.
+    """
+    figure, axes = plt.subplots(1, len(found), figsize=(5 * len(found), 4), sharey=True, squeeze=False)
+    penalties = [point.penalty for point in points]
+    for axis, (method, pairs) in zip(axes[0], found.items(), strict=True):
+        color = _STYLE[method]["color"]
+        axis.plot(penalties, [each[1] for each in pairs], color="black", linestyle="-.", label="allowed by the theorem")
+        axis.plot(penalties, [each[0] for each in pairs], color=color, marker="o", label="measured")
+        axis.set(xscale="log", yscale="log", xlabel="lambda", title=METHODS[method])
+        axis.title.set_fontsize("small")
+        axis.legend(fontsize="small")
+    axes[0][0].set_ylabel(f"RMSE after the intervention, {points[0].data}")
+    figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

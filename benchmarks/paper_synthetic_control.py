@@ -5,13 +5,15 @@ Output perturbation as published is private with too much noise. Objective pertu
 their noise is for, so nothing in that frame is private; in public bounds noise and values fit. Errors are root mean squares
 against the signal, in original units.
 
-Then three panels of states, regions and countries, with whole releases as the product makes them.
+Then the default of lambda against others, and three panels of states, regions and countries, with whole releases as the
+product makes them.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
 
@@ -21,6 +23,7 @@ from benchmarks import _synthetic_control_claims as claims
 from benchmarks import _synthetic_control_plots as plots
 from benchmarks._synthetic_control_curves import Point, point, published_bound
 from benchmarks._synthetic_control_data import SETTINGS, Panel, panels, synthetic
+from benchmarks._synthetic_control_penalty import compare
 from benchmarks._synthetic_control_published import Floats, ridge
 from benchmarks.report import RESULTS, Results, main
 from dprelease.data.bounding import bound
@@ -67,18 +70,15 @@ def run(quick: bool) -> Results:
         for name in (frame, "tight") if frame == "bounds" else (frame,):
             found += claims.of_penalties(by_penalty, name) + claims.of_budgets(by_budget, name)
         if frame == "raw":
-            for method in ("out", "obj"):
-                pairs = [
-                    (each.rmse[method], published_bound(data[0][0], each.penalty, AT_PENALTIES, method))
-                    for each in by_penalty[0]
-                ]
-                found.append(claims.of_bounds(pairs, method))
+            against_bounds = {method: _bounds(by_penalty[0], data[0][0], method) for method in ("out", "obj")}
+            found += [claims.of_bounds(each, method) for method, each in against_bounds.items()]
     _reaches(results, curves["bounds, epsilon"])
     for name, words in claims.FRAMES.items():
         of_frame = [claim for claim in found if claim.frame == name]
         results.add(f"claims reproduced {words}, of {len(of_frame)}", sum(claim.holds for claim in of_frame))
     lines = claims.table(found)
     print("\n".join(["", *lines]), flush=True)
+    compare(results, 1 if quick else 10)
     drawn = _panels(results, 5 if quick else 50)
     results.details = {
         "claims": lines,
@@ -90,9 +90,15 @@ def run(quick: bool) -> Results:
         for along, key in (("penalty", "lambda"), ("epsilon", "epsilon")):
             both = curves[f"raw, {key}"] + curves[f"bounds, {key}"]
             plots.curves(both, along, RESULTS / f"paper_synthetic_control_{key}.png")
+        plots.bounds(curves["raw, lambda"][0], against_bounds, RESULTS / "paper_synthetic_control_bounds.png")
         if drawn:
             plots.paths(drawn, RESULTS / "paper_synthetic_control_panels.png")
     return results
+
+
+def _bounds(points: Sequence[Point], panel: Panel, method: str) -> list[tuple[float, float]]:
+    """Error and what the theorem allows, for each lambda."""
+    return [(each.rmse[method], published_bound(panel, each.penalty, AT_PENALTIES, method)) for each in points]
 
 
 def _reaches(results: Results, points: list[list[Point]]) -> None:

@@ -12,6 +12,7 @@ from dprelease.data.columns import Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
+from party_node.database import DatabaseSettings
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration, declarations
 from party_node.source.identifiers import IdentifierSettings
@@ -19,12 +20,12 @@ from party_node.source.identifiers import IdentifierSettings
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 
-class SourceSettings(Settings):
-    """Where the rows are.
+class SourceSettings(DatabaseSettings):
+    """Where the rows are: in files, or in a database.
 
     Attributes:
-        path: CSV (plain or .gz) or Parquet file.
-        format: how to read it; by the file's ending unless given.
+        path: CSV (plain or .gz) or Parquet file; or a pattern of several, or a folder of Parquet files.
+        format: how to read it; by each file's ending unless given.
         subject: column with the subject identifier.
         record: column that tells apart several rows of one subject; needed when rows_per_subject > 1.
         batch: column with the number of the batch that a row came with, from 1; for streams.
@@ -34,7 +35,7 @@ class SourceSettings(Settings):
         identifiers: normal form of the identifiers in `subject`.
     """
 
-    path: LocalPath
+    path: LocalPath | None = None
     format: Literal["csv", "parquet"] | None = None
     subject: str
     record: str | None = None
@@ -47,12 +48,21 @@ class SourceSettings(Settings):
     @property
     def place(self) -> str:
         """Where the rows are, in words."""
-        return str(self.path)
+        return self.words() if self.path is None else str(self.path)
 
     @property
     def tells_batches(self) -> bool:
         """Whether it says which rows came together."""
         return (self.batch or self.batch_rows) is not None
+
+    @model_validator(mode="after")
+    def _rows_are_in_one_place(self) -> SourceSettings:
+        self.check_place(self.path)
+        if self.url is not None and (self.format, self.batch_rows) != (None, None):
+            raise ValueError(
+                "format and batch_rows belong to files: rows of a database have no order; name a column, batch"
+            )
+        return self
 
     @model_validator(mode="after")
     def _batches_are_told_in_one_way(self) -> SourceSettings:

@@ -185,6 +185,9 @@ def _opens_a_channel(path: Path) -> bool:
 def test_only_one_room_of_a_hospital_reads_its_table() -> None:
     reading = {path for path in sources("party_node") if within("pyarrow.csv", tuple(imports_of(path)))}
     assert {path.parent.name for path in reading} == {"source"}
+    drivers = ("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite")
+    asking = {path.parent.name for path in sources(*PACKAGES) if any(within(n, drivers) for n in imports_of(path))}
+    assert asking == {"source"}
 
 
 def test_hub_and_client_never_meet() -> None:
@@ -196,11 +199,13 @@ def test_hub_and_client_never_meet() -> None:
 
 def test_the_noise_module_alone_draws_secret_noise() -> None:
     door = ROOT / "dprelease" / "privacy" / "noise.py"
-    sampler = "dprelease.privacy.discrete_gaussian"
-    assert within(sampler, tuple(imports_of(door)))
-    assert offenders((path for path in sources(*PACKAGES) if path != door), (sampler,)) == []
+    samplers = tuple(f"dprelease.privacy.discrete_{law}" for law in ("gaussian", "laplace"))
+    assert all(within(sampler, tuple(imports_of(door))) for sampler in samplers)
+    others = (path for path in sources(*PACKAGES) if path != door and path.name != "discrete_laplace.py")
+    assert offenders(others, samplers) == []
     assert offenders(sources(*PACKAGES), ("opendp",)) == []  # it keeps its state in the process
-    drawing = [name_of(path) for path in sources(*PACKAGES) if path != door and "discrete_gaussian" in attributes(path)]
+    laws = {"discrete_gaussian", "discrete_laplace"}
+    drawing = [name_of(path) for path in sources(*PACKAGES) if path != door and laws & attributes(path)]
     drawers = ("moments", "noisy_rows", "ranges", "synthetic_control")
     assert drawing == [f"dprelease.mechanisms.{name}.privatize" for name in drawers]
 

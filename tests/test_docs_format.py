@@ -258,6 +258,13 @@ def test_derivations() -> None:
     assert "derivation" not in numeric("x").to_bytes().decode()
 
 
+def test_exhaustive_levels() -> None:
+    column = columns.CategoricalColumn.from_bytes(joined("exhaustive-column").encode())
+    assert column == categorical("sex", "female", "male", exhaustive=True, fill="male")
+    codes = bound({"sex": ["female", "male", "F", None]}, (column,), 10)
+    assert (codes // 1024).tolist() == [[1, 0], [0, 1], [0, 1], [0, 1]]
+
+
 def test_lines_of_the_list() -> None:
     schema = Index.model_json_schema()["$defs"]["Listed"]["properties"]
     rows = table(FORMAT, "in a line", "type")

@@ -64,7 +64,7 @@ def test_rows_have_every_level_in_a_column_of_its_own() -> None:
     midpoint, half_width = Release(spec, {}, ()).original_units()
     assert midpoint.tolist() == [55.0, 0, 0, 0, 0, 0]
     assert half_width.tolist() == [35.0, 1, 1, 1, 1, 1]
-    assert "every level and every `other` has midpoint 0 and half-width 1" in " ".join(FORMAT.split())
+    assert "every value of a category has midpoint 0 and half-width 1" in " ".join(FORMAT.split())
 
 
 def test_the_first_level_is_the_reference() -> None:
@@ -73,4 +73,8 @@ def test_the_first_level_is_the_reference() -> None:
     assert release.expand(names, reference=True) == ("age", "smoker=other", "stage=II", "stage=other")
     assert release.expand(("stage=I",), reference=True) == ("stage=I",)
     assert release.expand(("stage",), reference=False) == ("stage=I", "stage=II", "stage=other")
+    whole = (categorical("NAME", "yes", "no", exhaustive=True, fill="no"), numeric("age"))
+    release = Release(build_spec({"north": whole}, mechanism="moments", rows=4), {}, ())
+    assert release.expand(("NAME",), reference=True) == ("NAME=no",)
+    assert "exhaustive levels `yes` and `no` the feature `NAME=no`" in " ".join(FORMAT.split())
     assert "leave out that of the first declared level, unless released columns are named" in " ".join(FORMAT.split())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import click
@@ -15,9 +17,17 @@ from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.assumptions import Setting, chosen
+from dprelease.mechanisms.draft import Numbers
+from dprelease.mechanisms.expectation import Expectation
 from dprelease.mechanisms.registry import mechanism_named, names
+from dprelease.planning.comparison import NO_DATA
 from dprelease.planning.forecast import proposed
-from dprelease.privacy.price import mu2_text
+from dprelease.privacy.price import mu2_text, price_text, room_text
+
+NO_FIT = (
+    "a release of this mechanism is not planned for a fit: leave out --target, --features, --signal and --plot, or name mechanisms "
+    "to compare with --mechanism"
+)
 
 
 @click.command()
@@ -53,7 +63,14 @@ def plan(
         asked = read_settings(request, Request)
         draft = make_draft(asked, store.consortium.name, tx.members, utc_now(), root=settings.root)
         room = {party: left(tx, party, draft.agreed.roster) for party in draft.columns}
-    own = mechanism_named(asked.mechanism).scenario(asked.options, draft)
+    mechanism = mechanism_named(asked.mechanism)
+    expected = None if mechanisms else mechanism.expected(asked.options, draft, spread)
+    if expected is not None:
+        if outcome or features or signals or plot:
+            raise InvalidInput(NO_FIT)
+        _say(expected, mechanism.propose(asked.options, draft), draft.target.delta, room, as_json=as_json)
+        return
+    own = mechanism.scenario(asked.options, draft)
     name, used = chosen(draft.columns, outcome, features, own.get("outcomes", ()))
     setting = Setting(
         rows=draft.agreed.rows,
@@ -81,3 +98,18 @@ def plan(
         )
         click.echo(f"{party} has mu^2 = {mu2_text(mu2)} left: releases like this one that fit: {fits}")
     click.echo(advice)
+
+
+def _say(expected: Expectation, made: Numbers, delta: float, room: Mapping[str, Fraction], *, as_json: bool) -> None:
+    """What a release that nobody fits on would be worth and cost."""
+    if as_json:
+        charged = {party: str(mu2) for party, mu2 in made.charges.items()}
+        left_mu2 = {party: str(mu2) for party, mu2 in room.items()}
+        print_json({**expected.figures, "charged_mu2": charged, "left_mu2": left_mu2})
+        return
+    click.echo(NO_DATA)
+    click.echo(made.explanation)
+    for line in expected.lines:
+        click.echo(line)
+    for party, price in made.charges.items():
+        click.echo(f"{party} is charged {price_text(price, delta)}; it has {room_text(room[party], price)}")

@@ -35,7 +35,8 @@ from coordinator.store.members import Members
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.canonical import Value, read_data
-from dprelease.data.columns import Name, weights_of
+from dprelease.data.columns import Name
+from dprelease.data.weights import weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft

@@ -156,7 +156,7 @@ class Store:
         """Whether the database can be read and written now."""
         try:
             with self._database.writing() as connection:
-                connection.execute(version.update().values(version_num=version.c.version_num))
+                connection.execute(meta.update().where(meta.c.key == "consortium").values(value=meta.c.value))
         except (DpReleaseError, SQLAlchemyError):
             return False
         return True

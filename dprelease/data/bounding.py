@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.columns import (
-    OTHER,
     CategoricalColumn,
     Column,
     NumericColumn,
@@ -102,7 +101,8 @@ def bound(raw: Mapping[str, RawColumn], columns: tuple[Column, ...], grid_bits: 
     """Bound a batch of raw rows onto the grid.
 
     Missing, unreadable and non-finite numeric cells become the column's public fill; a value outside its bounds
-    becomes the nearest bound; an unknown level becomes ``other``. A cell never affects any other cell (docs/guarantees.md 1).
+    becomes the nearest bound; an unknown level becomes ``other``, or the fill where levels are exhaustive. A cell never
+    affects any other cell (docs/guarantees.md 1).
 
     Args:
         raw: column name to raw cells, all of the same length n.
@@ -142,8 +142,10 @@ def _numeric_codes(cells: npt.NDArray[np.float64], column: NumericColumn, grid_b
 
 
 def _one_hot_codes(cells: RawColumn, column: CategoricalColumn, grid_bits: int) -> Codes:
-    position = {level: index for index, level in enumerate((*column.levels, OTHER))}
-    index = [position[column.fill] if cell is None else position.get(str(cell), position[OTHER]) for cell in cells]
+    position = {value: index for index, value in enumerate(column.values)}
+    fill = position[column.fill]
+    unknown = fill if column.exhaustive else len(position) - 1
+    index = [fill if cell is None else position.get(str(cell), unknown) for cell in cells]
     codes = np.zeros((len(index), len(position)), np.int32)
     codes[np.arange(len(index)), index] = 1 << grid_bits
     return codes

@@ -6,7 +6,7 @@ They come from a codebook, never from the data: a bound computed from the data i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -18,16 +18,12 @@ from dprelease.canonical import Value
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import LARGEST, Box
 from dprelease.data.derivation import Derivation
-from dprelease.errors import InvalidInput
 
 Name = canonical.Name
 """A party, column or consortium name."""
 
-LARGEST_WEIGHT = 16
-"""Largest weight of a column: its noise is then 16 times smaller than that of a column of weight 1."""
-
 OTHER = "other"
-"""The level that every categorical column has for values outside its declared levels."""
+"""The value that a category has for cells outside its declared levels, unless these are exhaustive."""
 
 
 class NumericColumn(Value):
@@ -124,11 +120,12 @@ class NumericColumn(Value):
 
 
 class CategoricalColumn(Value):
-    """A category coded one-hot, 0 or 1, over its public levels and ``other``.
+    """A category coded one-hot, 0 or 1, over its values: its public levels and, unless these are exhaustive, ``other``.
 
     Attributes:
         levels: public levels, in the order of their released columns; the first is the reference in fits.
-        fill: level that stands in for a missing cell; ``other`` unless declared.
+        exhaustive: whether there are no other values, so that a cell of any other text counts as missing.
+        fill: value that stands in for a missing cell; ``other`` unless declared, which it must be of exhaustive levels.
         public: as of a `NumericColumn`.
         derivation: as of a `NumericColumn`.
     """
@@ -136,6 +133,7 @@ class CategoricalColumn(Value):
     kind: Literal["categorical"] = "categorical"
     name: Name
     levels: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
+    exhaustive: Annotated[bool, Field(exclude_if=lambda exhaustive: not exhaustive)] = False
     unit: str = ""
     fill: str = OTHER
     public: bool = False
@@ -147,21 +145,38 @@ class CategoricalColumn(Value):
         if len(set(levels)) != len(levels):
             raise ValueError("levels must be distinct")
         if OTHER in levels:
-            raise ValueError(f"the level {OTHER!r} is always there; do not declare it")
+            raise ValueError(f"the level {OTHER!r} is there unless levels are exhaustive; do not declare it")
         if any(level.strip() != level or not level for level in levels):
             raise ValueError("levels must not be empty or have white space at their ends")
         return levels
 
     @model_validator(mode="after")
-    def _fill_is_a_level(self) -> CategoricalColumn:
-        if self.fill not in (*self.levels, OTHER):
-            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is neither a declared level nor {OTHER!r}")
+    def _fill_is_a_value(self) -> CategoricalColumn:
+        if len(self.values) < 2:
+            raise ValueError(f"column {self.name!r}: one level that is exhaustive would be the same for everybody")
+        if self.exhaustive and self.fill == OTHER:
+            raise ValueError(
+                f"column {self.name!r}: declare fill, the level that stands in for missing and unknown cells: levels are "
+                f"exhaustive, so there is no {OTHER!r}"
+            )
+        if self.fill not in self.values:
+            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is none of {', '.join(self.values)}")
         return self
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """What a cell can be coded as: the levels, and ``other`` last unless they are exhaustive."""
+        return self.levels if self.exhaustive else (*self.levels, OTHER)
+
+    @property
     def released(self) -> tuple[str, ...]:
-        """Names of the released columns this one becomes: ``name=level`` for each level, ``other`` last."""
-        return tuple(f"{self.name}={level}" for level in (*self.levels, OTHER))
+        """Names of the released columns this one becomes: ``name=value`` for each value."""
+        return tuple(f"{self.name}={value}" for value in self.values)
+
+    @property
+    def extent(self) -> str:
+        """Its values in words."""
+        return f"{', '.join(self.levels)} or {OTHER}" if not self.exhaustive else ", ".join(self.levels)
 
     def contrast(self) -> int:
         """The same of a group of codes, one-hot: two of them change, by 1 each."""
@@ -209,51 +224,14 @@ def needs_bounds(columns: tuple[Column, ...]) -> str | None:
 
 
 def is_binary(column: Column) -> bool:
-    """Whether a column has two levels, its declared one and ``other``, and so becomes one variable."""
-    return isinstance(column, CategoricalColumn) and len(column.levels) == 1
+    """Whether a column is a category of two values, ``other`` counted, and so becomes one variable."""
+    return isinstance(column, CategoricalColumn) and len(column.values) == 2
 
 
 def distinct_names(columns: tuple[Column, ...]) -> bool:
     """Whether every name, of a column or of a released column, stands for one thing only."""
     names = [name for column in columns for name in {column.name, *column.released}]
     return len(set(names)) == len(names)
-
-
-def weights_of(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> tuple[int, ...]:
-    """The weight of each column, as a spec has them: none where all are 1.
-
-    Args:
-        columns: of one party.
-        chosen: name to weight, of any party's columns; 1 where nothing is said.
-    """
-    weights = tuple(chosen.get(column.name, 1) for column in columns)
-    return weights if set(weights) - {1} else ()
-
-
-def check_weights(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> None:
-    """Refuse weights that no release could have.
-
-    Args:
-        columns: of all parties.
-        chosen: name to weight.
-
-    Raises:
-        InvalidInput: a name of no column or of a public one, or a weight outside 1 to `LARGEST_WEIGHT`.
-    """
-    known = {column.name: column for column in columns}
-    for name, weight in chosen.items():
-        if name not in known:
-            raise InvalidInput(f"no such column to weigh: {name}; there are {', '.join(known)}")
-        if known[name].public and weight != 1:
-            raise InvalidInput(f"{name} is public and gets no noise; leave out its weight")
-        if not 1 <= weight <= LARGEST_WEIGHT:
-            raise InvalidInput(f"the weight of {name} must lie between 1 and {LARGEST_WEIGHT}, not {weight}")
-
-
-def private_weights(columns: tuple[Column, ...], weights: Sequence[int]) -> npt.NDArray[np.int32]:
-    """(a,) weight of each released private column; `weights` as of `squared_sensitivity`."""
-    pairs = zip(columns, weights or [1] * len(columns), strict=True)
-    return np.array([weight for column, weight in pairs if not column.public for _ in column.released], np.int32)
 
 
 def squared_sensitivity(columns: tuple[Column, ...], weights: Sequence[int] = ()) -> int:

@@ -28,14 +28,13 @@ from scipy.stats import ncx2
 
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
+from dprelease.estimators.moments.public_normals import PublicNormals
+from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
 from dprelease.mechanisms.synthetic_control.released import Floats, Panel
 
-EVEN = 1 / 3
-"""Variance of a number that is spread evenly over [-1, 1]."""
-TOTAL = (1.0, 1.0)
-"""Mean and variance of the sum of weights before the release."""
-
 _LARGE = 1e4
+_SEED = bytes(32)
+_DRAWS = 4000  # of Laplace noise, always the same: errors of .008 in a share
 
 
 @dataclass(frozen=True)
@@ -94,13 +93,26 @@ class Counterfactual:
         return float(self.effect.mean()), float(np.sqrt(self.covariance.mean()))
 
     def band(self, level: float) -> tuple[Floats, Floats]:
-        """(T1,) ends of the path's intervals.
+        """(T1,) ends of the path's intervals, cut at the public bounds, which no series leaves.
 
         Args:
             level: probability of each, in (0, 1).
         """
+        low, high = self._bounds
         reach = ndtri((1 + level) / 2) * self.path_sd
-        return self.path - reach, self.path + reach
+        return np.clip(self.path - reach, low, high), np.clip(self.path + reach, low, high)
+
+    def cut(self, level: float) -> int:
+        """At how many times an end of the band of this level lies at a public bound."""
+        (low, high), (least, most) = self._bounds, self.band(level)
+        return int(np.sum((least <= low) | (most >= high)))
+
+    @property
+    def _bounds(self) -> tuple[Floats, Floats]:
+        """(T1,) public bounds of the times from the intervention on."""
+        ends = [(column.midpoint, column.half_width) for column in self.columns[self.before :]]
+        middle, half = np.array(ends).T
+        return middle - half, middle + half
 
 
 def counterfactual(panels: Sequence[Panel]) -> Counterfactual:
@@ -142,28 +154,21 @@ def counterfactual(panels: Sequence[Panel]) -> Counterfactual:
 
 def path_of(panel: Panel) -> tuple[Floats, Floats]:
     """(T1,) posterior mean and (T1, T1) covariance of one hospital's path, scaled units."""
-    n, times = panel.donors.shape
-    f_noise, x_noise = panel.weight_sd**2, panel.donor_sd**2
-    total, means = float(panel.weights.sum()), panel.donors.mean(axis=0)
-    u, e = panel.weights - total / n, panel.donors - means
-    largest_u = _squares(float(u @ u), n - 1, f_noise, panel.norm2_bound)
-    largest_e = _squares(float(np.sum(e**2)), (n - 1) * times, x_noise, n * times) / times
-    believed = TOTAL[1] / (TOTAL[1] + n * f_noise)
-    s, s_variance = TOTAL[0] + believed * (total - TOTAL[0]), believed * n * f_noise
-    believed = EVEN / (EVEN + x_noise / n)
-    m, m_variance = believed * means, believed * x_noise / n
-    spread = largest_e / (largest_e + (n - 1) * x_noise)  # of e'e, what is no noise
-    moved = f_noise * (spread**2 * e.T @ e + (1 - spread) * largest_e * np.ones((times, times)))
-    noise = moved + x_noise * (largest_u + (n - 1) * f_noise) * np.eye(times)
-    prior = largest_u * largest_e * (np.eye(times) + 1) / 2
-    h_believed = np.linalg.solve(noise + prior, prior).T
-    covariance = s_variance * np.outer(m, m) + (s**2 + s_variance) * m_variance * np.eye(times) + h_believed @ noise
-    return s * m + h_believed @ (u @ e), (covariance + covariance.T) / 2
-
-
-def _squares(seen: float, freedom: int, noise: float, most: float) -> float:
-    """A sum of squares without its noise, one standard error above its estimate, and at most what is possible."""
-    return float(min(max(seen - freedom * noise, 0.0) + np.sqrt(2 * freedom) * noise + 2 * np.sqrt(seen * noise), most))
+    means, total = panel.donors.mean(axis=0), float(panel.weights.sum())
+    u, e = panel.weights - total / len(panel.weights), panel.donors - means
+    return posterior(
+        Sums(
+            donors=len(u),
+            total=total,
+            means=means,
+            u2=float(u @ u),
+            gram=e.T @ e,
+            product=u @ e,
+            weight_sd=panel.weight_sd,
+            donor_sd=panel.donor_sd,
+            norm2_bound=panel.norm2_bound,
+        )
+    )
 
 
 def _below(values: Floats, freedom: int, noncentrality: float) -> Floats:
@@ -173,6 +178,16 @@ def _below(values: Floats, freedom: int, noncentrality: float) -> Floats:
     return np.asarray(ncx2.cdf(values, freedom, noncentrality))
 
 
+def _shares_below(panel: Panel, others: Floats, own: float) -> Floats:
+    """P that the target's sum of squares, with as much noise as a donor's values have, lies below each of the donors'."""
+    noise, times = panel.donor_sd**2, panel.donors.shape[1]
+    if panel.law == "gaussian":
+        return _below(others / noise, times, own / noise)
+    uniform = PublicNormals(_SEED).uniform(_DRAWS, times) - 0.5
+    drawn = np.sqrt(own / times) - np.sqrt(noise / 2) * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
+    return np.asarray(np.searchsorted(np.sort(np.sum(drawn**2, axis=1)), others) / _DRAWS)
+
+
 def _placebo(panels: Sequence[Panel], path: Floats) -> Placebo:
     larger, squares, expected, donors = 0.0, 0.0, 0.0, 0
     for panel in panels:
@@ -180,7 +195,7 @@ def _placebo(panels: Sequence[Panel], path: Floats) -> Placebo:
         scaled, noise, times = (path - middle) / half, panel.donor_sd**2, len(path)
         own = float(np.sum(((panel.target[panel.before :] - middle) / half - scaled) ** 2))
         others = np.sum((panel.donors - scaled) ** 2, axis=1)
-        larger += float(np.sum(_below(others / noise, times, own / noise)))
+        larger += float(np.sum(_shares_below(panel, others, own)))
         squares, expected = squares + float(others.sum()), expected + len(others) * times * noise
         donors += len(others)
     middle, half = panels[0].scale()

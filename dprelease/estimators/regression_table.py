@@ -37,6 +37,7 @@ def regression_table(result: FitResult) -> str:
     statement = result.inference.statement
     notes = [
         *([statement] if statement else _notes(result, few=few)),
+        *result.inference.caveats,
         *(f"Warning: {warning}" for warning in result.diagnostics.warnings),
     ]
     parts += [notes, ["Guarantee", *_indented(result.guarantee)], ["Trust", *_indented(result.trust)]]
@@ -201,7 +202,7 @@ def _compact(result: FitResult) -> list[str]:
     for row, (target, verdict) in enumerate(zip(result.targets, result.verdicts, strict=True)):
         strongest: tuple[str, ...] = ("-", "-", "-", "-")
         if found.known[row]:
-            best = int(np.abs(z[row]).argmax())
+            best = int(np.nan_to_num(np.abs(z[row]), nan=-1.0).argmax())
             numbers = (found.estimate[row, best], found.standard_error[row, best], z[row, best])
             cells = (_number(each, form) for each, form in zip(numbers, (".6g", ".3g", ".2f"), strict=True))
             strongest = (result.features[best], *cells)

@@ -14,6 +14,8 @@ from dprelease.errors import InvalidInput
 
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "adbc_driver_postgresql": ("sql",),
+        "adbc_driver_sqlite": ("sql",),
         "alembic": ("coordinator",),
         "gmpy2": ("party",),
         "matplotlib": ("plot",),

@@ -14,7 +14,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from dprelease.data.columns import Column, NumericColumn, check_weights, is_binary
+from dprelease.data.columns import Column, NumericColumn, is_binary
+from dprelease.data.weights import check_weights
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.expected_error import EVEN_SPREAD, Assumed, Floats
 from dprelease.privacy.gaussian import check_target

@@ -29,6 +29,7 @@ from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expectation import Expectation
     from dprelease.mechanisms.expected_error import Forecast, Proposed
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
@@ -194,6 +195,19 @@ class Mechanism(ABC, Generic[OwnTerms]):
     @abstractmethod
     def forecast(self, setting: Setting, signal: float) -> Forecast:
         """What to expect of a fit."""
+
+    def expected(self, options: Any, draft: Draft, spread: float) -> Expectation | None:
+        """What to expect of the release for a request where that is no fit; None where planners compare fits.
+
+        Args:
+            options: the mechanism's part of the request.
+            draft: the rest of it.
+            spread: variance that is guessed of a private number, scaled units.
+
+        Raises:
+            InvalidInput: as `propose`.
+        """
+        return None
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
         """Who sends what to whom in the session that blocks come from; None where every party makes its block alone."""

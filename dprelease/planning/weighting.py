@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from dprelease.data.columns import LARGEST_WEIGHT
+from dprelease.data.weights import LARGEST_WEIGHT
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
 

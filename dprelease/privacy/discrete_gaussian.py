@@ -74,7 +74,7 @@ def discrete_gaussian(scale: float, size: int, bits: Bits, margin: float = MARGI
 
 def _candidates(scale: float, size: int, bits: Bits, margin: float) -> Integers:
     """Draws of N_Z(0, scale^2): those of `size` candidates that were kept, in their order."""
-    width = _width(scale)
+    width = strip_width(scale)
     base = _strips(scale, bits.words(size), bits) * width
     second, third = bits.words(size), bits.words(size)
     offset = (second & np.uint64(width - 1)).astype(np.int64)
@@ -85,7 +85,7 @@ def _candidates(scale: float, size: int, bits: Bits, margin: float) -> Integers:
     return np.where(negative, -value, value)[kept]
 
 
-def _width(scale: float) -> int:
+def strip_width(scale: float) -> int:
     """t, the largest power of two that is at most sigma / 16, or 1."""
     return 1 << max(0, math.frexp(scale)[1] - 5)
 
@@ -95,7 +95,7 @@ def _strips(scale: float, words: Words, bits: Bits) -> Integers:
     table = _table(scale)
     found = np.searchsorted(table, words, side="right")
     for place in np.flatnonzero(table[found - 1] == words):  # where nothing lies below, the last entry is no tie
-        uniform, strip = _Uniform(int(words[place]), bits), int(np.searchsorted(table, words[place], side="left"))
+        uniform, strip = Uniform(int(words[place]), bits), int(np.searchsorted(table, words[place], side="left"))
         while not uniform.below(partial(_share, scale, strip)):
             strip += 1
         found[place] = strip
@@ -112,11 +112,11 @@ def _accepted(
     for place in np.flatnonzero(np.abs(gap) <= margin):
         first, inside = int(base[place]), int(offset[place])
         exponent = (2 * first + inside) * inside / (2 * Fraction(scale) ** 2)
-        kept[place] = inside == 0 or _Uniform(int(words[place]), bits).below(partial(_power, exponent))
+        kept[place] = inside == 0 or Uniform(int(words[place]), bits).below(partial(power, exponent))
     return kept
 
 
-class _Uniform:
+class Uniform:
     """A uniform real number in [0, 1), of which as many bits are read as it takes to compare it.
 
     Args:
@@ -171,13 +171,13 @@ def _sums(scale: float, length: int) -> list[Fraction]:
     context = Context(prec=_digits(length))
     smallest, sums = Decimal(10) ** -context.prec, [Decimal(0)]
     while (
-        weight := _exp(Fraction((len(sums) - 1) * _width(scale)) ** 2 / (2 * Fraction(scale) ** 2), context)
+        weight := _exp(Fraction((len(sums) - 1) * strip_width(scale)) ** 2 / (2 * Fraction(scale) ** 2), context)
     ) > smallest:
         sums.append(context.add(sums[-1], weight))
     return [Fraction(context.divide(each, sums[-1])) for each in sums[1:]]
 
 
-def _power(exponent: Fraction, length: int) -> tuple[Fraction, Fraction]:
+def power(exponent: Fraction, length: int) -> tuple[Fraction, Fraction]:
     """exp(-exponent), for exponents up to 10^4, to `length` bits."""
     near, slack = Fraction(_exp(exponent, Context(prec=_digits(length)))), Fraction(1, 1 << (length + 2))
     return near - slack, near + slack

@@ -1,6 +1,7 @@
 """The one door to secret randomness.
 
-Noise is discrete Gaussian on the integers, sampled exactly (`dprelease.privacy.discrete_gaussian`). For each draw the operating
+Noise is discrete Gaussian on the integers, or discrete Laplace where a request asks for pure epsilon, sampled exactly
+(`dprelease.privacy.discrete_gaussian`, `dprelease.privacy.discrete_laplace`). For each draw the operating
 system's kernel is asked for a new key, at that moment; its keystream makes that one draw, and neither outlives it. So two
 copies of a process, such as a machine's memory that was restored from a snapshot, draw different noise, unless the copy was
 made in the middle of a draw. No argument could replace the source; tests put a recording source in its place through the
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dprelease.errors import InvalidInput
 from dprelease.privacy.discrete_gaussian import Words, discrete_gaussian
+from dprelease.privacy.discrete_laplace import discrete_laplace
 
 Noise = npt.NDArray[np.int64]
 
@@ -30,6 +32,15 @@ class NoiseSource(Protocol):
 
         Args:
             scale: sigma > 0; the variance parameter is the exact rational square of this double.
+            shape: (rows, columns).
+        """
+        ...
+
+    def discrete_laplace(self, scale: int, shape: tuple[int, int]) -> Noise:
+        """Independent draws with P[X = x] proportional to exp(-|x|/scale).
+
+        Args:
+            scale: t, a positive integer.
             shape: (rows, columns).
         """
         ...
@@ -47,6 +58,12 @@ class SecureNoise:
         if not 0 < scale < 2.0**56:
             raise InvalidInput(f"the noise scale must be positive and below 2^56, not {scale}")
         return discrete_gaussian(scale, shape[0] * shape[1], _FreshKeystream()).reshape(shape)
+
+    def discrete_laplace(self, scale: int, shape: tuple[int, int]) -> Noise:
+        """See `NoiseSource.discrete_laplace`; raises as `discrete_gaussian`."""
+        if not 0 < scale < 1 << 50:
+            raise InvalidInput(f"the noise scale must be positive and below 2^50, not {scale}")
+        return discrete_laplace(scale, shape[0] * shape[1], _FreshKeystream()).reshape(shape)
 
 
 class _FreshKeystream:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dprelease.canonical import read_data, sha256
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import OTHER, CategoricalColumn, Column
+from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.privacy.public_stream import BLOCK_BYTES, PublicStream
 from dprelease.release.spec import ReleaseSpec
 
@@ -114,27 +114,23 @@ def _uniform(data: bytes, rows: int) -> Floats:
     return ((np.frombuffer(data, "<u8", rows) >> 12).astype(np.float64) + 0.5) / 2.0**52
 
 
-def _levels(column: CategoricalColumn) -> tuple[str, ...]:
-    return (*column.levels, OTHER)
-
-
 def _index(column: CategoricalColumn, place: Floats) -> npt.NDArray[np.intp]:
-    """(n,) positions among the levels."""
-    count = len(_levels(column))
+    """(n,) positions among the values."""
+    count = len(column.values)
     return np.minimum((place * count).astype(np.intp), count - 1)
 
 
 def _standardised(column: Column, place: Floats) -> Floats:
-    """(n,) the column as a score of mean 0 and variance 1: its number, or the position of its level."""
+    """(n,) the column as a score of mean 0 and variance 1: its number, or the position of its value."""
     if isinstance(column, CategoricalColumn):
-        count = len(_levels(column))
+        count = len(column.values)
         return ((2 * _index(column, place) + 1) / count - 1) / math.sqrt((1 - count**-2) / 3)
     return (2 * place - 1) * math.sqrt(3)
 
 
 def _cells(column: Column, place: Floats) -> RawColumn:
     if isinstance(column, CategoricalColumn):
-        cells: list[str | None] = np.array(_levels(column))[_index(column, place)].tolist()
+        cells: list[str | None] = np.array(column.values)[_index(column, place)].tolist()
         return cells
     lower, upper = (column.lower, column.upper) if column.bounded else UNBOUNDED
     return lower + (upper - lower) * place

@@ -23,6 +23,10 @@ PLACEBO = (
     "placebo: how many donors, on whom nothing was done, are as far from the path as the target; weights were made for the target, "
     "so a large share is expected without an effect, and noise in the donors' values can hide one"
 )
+CUT = (
+    "at {times} of {all} times noise leaves more open than the public bounds do, and the band ends at them: it says little of "
+    "these times"
+)
 POOLS = (
     "paths of several hospitals are averaged, each by how little noise leaves open; guarantees hold apart if no person is a "
     "donor of two"
@@ -60,7 +64,9 @@ class DescribedCounterfactual:
     @property
     def notes(self) -> tuple[str, ...]:
         """When not to believe it."""
-        return (BAND, SHRINKAGE, PLACEBO) + ((POOLS,) if len(self.releases) > 1 else ())
+        cut, after = self.found.cut(self.level), len(self.found.path)
+        said = (CUT.format(times=cut, all=after),) if cut else ()
+        return (*said, BAND, SHRINKAGE, PLACEBO) + ((POOLS,) if len(self.releases) > 1 else ())
 
     def to_json(self) -> dict[str, Any]:
         """The description as plain data; every ``error`` is a standard deviation of what privacy noise leaves open."""

@@ -165,6 +165,7 @@ class Report:
         particular = [
             *([f"Not distinguishable from a constant: the models of {', '.join(no_better)}."] if no_better else []),
             *([self.fit.inference.statement] if self.fit.inference.statement else []),
+            *self.fit.inference.caveats,
         ]
         return (*particular, *self.fit.diagnostics.warnings, *CAVEATS)
 

@@ -130,7 +130,7 @@ def _bounds(column: Column) -> tuple[str, str, str]:
     """Bounds, unit and what stands in for a missing cell."""
     derived = f"; derived: {column.derivation}" if column.derivation else ""
     if isinstance(column, CategoricalColumn):
-        return ", ".join(column.levels) + derived, "", column.fill
+        return column.extent + derived, "", column.fill
     return f"{column.extent}{derived}", column.unit or "1", f"{column.fill:g}"
 
 

@@ -104,7 +104,7 @@ def _column(report: Report, party: str, column: Column) -> dict[str, Any]:
         "used_as": [role for role, names in roles.items() if set(names) & set(column.released)],
     }
     if isinstance(column, CategoricalColumn):
-        return known | {"levels": list(column.levels)}
+        return known | {"levels": list(column.levels), "exhaustive": column.exhaustive}
     return known | {"lower": column.lower, "upper": column.upper}
 
 

@@ -38,7 +38,7 @@ def describe(column: Column) -> str:
     derived = f"; derived: {column.derivation}" if column.derivation else ""
     more = derived + ("; PUBLIC, published exactly" if column.public else "")
     if isinstance(column, CategoricalColumn):
-        return f"{column.name}: one of {', '.join(column.levels)} or other; missing = {column.fill}{more}"
+        return f"{column.name}: one of {column.extent}; missing = {column.fill}{more}"
     unit = (" " if column.bounded else ", in ") + column.unit if column.unit else ""
     return f"{column.name}: {column.extent}{unit}; missing = {column.fill:g}{more}"
 

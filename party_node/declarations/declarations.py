@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from dprelease.canonical import canonical_bytes, explain
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, is_binary
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.formulas import Formula, Indicator, Source, read_formula
 from party_node.declarations.logarithm import Floats
@@ -184,9 +184,9 @@ def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> 
 def _indicator(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
     """A category of one level, for what is so; ``other`` is what is not."""
     column = _COLUMN.validate_python({"levels": (YES,)} | fields)
-    if not is_binary(column):
-        raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
     assert isinstance(column, CategoricalColumn)  # noqa: S101 - by its kind
+    if len(column.levels) != 1:
+        raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
     return (
         column
         if "fill" in fields or _of_fills(formula, sources) != 1

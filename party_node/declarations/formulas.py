@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from dprelease.canonical import explain
-from dprelease.data.columns import OTHER, CategoricalColumn, Column, Name, NumericColumn, is_binary
+from dprelease.data.columns import CategoricalColumn, Column, Name, NumericColumn, is_binary
 from dprelease.data.derivation import level_text, number_text
 from dprelease.files.settings import Settings
 from party_node.declarations.dates import DateColumn
@@ -24,7 +24,7 @@ from party_node.declarations.logarithm import Floats, ln
 Number = Annotated[float, Field(strict=True)]
 Source = Column | DateColumn
 
-BINARY = "a category with one level"
+BINARY = "a category of two values"
 
 
 class Formula(Settings, ABC):
@@ -198,7 +198,7 @@ class Indicator(Formula):
         if self.named is not None:
             if not isinstance(source, CategoricalColumn):
                 raise ValueError(f"level: {source.name} is no category; of a number say from or to")
-            if self.named not in (*source.levels, OTHER):
+            if self.named not in source.values:
                 raise ValueError(f"level: {source.name} has no level {self.named!r}, only {', '.join(source.levels)}")
             return
         number = _number("indicator", source)

@@ -42,7 +42,7 @@ def _clipped(source: Source, cells: Cells, formula: Formula) -> Floats:
     if isinstance(source, CategoricalColumn):
         level = formula.level(source)
         same = cells.outside if level == OTHER else np.array([cell == level for cell in cells.values], bool)
-        return np.where(cells.missing, np.nan, same)
+        return np.where(cells.missing | (cells.outside & source.exhaustive), np.nan, same)
     values = np.asarray(cells.values, np.float64)
     known = np.where(np.isfinite(values), values, np.nan)
     return np.clip(known, source.lower, source.upper) if isinstance(source, NumericColumn) else known

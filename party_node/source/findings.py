@@ -31,7 +31,7 @@ class Findings:
     Attributes:
         missing: empty cells, replaced by the fill value.
         unreadable: cells that are no number, or not finite, replaced by the fill value.
-        outside: numbers beyond the bounds, clipped; or values that are no declared level, coded as ``other``.
+        outside: numbers beyond the bounds, clipped; or values that are no declared level, coded as ``other`` or as the fill value.
     """
 
     missing: int = 0

@@ -106,7 +106,7 @@ def overview(
 
 
 def _grew(prefix: Prefix | None, settings: PartySettings) -> bool:
-    return prefix is not None and settings.source.path.exists() and is_known(prefix, settings)
+    return prefix is not None and is_known(prefix, settings)
 
 
 def _added(

@@ -42,15 +42,20 @@ def is_known(prefix: Prefix, settings: PartySettings) -> bool:
     """Whether the file goes on from a prefix that was read by the same declarations."""
     return (
         prefix.settings == _described(settings)
-        and settings.source.path.stat().st_size > prefix.size
-        and _digest(settings, prefix.size) == prefix.sha256
+        and (path := _plain_csv(settings)) is not None
+        and path.stat().st_size > prefix.size
+        and _digest(path, prefix.size) == prefix.sha256
     )
 
 
 def is_whole(prefix: Prefix, settings: PartySettings) -> bool:
     """Whether the file is a prefix that was read by the same declarations, and nothing more."""
-    size = settings.source.path.stat().st_size
-    return (prefix.settings, prefix.size) == (_described(settings), size) and _digest(settings, size) == prefix.sha256
+    return (
+        prefix.settings == _described(settings)
+        and (path := _plain_csv(settings)) is not None
+        and path.stat().st_size == prefix.size
+        and _digest(path, prefix.size) == prefix.sha256
+    )
 
 
 def prefix_of(
@@ -64,17 +69,19 @@ def prefix_of(
         before: that prefix; None where all rows were read.
         released: checkpoint and digest of its rows' codes, of those that were compared.
     """
-    path = settings.source.path
+    path = _plain_csv(settings)
+    if path is None or NONE in numbers:
+        return None
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(size - 1)
         ends = file.read(1) == b"\n"
-    if not (is_plain_csv(settings.source) and ends) or NONE in numbers:
+    if not ends:
         return None
     rows, latest = (0, 0) if before is None else (before.rows, before.latest)
     return Prefix(
         size=size,
-        sha256=_digest(settings, size),
+        sha256=_digest(path, size),
         settings=_described(settings),
         rows=rows + len(numbers),
         latest=max(latest, int(numbers.max())),
@@ -110,12 +117,18 @@ def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
 
 
 def state_of(settings: PartySettings) -> tuple[int, ...] | None:
-    """What changes with the file; None without one."""
-    path = settings.source.path
-    if not path.exists():
-        return None
+    """What changes with the file; None without one that can be a prefix."""
+    path = _plain_csv(settings)
+    return None if path is None else _state(path)
+
+
+def _state(path: Path) -> tuple[int, ...]:
     found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def _plain_csv(settings: PartySettings) -> Path | None:
+    return settings.source.path if is_plain_csv(settings.source) else None
 
 
 def _described(settings: PartySettings) -> str:
@@ -123,17 +136,16 @@ def _described(settings: PartySettings) -> str:
     return sha256(canonical_bytes(known))
 
 
-def _digest(settings: PartySettings, size: int) -> str:
-    """SHA-256 of the first bytes of the file, which is read once in each of its states."""
-    path, state = settings.source.path, state_of(settings)
-    known = _digests(path, state)
+def _digest(path: Path, size: int) -> str:
+    """SHA-256 of the first bytes of a plain CSV file, which is read once in each of its states."""
+    known = _digests(path, _state(path))
     if size not in known:
         known |= _hashed(path, sorted({size, path.stat().st_size}))
     return known[size]
 
 
 @lru_cache(maxsize=2)
-def _digests(path: Path, state: tuple[int, ...] | None) -> dict[int, str]:
+def _digests(path: Path, state: tuple[int, ...]) -> dict[int, str]:
     """SHA-256 of the first bytes of a file in one state, by their number, as far as anybody asked for them."""
     return {}
 

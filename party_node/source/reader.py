@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ import pyarrow as pa
 from dprelease.errors import DataRefused
 from party_node.settings import SourceSettings
 from party_node.source.csv_reader import CsvReader
+from party_node.source.files import PARQUET, files_of
 from party_node.source.parquet_reader import ParquetReader
+from party_node.source.sql_reader import SqlReader
 
 
 class Reader(Protocol):
@@ -30,7 +33,8 @@ def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -
     """Identifiers, batches and these columns of the source, in pieces; those of a plain CSV file from a row on.
 
     Raises:
-        DataRefused: a column is not there, or there twice.
+        DataRefused: a column is not there, or there twice; or it cannot be read.
+        PeerUnavailable: its database does not answer, or stopped before the last row.
     """
     reader = reader_of(source)
     wanted = list(dict.fromkeys([*filter(None, (source.subject, source.record, source.batch)), *columns]))
@@ -45,25 +49,66 @@ def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -
 
 
 def reader_of(source: SourceSettings) -> Reader:
-    """What reads a source."""
-    return (ParquetReader if _kind(source) == "parquet" else CsvReader)(source, source.path)
+    """What reads a source; raises `DataRefused` where there is no file."""
+    return FilesReader(source) if source.url is None else SqlReader(source)
+
+
+class FilesReader:
+    """Reads one file, or several with the same header one after another.
+
+    Args:
+        source: names them.
+
+    Raises:
+        DataRefused: there is none.
+    """
+
+    def __init__(self, source: SourceSettings) -> None:
+        self._source = source
+        self._readers = {
+            path: (ParquetReader if _kind(source, path) == "parquet" else CsvReader)(source, path)
+            for path in files_of(source)
+        }
+
+    def header(self) -> list[str]:
+        """Names of all columns; raises `DataRefused` where two files have others."""
+        headers = {}
+        for path, reader in self._readers.items():
+            with read_errors(self._source, path):
+                headers[path] = reader.header()
+        first, header = next(iter(headers.items()))
+        other = [path.name for path, each in headers.items() if each != header]
+        if other:
+            raise DataRefused(
+                f"{other[0]} has other columns than {first.name}, or in another order; all of {self._source.place} need the same"
+            )
+        return header
+
+    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns."""
+        for path, reader in self._readers.items():
+            with read_errors(self._source, path):
+                yield from reader.batches(columns, start)
 
 
 def is_plain_csv(source: SourceSettings) -> bool:
-    """Whether bytes that are appended to the file are rows, and change none before."""
-    return _kind(source) == "csv" and source.path.suffix != ".gz"
+    """Whether bytes that are appended to the one file are rows, and change none before."""
+    path = source.path
+    return path is not None and path.is_file() and _kind(source, path) == "csv" and path.suffix != ".gz"
 
 
 @contextmanager
-def read_errors(source: SourceSettings) -> Iterator[None]:
+def read_errors(source: SourceSettings, path: Path | None = None) -> Iterator[None]:
     """Refusals in our own words: Arrow's messages may quote a row, and ours may end up in a log."""
+    place = source.place if path is None else path
     try:
         yield
     except OSError as error:
-        raise DataRefused(f"cannot read {source.place}: {error.strerror or 'not a readable file'}") from None
+        raise DataRefused(f"cannot read {place}: {error.strerror or 'not a readable file'}") from None
     except (pa.ArrowException, UnicodeDecodeError):
-        raise DataRefused(f"{source.place} is not a well-formed {_kind(source)} file in UTF-8") from None
+        what = "table" if path is None else f"{_kind(source, path)} file"
+        raise DataRefused(f"{place} is not a well-formed {what} in UTF-8") from None
 
 
-def _kind(source: SourceSettings) -> str:
-    return source.format or ("parquet" if source.path.suffix in {".parquet", ".pq"} else "csv")
+def _kind(source: SourceSettings, path: Path) -> str:
+    return source.format or ("parquet" if path.suffix in PARQUET else "csv")

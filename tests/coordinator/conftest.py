@@ -16,7 +16,6 @@ from coordinator.service import dealer as dealing
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
-from coordinator.store.tables import layout
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
 from learner.hub.server import Hub
@@ -30,18 +29,26 @@ POSTGRES = "DPRELEASE_TEST_POSTGRES_URL"
 """Names an empty database that tests may use instead of a server of their own."""
 
 
+@pytest.fixture(scope="session")
+def shared_database(request: pytest.FixtureRequest) -> str:
+    """URL of a PostgreSQL database for tests that come one after another: to make one takes longer than to empty it."""
+    pytest.importorskip("psycopg", reason="pip install 'dprelease[postgresql]'")
+    url = os.environ.get(POSTGRES)
+    if url is None:
+        cluster: Cluster = request.getfixturevalue("postgres")
+        return cluster.database()
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of an empty database, for tests that hold on every kind of database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'coordinator.sqlite'}"
-    url = os.environ.get(POSTGRES)
-    if url is None:
-        pytest.importorskip("psycopg", reason="pip install 'dprelease[postgresql]'")
-        cluster: Cluster = request.getfixturevalue("postgres")
-        return cluster.database()
+    url: str = request.getfixturevalue("shared_database")
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
-    layout.drop_all(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     engine.dispose()
     return url
 

@@ -1,4 +1,4 @@
-"""Requests for a synthetic control: proposed, rehearsed, left out of plans, and refused where donors are in several hospitals."""
+"""Requests for a synthetic control: proposed, planned, rehearsed, and refused where donors are in several hospitals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
@@ -19,6 +19,10 @@ from tests.support.specs import numeric
 __all__ = ["office"]
 
 OWN = 'mechanism = "synthetic-control"\nseries = [60.0, 45.0]\nintervention = "glucose"\n'
+
+
+def run_plan(study: Path, *more: str) -> Result:
+    return CliRunner().invoke(main, ["plan", str(study), *more])
 
 
 def written(study: Path, parties: str = 'north = ["age"]', own: str = OWN) -> Path:
@@ -43,7 +47,6 @@ def test_what_cannot_be_asked_is_refused(office: Office, study: Path, parties: s
 def test_unknown_words_of_the_request(office: Office, study: Path) -> None:
     for own, said in (
         (OWN + 'perturbation = "objective"\n', "objective perturbation is not private"),
-        (OWN + 'law = "laplace"\n', "use law = 'gaussian'"),
         (OWN + "k = 3\n", "k belongs to mechanism"),
     ):
         refused = run(str(written(study, own=own)))
@@ -59,9 +62,26 @@ def test_two_times_of_one_hospital(office: Office, study: Path, tmp_path: Path) 
     assert shown.exit_code == 0, shown.output
     assert f"no fit: {NO_FIT}" in shown.stdout
     assert " describe " in shown.stdout.splitlines()[-1]
+    written(study, 'north = ["age", "weight"]', two + 'law = "laplace"\n')
     found = json.loads(run(str(study), "--dry-run", "--json").stdout)
     assert found["verified"]
     assert Fraction(found["charged_mu2"]["north"]) > 0
-    planned = CliRunner().invoke(main, ["plan", str(study), "--json"])
-    assert planned.exit_code == 0, planned.output
-    assert "synthetic-control" not in json.loads(planned.stdout)["releases"]
+    planned = json.loads(run_plan(study, "--json").stdout)
+    assert planned["charged_mu2"] == found["charged_mu2"]
+    assert {each["donors"] for each in planned["paths"]} == {1000, 10_000}
+    assert "releases" not in planned
+
+
+def test_a_plan_of_it_says_what_the_path_would_be_worth(office: Office, study: Path) -> None:
+    own = 'mechanism = "synthetic-control"\nseries = [40.0, 45.0]\nintervention = "weight"\n'
+    office.report(catalogue("north", columns=(AGE, numeric("weight", 30.0, 200.0))), now=utc_now())
+    written(study, 'north = ["age", "weight"]', own)
+    shown = run_plan(study)
+    assert shown.exit_code == 0, shown.output
+    for said in ("No data were read", "MEAN EFFECT OFF BY", "would not be told from noise", "north is charged mu^2"):
+        assert said in shown.stdout
+    assert "R^2" not in shown.stdout
+    assert "leave out --target" in run_plan(study, "--target", "age").output
+    assert "R^2" in run_plan(study, "--mechanism", "mixed").stdout
+    written(study, 'north = ["age", "weight"]', own + "penalty = 0\n")
+    assert "lambda must be positive" in run_plan(study).output

@@ -102,6 +102,12 @@ def test_clipping_twice_is_clipping_once(cells: list[float]) -> None:
     assert codes_of(list(back)) == codes_of(cells)
 
 
+def test_unknown_cells_of_exhaustive_levels_become_the_fill() -> None:
+    column = categorical("sex", "female", "male", "diverse", exhaustive=True, fill="male")
+    codes = bound({"sex": ["female", "martian", None, "other", "diverse"]}, (column,), BITS)
+    assert (codes / GRID).tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]
+
+
 def test_columns_keep_their_declared_order() -> None:
     raw = {"age": np.array([60.0]), "sex": ["female"]}
     assert bound(raw, (SEX, AGE), BITS).tolist() == [[GRID, 0, 0, 0]]

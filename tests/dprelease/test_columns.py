@@ -11,17 +11,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dprelease.data.bounding import bound
-from dprelease.data.columns import (
-    CategoricalColumn,
-    NumericColumn,
-    check_weights,
-    private_weights,
-    released_names,
-    squared_sensitivity,
-    weights_of,
-)
+from dprelease.data.columns import CategoricalColumn, NumericColumn, is_binary, released_names, squared_sensitivity
+from dprelease.data.weights import check_weights, private_weights, weights_of
 from dprelease.errors import InvalidInput
 from tests.support.specs import categorical, numeric
+
+SEX = categorical("sex", "female", "male", exhaustive=True, fill="male")
 
 
 def test_numeric_column_is_scaled_by_its_public_bounds() -> None:
@@ -30,9 +25,18 @@ def test_numeric_column_is_scaled_by_its_public_bounds() -> None:
     assert age.released == ("age",)
 
 
-def test_categorical_column_always_has_a_level_for_the_rest() -> None:
+def test_categorical_column_has_a_level_for_the_rest_unless_levels_are_exhaustive() -> None:
     assert categorical("sex", "female", "male").released == ("sex=female", "sex=male", "sex=other")
     assert categorical("sex", "female").fill == "other"
+    assert SEX.released == ("sex=female", "sex=male")
+    columns = (categorical("sex", "female"), SEX, categorical("sex", "female", "male"))
+    assert [is_binary(each) for each in columns] == [True, True, False]
+
+
+def test_only_exhaustive_levels_say_so_in_canonical_bytes() -> None:
+    assert "exhaustive" not in categorical("sex", "female", "male").model_dump(mode="json")
+    assert CategoricalColumn.from_bytes(SEX.to_bytes()) == SEX
+    assert b'"exhaustive":true' in SEX.to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,11 @@ def test_bounds_too_close_for_a_half_width_are_refused() -> None:
         {"levels": ("a", "")},
         {"levels": ("a", " b")},
         {"levels": ("a", "b"), "fill": "c"},
+        {"levels": ("a", "b"), "exhaustive": True},
+        {"levels": ("a", "b"), "exhaustive": True, "fill": "other"},
+        {"levels": ("a",), "exhaustive": True, "fill": "a"},
+        {"levels": ("a", "other"), "exhaustive": True, "fill": "a"},
+        {"levels": ("a", "b"), "exhaustive": "yes", "fill": "a"},
         {"levels": tuple(str(i) for i in range(1001))},
     ],
 )
@@ -128,10 +137,13 @@ def test_weights_that_no_release_has_are_refused(chosen: dict[str, int], message
         check_weights(WEIGHED, chosen)
 
 
-@given(st.integers(1, 6), st.data())
-def test_changing_a_level_moves_the_one_hot_row_by_exactly_root_two(levels: int, data: st.DataObject) -> None:
-    column = categorical("group", *(f"level {i}" for i in range(levels)))
-    names = st.sampled_from([*column.levels, "other"])
+@given(st.integers(1, 6), st.booleans(), st.data())
+def test_changing_a_level_moves_the_one_hot_row_by_exactly_root_two(
+    levels: int, exhaustive: bool, data: st.DataObject
+) -> None:
+    named = [f"level {i}" for i in range(levels + exhaustive)]
+    column = categorical("group", *named, **({"exhaustive": True, "fill": named[0]} if exhaustive else {}))
+    names = st.sampled_from(column.values)
     before, after = data.draw(names), data.draw(names)
     codes = bound({"group": [before, after]}, (column,), 12).astype(np.int64)
     change = int(np.sum((codes[0] - codes[1]) ** 2))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.data.columns import LARGEST_WEIGHT
+from dprelease.data.weights import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting, evenly
 from dprelease.planning.forecast import forecast, mean_variance, proposed

@@ -10,6 +10,7 @@ from tests.end_to_end.test_crashes import COORDINATOR, HUB, PARTY
 from tests.hostile.faults import Fault
 from tests.hostile.hospital import (
     test_hostile_data,
+    test_hostile_database,
     test_hostile_hub,
     test_joining,
     test_lying_specs,
@@ -39,7 +40,7 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Joining, and who calls", (*test_joining.FAULTS, *test_office_callers.FAULTS, *test_callers.FAULTS)),
     ("Proposals", (*test_requests.FAULTS, *test_lying_specs.FAULTS)),
     ("Approvals and states", tuple(test_lying_states.FAULTS)),
-    ("Data at a hospital", tuple(test_hostile_data.FAULTS)),
+    ("Data at a hospital", (*test_hostile_data.FAULTS, *test_hostile_database.FAULTS)),
     ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
     ("Parcels between hospitals", tuple(test_parcels.FAULTS)),
     ("Publication", tuple(test_lying_publishers.FAULTS)),

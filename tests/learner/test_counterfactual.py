@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from coordinator.dry_run.simulate import Signer, Signers, Stopwatch, rehearse
 from dprelease.estimators.counterfactual import counterfactual
 from dprelease.release.fake import fake_spec, marked
 from dprelease.release.folder import ReleaseFolder
+from learner.client.describe_counterfactual import describe_counterfactual
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from tests.learner.commands import Run, runner
@@ -157,3 +159,13 @@ def test_verify_says_what_was_checked(run: Run, releases: list[Opened]) -> None:
     assert shown.exit_code == 0, shown.output
     assert "synthetic control of 30 donors, y2018 on" in shown.output
     assert "every noisy weight and value within" in shown.output
+
+
+def test_a_band_that_ends_at_the_public_bounds_says_so(releases: list[Opened]) -> None:
+    narrow = describe_counterfactual([releases[0].release], 0.5)
+    wide = replace(narrow, found=replace(narrow.found, covariance=1e6 * np.eye(2)))
+    assert "the band ends at them" not in " ".join(narrow.notes)
+    assert wide.notes[0].startswith("at 2 of 2 times noise leaves more open than the public bounds")
+    target = releases[0].release.panel().target[3:]
+    assert [line[5] for line in wide.lines] == pytest.approx((target - 50).tolist())
+    assert [line[6] for line in wide.lines] == pytest.approx(target.tolist())

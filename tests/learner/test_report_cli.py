@@ -120,9 +120,9 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
     common = ["derivation", "fill", "kind", "name", "party", "public", "unit", "used_as"]
     assert [sorted(column) for column in card["data"]] == [
         sorted([*common, "lower", "upper"]),
-        sorted([*common, "levels"]),
+        sorted([*common, "exhaustive", "levels"]),
         sorted([*common, "lower", "upper"]),
-        sorted([*common, "levels"]),
+        sorted([*common, "exhaustive", "levels"]),
     ]
     outcome = card["outcomes"][0]
     assert sorted(outcome) == [

@@ -49,7 +49,7 @@ from tests.support.streams import following
 COLUMNS = {
     "north": (numeric("age", 0.0, 120.0), categorical("sex", "female", "male")),
     "south": (numeric("glucose", 2.0, 30.0), numeric("weight", 30.0, 200.0)),
-    "east": (categorical("smokes", "yes"), numeric("visits", 0.0, 9.0)),
+    "east": (categorical("smokes", "yes", "no", exhaustive=True, fill="no"), numeric("visits", 0.0, 9.0)),
 }
 DONORS = {"north": tuple(numeric(f"t{year}", 0.0, 50.0) for year in range(5))}
 SERIES = ("series", [10.0, 12.5, 40.0, 30.0, 20.0])
@@ -115,6 +115,7 @@ CASES = [
         (("intervention", "t1"), SERIES, ("penalty", "7/2"), ("weights_share", 0.7)),
         held=DONORS,
     ),
+    Case("synthetic-control", 1, (("intervention", "t3"), SERIES, ("law", "laplace")), held=DONORS),
     Case("sums"),
     Case("sums", 2, (("doubled", ["north"]),)),
 ]

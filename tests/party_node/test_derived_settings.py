@@ -115,7 +115,7 @@ def test_dates_and_sources_are_kept_to_oneself() -> None:
         ({"square": "smoker"}, "derived: square: smoker is no number"),
         ({"product": ["age"]}, "derived: product"),
         ({"product": ["age", "age"]}, "derived: product: names age twice"),
-        ({"product": ["age", "stage"]}, "derived: product: stage is neither a number nor a category with one level"),
+        ({"product": ["age", "stage"]}, "derived: product: stage is neither a number nor a category of two values"),
         ({"product": ["age", "came"]}, "derived: product: came is neither"),
         ({"days": ["came", "age"]}, 'derived: days: age is no date; a column of dates is declared with kind = "date"'),
         ({"days": ["came", "came"]}, "derived: days: names came twice"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from party_node.source.findings import Findings
-from tests.party_node.tables import FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read
+from tests.party_node.tables import COLUMNS, FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read
 
 IN_ORDER = Findings()
 MISSING = Findings(missing=1)
@@ -86,6 +86,15 @@ def test_a_cell_that_should_be_a_level(tmp_path: Path, cell: str, codes: list[in
     table = read(csv(tmp_path, f"id,x,c\n1,0,{cell}\n"))
     assert table.bounded.codes.tolist() == [[0, *codes]]
     assert table.findings == {"x": IN_ORDER, "c": found}
+
+
+@pytest.mark.parametrize(
+    ("cell", "code", "found"), [("u", [UNIT, 0], IN_ORDER), ("w", [0, UNIT], OUTSIDE), ("", [0, UNIT], MISSING)]
+)
+def test_a_cell_of_exhaustive_levels(tmp_path: Path, cell: str, code: list[int], found: Findings) -> None:
+    table = read(csv(tmp_path, f"id,c\n1,{cell}\n"), {"c": COLUMNS["c"] | {"exhaustive": True}})
+    assert table.bounded.codes.tolist() == [code]
+    assert table.findings == {"c": found}
 
 
 def plain_cell(cell: str) -> str:

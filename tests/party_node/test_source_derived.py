@@ -21,6 +21,7 @@ AGE: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 100, "fill": 40}
 Z: dict[str, Any] = {"kind": "numeric", "lower": -2, "upper": 2}
 BINARY: dict[str, Any] = {"kind": "categorical", "levels": ["yes"]}
 STAGE: dict[str, Any] = {"kind": "categorical", "levels": ["I", "II"]}
+WHOLE: dict[str, Any] = STAGE | {"exhaustive": True, "fill": "II"}
 IN_ORDER, MISSING, UNREADABLE, OUTSIDE = Findings(), Findings(missing=1), Findings(unreadable=1), Findings(outside=1)
 
 FORMULAS: list[tuple[dict[str, Any], dict[str, Any], str, float | None, Findings]] = [
@@ -79,6 +80,9 @@ def test_a_derived_number(
         (STAGE, {"level": "I"}, "NA", False, MISSING),
         (STAGE, {"level": "other"}, "III", True, IN_ORDER),
         (STAGE, {"level": "other"}, "II", False, OUTSIDE),
+        (WHOLE, {"level": "I"}, "I", True, IN_ORDER),
+        (WHOLE, {"level": "II"}, "III", True, UNREADABLE),  # no level, and the source's fill is II
+        (WHOLE, {"level": "I"}, "III", False, UNREADABLE),
     ],
 )
 def test_an_indicator(

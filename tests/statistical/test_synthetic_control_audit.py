@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from benchmarks._synthetic_control_published import Pool, published_objective, t
 from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
 from dprelease.privacy.noise import NoiseSource, SecureNoise
+from dprelease.privacy.pure import epsilon_within
 from dprelease.release.accounting import check_spec
 from tests.statistical.auditor import Audit, audit, audit_delta
 from tests.statistical.constants import SECURE_RUNS
-from tests.support.noise import ScaledNoise, SeededNoise
+from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
 from tests.support.panels import donors_of, panel_spec
 
 SPEC = panel_spec([1.0] * 4 + [0.0] * 2, "t4", donors=2, epsilon=10.0)
@@ -54,6 +56,46 @@ def test_the_worst_donors_cost_what_is_declared(source: Callable[[], NoiseSource
 def test_noise_of_another_scale_is_caught(factor: float) -> None:
     found = measured(ScaledNoise(SeededNoise(2), factor), FEW)
     assert not found.agrees(MU, errors=5)
+
+
+PURE_RUNS = 600
+PURE = panel_spec([1.0] * 4 + [0.0] * 2, "t4", donors=2, epsilon=60.0, law="laplace")
+
+
+def test_laplace_noise_is_pure_epsilon_and_half_of_it_is_caught() -> None:
+    """The log likelihood ratio of the worst donors never exceeds epsilon, and comes near it; with half the noise it does."""
+    terms = PURE.terms
+    assert isinstance(terms, SyntheticControlTerms)
+    epsilon = float(terms.epsilon(terms.problem(PURE), 1, PURE.grid_bits))
+    assert epsilon == pytest.approx(float(epsilon_within(Fraction(terms.mu2))), rel=1e-5)
+    exact = [
+        [each.ravel() for each in noisy_panel(donors_of(PURE, donors(sign)), PURE, terms, ZeroNoise())]
+        for sign in (1, -1)
+    ]
+    moved = [float(np.abs(one - two).sum()) for one, two in zip(*exact, strict=True)]
+    ratio = moved[0] / terms.weights_scale + moved[1] / terms.donors_scale
+    assert ratio <= epsilon
+    assert moved[1] / terms.donors_scale == pytest.approx(epsilon / 2, rel=1e-4)  # attained by the donors
+    assert moved[0] / terms.weights_scale == pytest.approx(epsilon / 2 / math.sqrt(2), rel=1e-4)  # of sqrt(n), n = 2
+    drawn = _donors(SecureNoise(), PURE_RUNS)
+    found = audit_delta(drawn[0], drawn[1], epsilon / 2)
+    assert found.delta <= 5 * found.standard_error + 1 / PURE_RUNS
+    broken = _donors(ScaledNoise(SeededNoise(6), 0.5), PURE_RUNS)
+    caught = audit_delta(broken[0], broken[1], epsilon / 2)
+    assert caught.delta > 5 * caught.standard_error + 1 / PURE_RUNS
+
+
+def _donors(noise: NoiseSource, runs: int) -> list[np.ndarray]:
+    """The log likelihood ratio of the donors' values, their share of epsilon, on both tables."""
+    terms = PURE.terms
+    assert isinstance(terms, SyntheticControlTerms)
+    ends = [donors_of(PURE, donors(sign)) for sign in (1, -1)]
+    reach = 2**PURE.grid_bits / terms.donors_scale
+    found = []
+    for rows in ends:
+        blocks = np.array([noisy_panel(rows, PURE, terms, noise)[1][0] for _ in range(runs)]) / terms.donors_scale
+        found.append((np.abs(blocks + reach) - np.abs(blocks - reach)).sum(axis=1))
+    return found
 
 
 RUNS = 400_000

@@ -19,6 +19,9 @@ class ZeroNoise:
         assert scale > 0
         return np.zeros(shape, np.int64)
 
+    def discrete_laplace(self, scale: int, shape: tuple[int, int]) -> Noise:
+        return self.discrete_gaussian(scale, shape)
+
 
 class SeededNoise:
     """Repeatable noise for tests with derived standard errors: a rounded normal, for scales above `SMALLEST_ROUNDED`."""
@@ -30,6 +33,10 @@ class SeededNoise:
         assert scale >= SMALLEST_ROUNDED, scale
         return np.rint(self._generator.normal(0.0, scale, shape)).astype(np.int64)
 
+    def discrete_laplace(self, scale: int, shape: tuple[int, int]) -> Noise:
+        assert scale >= SMALLEST_ROUNDED, scale
+        return np.rint(self._generator.laplace(0.0, scale, shape)).astype(np.int64)
+
 
 @dataclass(frozen=True)
 class ScaledNoise:
@@ -40,6 +47,9 @@ class ScaledNoise:
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
         return self.source.discrete_gaussian(scale * self.factor, shape)
+
+    def discrete_laplace(self, scale: int, shape: tuple[int, int]) -> Noise:
+        return self.source.discrete_laplace(round(scale * self.factor), shape)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,11 @@ class RecordingNoise:
     draws: list[Draw] = field(default_factory=list)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
-        drawn = self.source.discrete_gaussian(scale, shape)
+        return self._kept(scale, self.source.discrete_gaussian(scale, shape))
+
+    def discrete_laplace(self, scale: int, shape: tuple[int, int]) -> Noise:
+        return self._kept(scale, self.source.discrete_laplace(scale, shape))
+
+    def _kept(self, scale: float, drawn: Noise) -> Noise:
         self.draws.append(Draw(scale, drawn.copy()))
         return drawn

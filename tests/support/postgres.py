@@ -47,13 +47,21 @@ class Cluster:
         """URL of a database."""
         return f"postgresql://{user}@/{name}?host={quote(str(self.socket), safe='')}"
 
+    def source(self, url: str) -> dict[str, str]:
+        """A database's URL and password as party.toml has them."""
+        kept = self.socket / "kept"
+        kept.write_text(PASSWORD)
+        kept.chmod(0o600)
+        return {"url": url.replace(f":{quote(PASSWORD)}@", "@"), "password_file": str(kept)}
+
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """A new server for as long as the context lasts; skips the test where there are no programs, or nobody to run them as."""
-    found = shutil.which("initdb")
+    debian = map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin")))
+    found = shutil.which("initdb", path=os.pathsep.join([os.environ.get("PATH", ""), *debian]))
     if found is None:
-        pytest.skip("PostgreSQL's programs are not on PATH (initdb, pg_ctl): apt-get install postgresql")
+        pytest.skip("PostgreSQL's programs are not here (initdb, pg_ctl): apt-get install postgresql")
     binaries = Path(found).resolve().parent
     with TemporaryDirectory(
         prefix="pg", ignore_cleanup_errors=True
@@ -70,10 +78,10 @@ def cluster() -> Iterator[Cluster]:
         run("initdb", "-D", data, "-U", USER, "-A", "scram-sha-256", "--pwfile=password", "-E", "UTF8", "--no-sync")
         options = " ".join(f"-c {setting}" for setting in _SETTINGS)
         run("pg_ctl", "start", "-w", "-D", data, "-l", "server.log", "-o", f"{options} -k {folder}")
-        try:
+        # What ends the server waits for the end of a pipe: that comes also where tests are killed.
+        stop = f"cat; {binaries / 'pg_ctl'} stop -w -D {data} -m immediate; rm -rf {folder}"
+        with subprocess.Popen(["sh", "-c", stop], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **owner):
             yield Cluster(folder, binaries)
-        finally:
-            run("pg_ctl", "stop", "-w", "-D", data, "-m", "immediate")
 
 
 def _owner(folder: Path) -> dict[str, str | int | list[int]]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity, weights_of
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
+from dprelease.data.weights import weights_of
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
 from dprelease.mechanisms.ranges.calibration import numbers
@@ -156,7 +157,7 @@ def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Gene
             ends = (column.lower, column.upper) if column.bounded else (-30.0, 90.0)
             raw[column.name] = generator.uniform(*ends, rows)
         else:
-            raw[column.name] = [str(level) for level in generator.choice([*column.levels, "other"], rows)]
+            raw[column.name] = [str(level) for level in generator.choice(column.values, rows)]
     return raw
 
 

@@ -11,13 +11,16 @@ claimed. Above it intervals have their nominal coverage, near it a little more (
 the set of values that a test at the same level does not reject (`fieller`). The test of a value takes the variance that the
 estimate would have if that value were true. So an interval is longer on the side of steeper slopes, and may have no end there.
 
+Where a level that hardly anybody has is all that hides the features, it is counted with the reference level (`sparse_levels`).
+
 Residual variances are taken to be the same everywhere, as released numbers do not tell more. Where they are not, the part of an
 error that is due to sampling is wrong, and intervals can be too short.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,14 +28,15 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators.design import Design
+from dprelease.estimators.design import Design, design
 from dprelease.estimators.intervals.fieller import Estimates
 from dprelease.estimators.intervals.identifiability import LIMIT, PopulationFit
+from dprelease.estimators.intervals.sparse_levels import sparse_levels
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.inference import learned_from_rows
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Floats, Regressable, Release
 
 LEVEL = 0.95
 """Confidence that is printed and written unless another is asked for."""
@@ -54,6 +58,8 @@ class Inference:
         hidden: features to leave out for the coefficients of the others to be known; empty where all are known.
         unclipped: (l, d) what the coefficients would be of unclipped rows, were these normal; None where rows are not clipped.
         tested: whether p-values mean something: not where the bias of clipping may be as large as standard errors.
+        merged: features that are counted with the reference of their category, and its values; nothing is known of their own
+            coefficients, and the others are those of a fit without them.
     """
 
     slopes: Estimates
@@ -64,6 +70,7 @@ class Inference:
     hidden: tuple[str, ...]
     unclipped: Floats | None = None
     tested: bool = True
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def estimate(self) -> Floats:
@@ -150,6 +157,13 @@ class Inference:
             "what is left out is no longer held fixed."
         )
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """A sentence that names what is counted with a reference level, where anything is."""
+        pairs = [f"{name} with {' and '.join(reference)}" for name, reference in self.merged.items()]
+        told = "Counted together, as noise hides how few patients one of the two has"
+        return (f"{told}: {', '.join(pairs)}.",) if pairs else ()
+
     def to_json(self) -> dict[str, Any]:
         """Plain data; a number that is not finite is None."""
         lower, upper = self.interval()
@@ -162,6 +176,7 @@ class Inference:
             "doubt": plain(self.doubt),
             "doubt_limit": LIMIT,
             "hidden": list(self.hidden),
+            "merged": {name: list(reference) for name, reference in self.merged.items()},
             "coef": {
                 "estimate": plain(self.estimate),
                 "standard_error": plain(self.standard_error),
@@ -178,6 +193,25 @@ class Inference:
                 "upper": plain(intercept_upper),
             },
         }
+
+    def among(self, features: Sequence[str], kept: Sequence[str], merged: Mapping[str, tuple[str, ...]]) -> Inference:
+        """The same in a fit of more features, of whose own coefficients nothing is known.
+
+        Args:
+            features: of that fit.
+            kept: those that this is about.
+            merged: as of the attribute.
+        """
+        places = [features.index(name) for name in kept]
+
+        def spread(values: Floats) -> Floats:
+            found = np.full((len(values), len(features)), np.nan)
+            found[:, places] = values
+            return found
+
+        slopes = Estimates(*(spread(each) for each in vars(self.slopes).values()))
+        unclipped = None if self.unclipped is None else spread(self.unclipped)
+        return replace(self, slopes=slopes, unclipped=unclipped, merged=merged)
 
     def _two_sided(self, z: Floats) -> Floats:
         found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(z))
@@ -197,18 +231,32 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
         names: targets and features.
         intercept: whether there is one; without it models pass through the midpoints of the public ranges.
     """
+    found = _of_features(release, names, intercept=intercept)
+    merged = {} if found.known.all() or not intercept else sparse_levels(release, names)
+    kept = [name for name in names.features if name not in merged]
+    if not merged or not kept:
+        return found
+    others = _of_features(release, design(release, names.targets, kept), intercept=intercept)
+    return others.among(names.features, kept, merged) if others.known.all() else found
+
+
+def _of_features(release: Release, names: Design, *, intercept: bool) -> Inference:
+    view = release.regressable
+    found = _learned(view, names, release.patients, intercept=intercept)
+    unclipped = None if isinstance(view, NoisyRows) else view.unclipped
+    if isinstance(view, NoisyRows) or unclipped is None:
+        return found
+    normal = _learned(unclipped, names, release.patients, intercept=intercept)
+    return replace(found, unclipped=normal.estimate, tested=not view.biased)
+
+
+def _learned(view: Regressable, names: Design, patients: int, *, intercept: bool) -> Inference:
     origin = -names.feature_midpoint / names.feature_half_width
     x, y = names.feature_index, names.target_index
-    view = release.regressable
     if isinstance(view, NoisyRows):
         rows = Rows.of(view, x, y, mixed=view.mixed)
-        return in_units(learned_from_rows(rows, release.patients, origin, intercept=intercept), names)
-    found = in_units(learned_from_moments(view, x, y, origin, intercept=intercept), names)
-    unclipped = view.unclipped
-    if unclipped is None:
-        return found
-    normal = in_units(learned_from_moments(unclipped, x, y, origin, intercept=intercept), names)
-    return replace(found, unclipped=normal.estimate, tested=not view.biased)
+        return in_units(learned_from_rows(rows, patients, origin, intercept=intercept), names)
+    return in_units(learned_from_moments(view, x, y, origin, intercept=intercept), names)
 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:

@@ -4,8 +4,8 @@ The Gram matrix is that of x = (1, z): the constant, coded as the grid unit G so
 (docs/guarantees.md 11), and p coded columns z, here called variables. A column becomes
 
     numeric                       one variable in [-G, G]
-    categorical, one level        one variable, +G for the level and -G for ``other`` (a binary)
-    categorical, more levels      a 0/G variable for every level and ``other``
+    categorical, two values       one variable, +G for the first and -G for the last (a binary)
+    categorical, more values      a 0/G variable for every one
 
 Entries between two public variables, of which the constant is one, are not released: whoever has the public columns computes
 them. Where some columns are named as outcomes, products of two of them are not released either, but for the squares of
@@ -34,7 +34,7 @@ class Variable:
     """One coded column.
 
     Attributes:
-        name: the released name it stands for; a binary has the name of its declared level.
+        name: the released name it stands for; a binary has the name of its first value.
         kind: ``numeric``, ``binary`` (+G or -G) or ``level`` (0 or G).
         column: position of the declared column it came from.
         public: whether that column is published exactly.
@@ -62,7 +62,7 @@ def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:
 def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArray[np.int32]:
     """Variables from the codes of `BoundedRows`: (n, d) to (n, variables), both int32 on the grid.
 
-    Only binaries differ: their one-hot pair (level, other) becomes level - other, which is +G or -G.
+    Only binaries differ: their one-hot pair becomes first - last, which is +G or -G.
     """
     parts, position = [], 0
     for column in columns:

@@ -37,7 +37,8 @@ def check_public_features(bounded: BoundedRows, spec: SpecBase, terms: JointMome
     if follow:
         raise DataRefused(
             f"public features that follow from the others and the constant: {listed(follow)}. Ask for a "
-            "release without them; of a category, leave a level undeclared, so that 'other' is not empty"
+            "release without them; of a category, take out a level that nobody has, or where it is 'other' say that the "
+            "levels are exhaustive"
         )
     stated = terms.public_norm2
     if stated is not None and norm_owner(spec) == party:

@@ -113,7 +113,7 @@ class Moments(ABC):
     def lookup(self, released: str) -> tuple[int, float, float]:
         """(index in the matrices, midpoint, half_width) of a released name: value = midpoint + half_width * x[index].
 
-        A binary's two levels are the same variable: its declared level is (1 + z)/2, ``other`` is (1 - z)/2.
+        A binary's two values are the same variable: the first is (1 + z)/2, the last is (1 - z)/2.
 
         Raises:
             InvalidInput: no such released column.

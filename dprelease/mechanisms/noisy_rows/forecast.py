@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.data.columns import integer_sensitivity, weights_of
+from dprelease.data.columns import integer_sensitivity
+from dprelease.data.weights import weights_of
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, rows_error
 from dprelease.mechanisms.noisy_rows import calibration

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.columns import private_weights, released_names
+from dprelease.data.columns import released_names
+from dprelease.data.weights import private_weights
 from dprelease.mechanisms.linear import Integers, Stretch
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms

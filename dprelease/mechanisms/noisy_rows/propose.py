@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from dprelease.data.columns import Name, check_weights, integer_sensitivity, needs_bounds, weights_of
+from dprelease.data.columns import Name, integer_sensitivity, needs_bounds
+from dprelease.data.weights import check_weights, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft, Numbers

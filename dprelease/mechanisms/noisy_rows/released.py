@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.bounding import Codes
-from dprelease.data.columns import is_public, private_weights
+from dprelease.data.columns import is_public
+from dprelease.data.weights import private_weights
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms

@@ -9,21 +9,19 @@ from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.statement import Cost
 from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS, root_up
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms, norm2_of, sensitivities
-from dprelease.privacy.calibration import mu2_of_scales
 from dprelease.spec_base import SpecBase
 
 SURE = 64
 """Noise scales that a noise never exceeds, but for a probability below e^-2000."""
+SURE_LAPLACE = 2048
+"""The same of Laplace noise."""
 
 _LARGEST = 1 << 62
 
 
 def cost(spec: SpecBase, terms: SyntheticControlTerms) -> Cost:
     """mu^2 of the weights and of the donors' series: one donor is in both, so together they are one mechanism of the sum."""
-    weights, donors = sensitivities(terms.problem(spec), spec.rows_per_subject, spec.grid_bits)
-    whole = mu2_of_scales(
-        ((weights, terms.weights_scale), (donors, terms.donors_scale)), lambda parts: sum(parts, Fraction(0))
-    )
+    whole = terms.price(terms.problem(spec), spec.rows_per_subject, spec.grid_bits)
     charges = {spec.parties[0].party: whole}
     return Cost(whole, charges, charges)
 
@@ -38,12 +36,12 @@ def check(spec: SpecBase, terms: SyntheticControlTerms) -> None:
     share = Fraction(terms.weights_share)
     if mu2 <= 0:
         raise SpecRefused(f"mu^2 = {terms.mu2} is not positive")
-    if terms != SyntheticControlTerms.least(problem, mu2, share, q, bits):
-        raise SpecRefused("the noise scales are not those of the target, lambda, the share and mu^2")
-    for squared, part, what in zip(
-        sensitivities(problem, q, bits), (share, 1 - share), ("weights", "donors"), strict=True
-    ):
-        if squared < COARSEST**2 * mu2 * part:
+    if terms != SyntheticControlTerms.least(problem, mu2, share, q, bits, terms.law):
+        raise SpecRefused("the noise scales are not those of the target, lambda, the share, the law and mu^2")
+    scales = terms.weights_scale, terms.donors_scale
+    moved = zip(sensitivities(problem, q, bits), scales, (share, 1 - share), ("weights", "donors"), strict=True)
+    for squared, scale, part, what in moved:
+        if squared < COARSEST**2 * mu2 * part if terms.law == "gaussian" else scale < COARSEST:
             raise SpecRefused(f"epsilon is so large that the grid of the {what} would be too coarse; lower it")
     if max(spec.rows << (2 * bits), *largest(spec, terms)) >= _LARGEST:
         raise SpecRefused("integers could reach 2^62; a coarser grid, fewer donors or a larger epsilon would do")
@@ -53,4 +51,5 @@ def largest(spec: SpecBase, terms: SyntheticControlTerms) -> tuple[int, int]:
     """Largest absolute values of a weight and of a donor's code, noise included, in steps of their grids."""
     norm2 = norm2_of(terms.problem(spec).codes(spec.grid_bits), spec.grid_bits)
     weight = root_up(norm2 / (2 * Fraction(terms.penalty)) * 4**WEIGHT_BITS) + 1
-    return weight + SURE * int(terms.weights_scale + 1), (1 << spec.grid_bits) + SURE * int(terms.donors_scale + 1)
+    sure = SURE if terms.law == "gaussian" else SURE_LAPLACE
+    return weight + sure * int(terms.weights_scale + 1), (1 << spec.grid_bits) + sure * int(terms.donors_scale + 1)

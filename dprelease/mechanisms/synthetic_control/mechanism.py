@@ -21,6 +21,7 @@ from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import Setting
+    from dprelease.mechanisms.expectation import Expectation
     from dprelease.mechanisms.expected_error import Forecast, Proposed
 
 
@@ -64,7 +65,7 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
         return released.read(spec, self.own(spec), weights, donors)
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
-        return words.guarantee(figures, joint, delta)
+        return words.guarantee(spec, self.own(spec), figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:
         return words.words(spec, self.own(spec))
@@ -74,6 +75,11 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
 
     def forecast(self, setting: Setting, signal: float) -> Forecast:
         raise InvalidInput(released.NO_FIT)
+
+    def expected(self, options: SyntheticControlOptions, draft: Draft, spread: float) -> Expectation:
+        from dprelease.mechanisms.synthetic_control.forecast import expectation  # only planners ask
+
+        return expectation(options, draft, spread)
 
     def least_rows(self, spec: SpecBase) -> int:
         return spec.rows

@@ -9,7 +9,7 @@ import numpy as np
 from dprelease.data.bounding import BoundedRows
 from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.synthetic_control.ridge import ridge_weights
-from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
+from dprelease.mechanisms.synthetic_control.terms import Law, SyntheticControlTerms
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
@@ -21,7 +21,8 @@ def noisy_panel(
 
     Guarantee: for donors that differ in one person's whole series, before and after (replace-one), together mu-GDP on the grid
     with mu^2 = Delta_int^2/(sigma_f^2 - 4) + 4 q (T - T0) G^2/(sigma_Z^2 - 4). Delta_int has room for the rounding of weights and
-    for their numerical error, which `ridge_weights` certifies. Derived in docs/guarantees.md 21.
+    for their numerical error, which `ridge_weights` certifies. With Laplace noise they are epsilon-differentially private with
+    epsilon = sqrt(n) Delta_int/t_f + 2 q (T - T0) G/t_Z, and delta = 0. Derived in docs/guarantees.md 21.
 
     Args:
         rows: (n, T) codes.
@@ -34,6 +35,13 @@ def noisy_panel(
     weights = ridge_weights(rows.codes[:, :before], problem.codes(bits), Fraction(terms.penalty), bits)[:, None]
     after = rows.codes[:, before:].astype(np.int64)
     return (
-        weights + noise.discrete_gaussian(terms.weights_scale, weights.shape),
-        after + noise.discrete_gaussian(terms.donors_scale, after.shape),
+        weights + _drawn(noise, terms.law, terms.weights_scale, weights.shape),
+        after + _drawn(noise, terms.law, terms.donors_scale, after.shape),
     )
+
+
+def _drawn(noise: NoiseSource, law: Law, scale: float, shape: tuple[int, ...]) -> Integers:
+    rows, columns = shape
+    if law == "laplace":
+        return noise.discrete_laplace(int(scale), (rows, columns))
+    return noise.discrete_gaussian(scale, (rows, columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,15 +12,12 @@ from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.rational import read_rational, read_weight
-from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Problem, SyntheticControlTerms
+from dprelease.mechanisms.synthetic_control.penalty import default_penalty
+from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Law, Problem, SyntheticControlTerms
 
 OBJECTIVE = (
     "objective perturbation is not private as published: its proof bounds the weights by 1 while the minimiser ranges over all "
     "of them, so that no epsilon holds; use perturbation = 'output', which needs less noise"
-)
-LAPLACE = (
-    "noise for pure epsilon has no exact sampler on the grid, and budgets, which are mu^2, would count it as "
-    "mu = 2 Phi^-1(e^epsilon/(1 + e^epsilon)), for which Gaussian noise is less; use law = 'gaussian'"
 )
 
 
@@ -29,10 +27,10 @@ class SyntheticControlOptions(Settings):
     Attributes:
         intervention: name of the first column after it.
         series: the target's value at each column's time, in the order of the columns; it becomes public.
-        penalty: lambda; T0 when absent.
+        penalty: lambda; `default_penalty` when absent.
         weights_share: share of mu^2 for the weights.
         perturbation: where noise is added; only ``output`` is private.
-        law: of the noise; only ``gaussian`` is offered.
+        law: of the noise; ``laplace`` makes the release pure epsilon, with several times the noise at the same price.
     """
 
     intervention: Name
@@ -40,11 +38,11 @@ class SyntheticControlOptions(Settings):
     penalty: float | str | None = None
     weights_share: float | str = "1/2"
     perturbation: Literal["output", "objective"] = "output"
-    law: Literal["gaussian", "laplace"] = "gaussian"
+    law: Law = "gaussian"
 
 
-def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
-    """Terms of mechanism ``synthetic-control``.
+def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[Problem, Fraction]:
+    """The problem that a request sets, and the share of the weights.
 
     Raises:
         InvalidInput: what is asked for is not private or not offered, there is more than one party, a target or intervention does
@@ -52,8 +50,6 @@ def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
     """
     if options.perturbation == "objective":
         raise InvalidInput(OBJECTIVE)
-    if options.law == "laplace":
-        raise InvalidInput(LAPLACE)
     if len(draft.columns) != 1:
         raise InvalidInput(SEVERAL)
     if draft.target.scope != "joint":
@@ -63,21 +59,40 @@ def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
     share = read_weight("weights_share", options.weights_share)
     if not share:
         raise InvalidInput("weights_share must be above 0: weights need noise as well")
-    ((party, columns),) = draft.columns.items()
+    (columns,) = draft.columns.values()
     named = [column.name for column in columns]
     before = named.index(options.intervention) if options.intervention in named else 0
-    penalty = read_rational("penalty", before or 1 if options.penalty is None else options.penalty)
+    if options.penalty is None:
+        penalty = default_penalty(
+            draft.agreed.rows, max(before, 1), max(len(columns) - before, 1), draft.mu2, options.law
+        )
+    else:
+        penalty = read_rational("penalty", options.penalty)
     problem = Problem(columns, draft.agreed.rows, options.series, options.intervention, penalty)
     wrong = problem.wrong(draft.grid_bits)
     if wrong:
         raise InvalidInput(wrong)
+    return problem, share
+
+
+def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
+    """Terms of mechanism ``synthetic-control``; raises as `asked`."""
+    problem, share = asked(options, draft)
     q = draft.agreed.rows_per_subject
-    terms = SyntheticControlTerms.least(problem, draft.mu2, share, q, draft.grid_bits)
-    sd = terms.weights_scale / 2**24, terms.donors_scale / 2**draft.grid_bits
+    terms = SyntheticControlTerms.least(problem, draft.mu2, share, q, draft.grid_bits, options.law)
+    sd = terms.deviations(draft.grid_bits)
+    pure = (
+        f"Laplace, epsilon = {float(terms.epsilon(problem, q, draft.grid_bits)):.4g} with delta = 0, "
+        if options.law == "laplace"
+        else ""
+    )
     plan = (
-        f"synthetic control: {problem.donors} donors, T0 = {problem.before}, {len(columns) - problem.before} times after, lambda = "
-        f"{penalty}; noise sd {sd[0]:.4g} in a weight, {sd[1]:.4g} half-widths in a donor's value"
+        f"synthetic control: {problem.donors} donors, T0 = {problem.before}, {problem.after} times after, lambda = "
+        f"{problem.penalty}; noise {pure}sd {sd[0]:.4g} in a weight, {sd[1]:.4g} half-widths in a donor's value"
     )
     return Numbers(
-        terms, {party: draft.mu2}, plan, advice="lower epsilon, raise lambda, or release fewer times after it"
+        terms,
+        dict.fromkeys(draft.columns, terms.price(problem, q, draft.grid_bits)),
+        plan,
+        advice="lower epsilon, raise lambda, or release fewer times after it",
     )

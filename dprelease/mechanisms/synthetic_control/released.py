@@ -14,14 +14,15 @@ from dprelease.errors import IntegrityError
 from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.synthetic_control.check import largest
 from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS
-from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms, norm2_of
+from dprelease.mechanisms.synthetic_control.terms import Law, SyntheticControlTerms, norm2_of
 from dprelease.spec_base import SpecBase
 
 Floats = npt.NDArray[np.float64]
 
 NO_FIT = (
-    "a release of a synthetic control has weights and donors' series for one target: it has no rows of variables to fit on, plan "
-    "for or export; `learner counterfactual` and `learner report` show what it says of the intervention"
+    "a release of a synthetic control has weights and donors' series for one target: it has no rows of variables to fit on or "
+    "export; `coordinator plan REQUEST` says what to expect of one, `learner counterfactual` and "
+    "`learner report` show what it says of the intervention"
 )
 
 
@@ -39,6 +40,7 @@ class Panel:
         donors: (n, T - T0) values from the intervention on and noise, scaled units.
         donor_sd: of the noise of a donor's value.
         norm2_bound: the largest |f|^2 that any donors could have, |y|^2/(2 lambda).
+        law: of the noise.
         kind: what there is to read.
     """
 
@@ -51,6 +53,7 @@ class Panel:
     donors: Floats
     donor_sd: float
     norm2_bound: float
+    law: Law = "gaussian"
     kind: Literal["panel"] = "panel"
 
     @property
@@ -84,7 +87,7 @@ def read(spec: SpecBase, terms: SyntheticControlTerms, weights: Integers, donors
     for integers, most in zip((weights, donors), largest(spec, terms), strict=True):
         if np.any((integers > most) | (integers < -most)):
             raise IntegrityError("a noisy number is larger than any that the declared bounds and noise could give")
-    problem, step = terms.problem(spec), 2.0**-spec.grid_bits
+    problem, (weight_sd, donor_sd) = terms.problem(spec), terms.deviations(spec.grid_bits)
     norm2 = norm2_of(problem.codes(spec.grid_bits), spec.grid_bits)
     return Panel(
         columns=tuple(column for column in spec.columns if isinstance(column, NumericColumn)),
@@ -92,8 +95,9 @@ def read(spec: SpecBase, terms: SyntheticControlTerms, weights: Integers, donors
         penalty=float(Fraction(terms.penalty)),
         target=np.array(terms.series),
         weights=weights[:, 0].astype(np.float64) * 2.0**-WEIGHT_BITS,
-        weight_sd=terms.weights_scale * 2.0**-WEIGHT_BITS,
-        donors=donors.astype(np.float64) * step,
-        donor_sd=terms.donors_scale * step,
+        weight_sd=weight_sd,
+        donors=donors.astype(np.float64) * 2.0**-spec.grid_bits,
+        donor_sd=donor_sd,
         norm2_bound=float(norm2 / (2 * Fraction(terms.penalty))),
+        law=terms.law,
     )

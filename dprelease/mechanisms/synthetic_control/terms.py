@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Literal
@@ -12,12 +13,17 @@ from dprelease.canonical import Name, Rational
 from dprelease.data.columns import Column, NumericColumn, unbounded
 from dprelease.mechanisms.synthetic_control.ridge import WORST_CONDITION
 from dprelease.mechanisms.synthetic_control.sensitivity import (
+    WEIGHT_BITS,
+    root_up,
     squared_donors,
     squared_weights,
     squared_weights_on_grid,
 )
-from dprelease.privacy.calibration import least_scale
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
+from dprelease.privacy.pure import DIGITS, epsilon_within, mu2_of_epsilon
 from dprelease.spec_base import SpecBase, Terms
+
+Law = Literal["gaussian", "laplace"]
 
 SEVERAL = (
     "a synthetic control has one hospital, which holds its donors: donors of several hospitals are different people, so "
@@ -52,6 +58,16 @@ class Problem:
         """T0; -1 where the intervention is no time of the series."""
         names = [column.name for column in self.columns]
         return names.index(self.intervention) if self.intervention in names else -1
+
+    @property
+    def after(self) -> int:
+        """T1, times from the intervention on."""
+        return len(self.columns) - self.before
+
+    @property
+    def badly_conditioned(self) -> bool:
+        """Whether doubles could be too coarse to solve for weights, whatever the donors are."""
+        return 2 * self.donors * self.before > WORST_CONDITION * self.penalty
 
     def codes(self, grid_bits: int) -> tuple[int, ...]:
         """(T0,) codes of the target before the intervention, in exact arithmetic.
@@ -92,8 +108,8 @@ class Problem:
             return f"lambda must be positive, not {self.penalty}: without a penalty one donor may move the weights without bound"
         if max(self.penalty.numerator, self.penalty.denominator) > LARGEST_TERM:
             return f"lambda has too many digits: numerator and denominator reach {LARGEST_TERM} at most"
-        if 2 * self.donors * before > WORST_CONDITION * self.penalty:
-            return f"lambda is too small for {self.donors} donors at {before} times; T0 = {before} is a good choice"
+        if self.badly_conditioned:
+            return f"lambda is too small for {self.donors} donors at {before} times; leave it out, and it follows from the others"
         return self._wrong_target(grid_bits)
 
     def _wrong_target(self, grid_bits: int) -> str:
@@ -119,6 +135,8 @@ class SyntheticControlTerms(Terms):
         weights_share: share of mu^2 that the weights have; the donors' series have the rest.
         weights_scale: noise scale of a weight, steps of 2^-24.
         donors_scale: of a donor's code after the intervention, steps of the grid.
+        law: of the noise. A scale is that of a discrete Gaussian, or the integer t of exp(-|x|/t); left out of canonical bytes
+            where it is Gaussian.
     """
 
     mechanism: Literal["synthetic-control"] = "synthetic-control"
@@ -129,10 +147,17 @@ class SyntheticControlTerms(Terms):
     weights_share: Rational
     weights_scale: Annotated[float, Field(gt=0)]
     donors_scale: Annotated[float, Field(gt=0)]
+    law: Annotated[Law, Field(exclude_if=lambda law: law == "gaussian")] = "gaussian"
 
     @classmethod
     def least(
-        cls, problem: Problem, mu2: Fraction, share: Fraction, series_per_donor: int, grid_bits: int
+        cls,
+        problem: Problem,
+        mu2: Fraction,
+        share: Fraction,
+        series_per_donor: int,
+        grid_bits: int,
+        law: Law = "gaussian",
     ) -> SyntheticControlTerms:
         """Terms with the least noise that costs mu^2.
 
@@ -142,17 +167,45 @@ class SyntheticControlTerms(Terms):
             share: of the weights, in (0, 1).
             series_per_donor: q.
             grid_bits: b.
+            law: of the noise.
         """
-        weights, donors = sensitivities(problem, series_per_donor, grid_bits)
+        if law == "gaussian":
+            weights, donors = sensitivities(problem, series_per_donor, grid_bits)
+            scales = least_scale(weights, mu2 * share), least_scale(donors, mu2 * (1 - share))
+        else:
+            epsilon = epsilon_within(mu2) or Fraction(1, DIGITS)
+            moved = absolute_sensitivities(problem, series_per_donor, grid_bits)
+            parts = zip(moved, (share, 1 - share), strict=True)
+            weights, donors = (math.ceil(each / (epsilon * part)) for each, part in parts)
+            scales = float(weights), float(donors)
         return cls(
             mu2=str(mu2),
             intervention=problem.intervention,
             series=problem.series,
             penalty=str(problem.penalty),
             weights_share=str(share),
-            weights_scale=least_scale(weights, mu2 * share),
-            donors_scale=least_scale(donors, mu2 * (1 - share)),
+            weights_scale=scales[0],
+            donors_scale=scales[1],
+            law=law,
         )
+
+    def price(self, problem: Problem, series_per_donor: int, grid_bits: int) -> Fraction:
+        """mu^2 that the noise scales really cost; arguments as of `least`."""
+        if self.law == "laplace":
+            return mu2_of_epsilon(self.epsilon(problem, series_per_donor, grid_bits))
+        weights, donors = sensitivities(problem, series_per_donor, grid_bits)
+        parts = (weights, self.weights_scale), (donors, self.donors_scale)
+        return mu2_of_scales(parts, lambda each: sum(each, Fraction(0)))
+
+    def epsilon(self, problem: Problem, series_per_donor: int, grid_bits: int) -> Fraction:
+        """Pure epsilon of Laplace noise; arguments as of `least`."""
+        weights, donors = absolute_sensitivities(problem, series_per_donor, grid_bits)
+        return weights / Fraction(self.weights_scale) + donors / Fraction(self.donors_scale)
+
+    def deviations(self, grid_bits: int) -> tuple[float, float]:
+        """Standard deviations of the noise of a weight, and of a donor's value in scaled units; for Laplace noise rounded up."""
+        factor = 1.0 if self.law == "gaussian" else math.sqrt(2)
+        return factor * self.weights_scale / 2**WEIGHT_BITS, factor * self.donors_scale / 2**grid_bits
 
     def problem(self, spec: SpecBase) -> Problem:
         """The target, and how donors are to follow it."""
@@ -184,5 +237,10 @@ def sensitivities(problem: Problem, series_per_donor: int, grid_bits: int) -> tu
     """Squared, in grid steps: of the weights, and of the donors' codes after the intervention."""
     norm2 = norm2_of(problem.codes(grid_bits), grid_bits)
     weights = squared_weights(norm2, problem.before, problem.penalty, series_per_donor)
-    after = len(problem.columns) - problem.before
-    return squared_weights_on_grid(weights, problem.donors), squared_donors(after, series_per_donor, grid_bits)
+    return squared_weights_on_grid(weights, problem.donors), squared_donors(problem.after, series_per_donor, grid_bits)
+
+
+def absolute_sensitivities(problem: Problem, series_per_donor: int, grid_bits: int) -> tuple[int, int]:
+    """In L1, grid steps: of the weights, which are n, and of the donors' codes, of which one person has q rows."""
+    squared, _ = sensitivities(problem, series_per_donor, grid_bits)
+    return root_up(Fraction(problem.donors * squared)), 2 * series_per_donor * problem.after << grid_bits

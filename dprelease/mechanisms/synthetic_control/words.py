@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dprelease.mechanisms.statement import Words
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
+from dprelease.privacy.price import rounded_up
 from dprelease.spec_base import SpecBase
 
 TRUST = (
@@ -15,13 +16,20 @@ TRUST = (
 )
 
 
-def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+def guarantee(
+    spec: SpecBase, terms: SyntheticControlTerms, figures: Mapping[str, str | None], joint: str, delta: str
+) -> tuple[str, ...]:
     """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
     (party,) = figures
+    pure: tuple[str, ...] = ()
+    if terms.law == "laplace":
+        epsilon = rounded_up(float(terms.epsilon(terms.problem(spec), spec.rows_per_subject, spec.grid_bits)))
+        pure = (f"Its noise is Laplace noise: by itself this release has epsilon = {epsilon} with delta = 0.",)
     return (
         f"(epsilon, delta) = ({joint}, {delta}) for one donor's whole series at {party}, before and after the intervention, "
         "provided the hospital added its declared noise.",
         "Releases of other hospitals against the same target cost their own donors only, if no person is a donor of two.",
+        *pure,
     )
 
 
@@ -43,7 +51,8 @@ def words(spec: SpecBase, terms: SyntheticControlTerms) -> Words:
         trust=TRUST,
         content=f"synthetic control of {spec.rows} donors, {terms.intervention} on",
         summary=f"synthetic-control: weights of {spec.rows} donors for a public target, and their {after} values afterwards",
-        shape=f"T0 = {problem.before}, lambda = {terms.penalty}",
+        shape=f"T0 = {problem.before}, lambda = {terms.penalty}"
+        + (", Laplace noise" if terms.law == "laplace" else ""),
         figures={"before": problem.before, "after": after, "lambda": terms.penalty},
         checks=("every noisy weight and value within what the declared bounds and noise could give",),
     )

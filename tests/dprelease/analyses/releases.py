@@ -28,7 +28,8 @@ def coded(columns: tuple[Column, ...], table: Table) -> np.ndarray:
             parts.append(np.where(cells == column.levels[0], 1.0, -1.0))
         else:
             known = [cells == level for level in column.levels]
-            parts += [each.astype(float) for each in (*known, ~np.any(known, axis=0))]
+            rest = [] if column.exhaustive else [~np.any(known, axis=0)]
+            parts += [each.astype(float) for each in (*known, *rest)]
     return np.column_stack(parts)
 
 

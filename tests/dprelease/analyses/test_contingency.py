@@ -12,6 +12,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 from dprelease.analyses import contingency_table
 from dprelease.errors import InvalidInput
 from tests.dprelease.analyses.releases import category, number, released
+from tests.support.specs import categorical
 
 SMOKER, ILL = category("smoker", "yes"), category("ill", "yes")
 WARD, STAGE = category("ward", "north", "south", "west"), category("stage", "I", "II")
@@ -52,6 +53,16 @@ def test_two_by_two_is_that_of_statsmodels(n: int) -> None:
     square, p, *_ = chi2_contingency(counts, correction=False)
     assert found.tests["independence"].statistic == pytest.approx(square)
     assert found.tests["independence"].p_value == pytest.approx(p)
+
+
+def test_exhaustive_levels_are_the_whole_table() -> None:
+    table = people(500)
+    ward = categorical("ward", "north", "south", "west", exhaustive=True, fill="north")
+    ill = categorical("ill", "yes", "no", exhaustive=True, fill="no")
+    found = contingency_table(released((ward, ill, number("age", [20, 80])), table), "ward", "ill").tables["counts"]
+    assert found.names == tuple(f"ward={a}, ill={b}" for a in ward.levels for b in ill.levels)
+    counts = [np.sum((table["ward"] == a) & (table["ill"] == b)) for a in ward.levels for b in ill.levels]
+    assert found.estimate == pytest.approx(counts)
 
 
 def test_more_levels_are_those_of_scipy_and_empty_ones_are_left_out() -> None:

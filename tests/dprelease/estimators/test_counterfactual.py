@@ -82,6 +82,11 @@ def test_noise_hides_nothing_more_than_the_prior_leaves_open() -> None:
     found = counterfactual([panel(pool, target, (50.0, 50.0), rng)])
     assert np.abs(found.path).max() < 1.0
     assert 0.3 < found.path_sd.min() <= found.path_sd.max() < 2.0
+    low, high = found.band(0.999)
+    assert low.tolist() == [-1.0] * AFTER
+    assert high.tolist() == [1.0] * AFTER
+    assert found.cut(0.999) == AFTER
+    assert found.cut(0.01) == 0
 
 
 def test_hospitals_with_different_donors_are_averaged() -> None:
@@ -147,3 +152,24 @@ def test_a_whole_release_is_read() -> None:
     assert np.abs(found.path - exact(pool, target)).max() <= 5 * found.path_sd.max() + 1e-4
     with pytest.raises(InvalidInput, match="synthetic control has weights"):
         release.moments()
+
+
+def test_laplace_noise_is_read_as_such() -> None:
+    rng = np.random.default_rng(10)
+    pool, target = problem(rng, 60)
+    silent = panel(pool, target, (0.01, 1e-9), rng)
+    placebos = []
+    for law in ("gaussian", "laplace"):
+        noisy = replace(
+            silent, donor_sd=0.1, donors=silent.donors + rng.laplace(0, 0.1 / 2**0.5, silent.donors.shape), law=law
+        )
+        placebos.append(counterfactual([noisy]).placebo.p_value)
+    assert placebos[0] == pytest.approx(placebos[1], abs=0.15)
+    held = []
+    for seed in range(40):
+        spec = panel_spec(
+            target.tolist(), f"t{BEFORE}", donors=60, epsilon=300.0, delta=1e-3, penalty=10, law="laplace"
+        )
+        found = counterfactual([released(spec, pool, SeededNoise(seed)).panel()])
+        held.append(np.abs(found.path - exact(pool, target)) <= 1.96 * found.path_sd)
+    assert np.mean(held) >= 0.9

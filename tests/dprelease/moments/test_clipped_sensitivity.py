@@ -28,7 +28,8 @@ def shape(random: np.random.Generator) -> tuple[list[tuple[Column, ...]], Clippi
     for _ in range(int(random.integers(1, 4))):
         own: list[Column] = [numeric(f"x{next(name)}") for _ in range(int(random.integers(0, 5)))]
         own += [categorical(f"b{next(name)}", "yes") for _ in range(int(random.integers(0, 3)))]
-        own += [categorical(f"g{next(name)}", "a", "b") for _ in range(int(random.integers(0, 2)))]
+        levels, whole = [(("a", "b"), {}), (("a", "b", "c"), {"exhaustive": True, "fill": "a"})][len(parties) % 2]
+        own += [categorical(f"g{next(name)}", *levels, **whole) for _ in range(int(random.integers(0, 2)))]
         own += [
             numeric(f"p{next(name)}").model_copy(update={"public": True}) for _ in range(int(random.integers(0, 2)))
         ]

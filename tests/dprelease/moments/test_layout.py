@@ -20,10 +20,13 @@ FOUR = (numeric("age"), categorical("stage", "I", "II"), categorical("smoker", "
 
 @st.composite
 def declarations(draw: st.DrawFn) -> tuple[Column, ...]:
-    """Columns of any kinds in any order: 0 stands for a number, k for a category of k declared levels."""
-    kinds = draw(st.lists(st.integers(0, 4), min_size=1, max_size=7))
+    """Columns of any kinds in any order: 0 stands for a number, k for a category of k declared levels, -k of k exhaustive ones."""
+    kinds = draw(st.lists(st.integers(-4, 4).filter(lambda kind: kind != -1), min_size=1, max_size=7))
+    whole = {"exhaustive": True, "fill": "level 1"}
     return tuple(
-        categorical(f"c{place}", *(f"level {level}" for level in range(kind))) if kind else numeric(f"c{place}")
+        categorical(f"c{place}", *(f"level {level}" for level in range(abs(kind))), **(whole if kind < 0 else {}))
+        if kind
+        else numeric(f"c{place}")
         for place, kind in enumerate(kinds)
     )
 

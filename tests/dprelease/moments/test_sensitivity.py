@@ -68,11 +68,19 @@ class Case:
 
 
 def columns(numbers: int, binaries: int, groups: tuple[int, ...]) -> tuple[Column, ...]:
+    """Groups of four and every second binary have exhaustive levels."""
     return (
-        *(categorical(f"g{i}", *"abc"[: levels - 1]) for i, levels in enumerate(groups)),
+        *(
+            whole(f"g{i}", *"abcd") if levels == 4 else categorical(f"g{i}", *"abcdefgh"[: levels - 1])
+            for i, levels in enumerate(groups)
+        ),
         *(numeric(f"x{i}") for i in range(numbers)),
-        *(categorical(f"b{i}", "yes") for i in range(binaries)),
+        *(whole(f"b{i}", "yes", "no") if i % 2 else categorical(f"b{i}", "yes") for i in range(binaries)),
     )
+
+
+def whole(name: str, *levels: str) -> Column:
+    return categorical(name, *levels, exhaustive=True, fill=levels[-1])
 
 
 SHAPES = [

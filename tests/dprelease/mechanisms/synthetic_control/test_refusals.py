@@ -36,7 +36,6 @@ SERIES = [0.5, -0.25, 0.75, 0.0]
         ({"series": [0.0, 0.0, 0.5, 0.5]}, "every weight is 0"),
         ({"parties": 2}, "each hospital for a release of its own"),
         ({"perturbation": "objective"}, "objective perturbation is not private as published"),
-        ({"law": "laplace"}, "no exact sampler"),
         ({"weights_share": 0}, "above 0"),
         ({"weights_share": 1}, "below 1"),
         ({"columns": (*(numeric(f"t{at}") for at in range(3)), categorical("sex", "female"))}, "leave out sex"),

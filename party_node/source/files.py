@@ -1,0 +1,52 @@
+"""Files of a source: which there are, and what changes when they do."""
+
+from __future__ import annotations
+
+from glob import glob
+from pathlib import Path
+
+from dprelease.errors import DataRefused
+from party_node.settings import SourceSettings
+
+PARQUET = frozenset({".parquet", ".pq"})
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Of each file its name, inode, time of its last change in nanoseconds, and bytes."""
+
+
+def files_of(source: SourceSettings) -> list[Path]:
+    """The files that a path names, sorted by name; it alone where it is no pattern and no folder.
+
+    Raises:
+        DataRefused: there is none.
+    """
+    path = source.path
+    if path is None:
+        return []
+    if path.is_dir():
+        found = sorted(each for each in path.iterdir() if each.suffix in PARQUET)
+        if not found:
+            raise DataRefused(
+                f"cannot read {path}: a folder without Parquet files; name CSV files by a pattern, such as {path / '*.csv'}"
+            )
+        return found
+    if path.exists() or not set("*?[") & set(str(path)):
+        return [path]
+    found = sorted(map(Path, glob(str(path), recursive=True)))  # noqa: PTH207 - the whole path is the pattern
+    if not found:
+        raise DataRefused(f"cannot read {path}: no file has such a name")
+    return found
+
+
+def stamp(source: SourceSettings) -> Stamp:
+    """What changes with the rows; of PostgreSQL nothing.
+
+    Raises:
+        OSError: a file is not there.
+        DataRefused: as `files_of`.
+    """
+    files = files_of(source)
+    if source.database_file is not None:  # its log has what was written lately
+        files = [source.database_file, *filter(Path.exists, [Path(f"{source.database_file}-wal")])]
+    found = ((str(each), each.stat()) for each in files)
+    return tuple((name, each.st_ino, each.st_mtime_ns, each.st_size) for name, each in found)

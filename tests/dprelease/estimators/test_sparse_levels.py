@@ -1,0 +1,111 @@
+"""Levels that hardly anybody has: they do not hide the coefficients of all other features."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dprelease.estimators import fit
+from dprelease.estimators.design import design
+from dprelease.estimators.intervals.inference import Inference, infer
+from dprelease.release.release import Release
+from tests.dprelease.analyses.releases import category, number
+from tests.dprelease.analyses.releases import released as moments_released
+from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
+from tests.support.noise import SeededNoise
+from tests.support.specs import categorical
+
+ROWS, NOISE = 4000, 0.004  # a count's noise has a standard deviation of 16 patients
+STAGES = ("none", "early", "late")
+
+
+def stages(shares: tuple[float, ...], noise: float = NOISE, seed: int | None = 5) -> Release:
+    """A severity that depends on age and stage, whose three levels are exhaustive."""
+    random = np.random.default_rng(3)
+    age, smokes = random.uniform(20, 80, ROWS), random.choice(["yes", "no"], ROWS)
+    stage = np.repeat(STAGES, np.rint(ROWS * np.array(shares)).astype(int))
+    severity = 0.2 * age + 3 * (stage == "late") - (smokes == "yes") + random.normal(0, 1, ROWS)
+    columns = (
+        number("severity", severity),
+        number("age", age),
+        categorical("stage", *STAGES, exhaustive=True, fill="none"),
+        category("smokes", "yes"),
+    )
+    return moments_released(
+        columns, {"severity": severity, "age": age, "stage": stage, "smokes": smokes}, noise, seed=seed
+    )
+
+
+def of_features(
+    release: Release, features: tuple[str, ...], target: str = "severity", *, intercept: bool = True
+) -> Inference:
+    return infer(release, design(release, [target], features), intercept=intercept)
+
+
+@pytest.mark.parametrize(
+    ("shares", "merged"),
+    [
+        ((0.6, 0, 0.4), {"stage=early": ("stage=none",)}),
+        ((0.598, 0.002, 0.4), {"stage=early": ("stage=none",)}),
+        ((0, 0.6, 0.4), {"stage=early": ("stage=none",)}),  # the reference is empty, so the next level takes its place
+        ((0.3, 0.3, 0.4), {}),
+    ],
+    ids=["nobody", "few", "empty reference", "all"],
+)
+def test_the_other_coefficients_are_those_of_a_fit_without_it(
+    shares: tuple[float, ...], merged: dict[str, tuple[str, ...]]
+) -> None:
+    release = stages(shares)
+    features = ("age", "stage=early", "stage=late", "smokes=other")
+    found = of_features(release, ("age", "stage", "smokes"))
+    assert found.merged == merged
+    assert found.known.all()
+    kept = [place for place, name in enumerate(features) if name not in merged]
+    alone = of_features(release, tuple(features[place] for place in kept))
+    for name in ("estimate", "standard_error", "z", "p_value"):
+        np.testing.assert_array_equal(getattr(found, name)[:, kept], getattr(alone, name))
+    np.testing.assert_array_equal(found.intercept, alone.intercept)
+    assert np.isnan(found.estimate).sum() == len(merged)
+    lower, upper = found.interval(1 - 1e-5)
+    assert lower[0, 2] < 3 < upper[0, 2]
+
+
+def test_a_table_and_plain_data_name_what_is_counted_together() -> None:
+    found = fit(stages((0.6, 0, 0.4)), ["severity"], ["age", "stage"])
+    told = "Counted together, as noise hides how few patients one of the two has: stage=early with stage=none."
+    assert told in found.summary().splitlines()
+    assert found.inference.statement == ""
+    saved = json.loads(json.dumps(found.to_json()))["inference"]
+    assert saved["merged"] == {"stage=early": ["stage=none"]}
+    assert saved["coef"]["estimate"][0][1] is None
+
+
+def test_where_many_patients_may_have_it_nothing_is_told_as_before() -> None:
+    found = of_features(stages((0.55, 0.05, 0.4), noise=0.05, seed=None), ("age", "stage"))
+    assert not found.known.any()
+    assert not found.merged
+    assert "stage=early" in found.hidden
+
+
+def test_what_else_hides_the_features_still_does() -> None:
+    release = stages((0.6, 0, 0.4), noise=0.05)  # age is hidden, too
+    found = of_features(release, ("age", "stage"))
+    assert not found.known.any()
+    assert not found.merged
+
+
+def test_a_fit_without_an_intercept_has_no_reference() -> None:
+    assert not of_features(stages((0.6, 0, 0.4)), ("age", "stage"), intercept=False).merged
+
+
+def test_mixed_rows_do_the_same() -> None:
+    codes = exact_codes(3000)
+    male = codes["north"][:, 2] > 0
+    codes["north"][:, 1:] = np.column_stack([~male, male, np.zeros_like(male)]) * UNIT
+    release = released(codes, outputs=400, noise=SeededNoise(22), noise_sd=0.3)
+    found = of_features(release, ("age", "sex", "glucose"), "score")
+    assert found.merged == {"sex=other": ("sex=female",)}
+    alone = of_features(release, ("age", "sex=male", "glucose"), "score")
+    np.testing.assert_array_equal(found.estimate[:, [0, 1, 3]], alone.estimate)

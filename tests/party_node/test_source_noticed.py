@@ -1,0 +1,86 @@
+"""A daemon notices that rows changed: files say so, SQLite's too; rows in PostgreSQL are read again now and then."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from party_node.outgoing.report import TableReport
+from tests.party_node.world import ROWS, Hospital, World, rows_of
+from tests.support.databases import postgres_table, sqlite_table, told
+from tests.support.postgres import Cluster
+
+REFRESH = 600.0
+
+
+class Reports:
+    """The north's reports, by a clock that is set by hand."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.now = world, 0.0
+        self.table = TableReport(world.north.desk(), clock=lambda: self.now)
+
+    def look(self, seconds: float) -> int:
+        """Look once more after so many seconds; how many rows were reported last."""
+        self.now += seconds
+        with self.world.north.dialled() as coordinator:
+            self.table.look(coordinator)
+        return len(self.world.coordinator.heard("ReportCatalogue"))
+
+
+def moved(hospital: Hospital, *lines: str) -> None:
+    """Its rows are in a database from now on."""
+    hospital.edit('^path = "rows.csv"$', "\n".join(lines))
+
+
+def cells() -> list[list[str]]:
+    return [line.split(",") for line in rows_of("north")[1:]]
+
+
+@pytest.fixture
+def url(world: World, postgres: Cluster) -> str:
+    url = postgres.database()
+    postgres_table(url, "patients", "patient text, age numeric, sex text", cells())
+    place = postgres.source(url)
+    lines = [f'{key} = "{text}"' for key, text in place.items()]
+    moved(world.north, *lines, 'table = "patients"', f"refresh_seconds = {REFRESH}")
+    return url
+
+
+def test_rows_in_postgresql_are_read_again_now_and_then(world: World, url: str) -> None:
+    reports = Reports(world)
+    assert reports.look(0) == 1
+    told(url, "DELETE FROM patients WHERE patient = 'subject-0000'")
+    assert reports.look(REFRESH - 1) == 1
+    assert reports.look(1) == 2
+    assert reports.look(REFRESH - 1) == 2
+    first, second = world.coordinator.heard("ReportCatalogue")
+    assert (b'"rows":%d' % ROWS in first, b'"rows":%d' % (ROWS - 1) in second) == (True, True)
+
+
+def test_a_database_that_is_away_is_asked_again_soon(world: World, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    told(url, "ALTER TABLE patients RENAME TO gone")
+    reports = Reports(world)
+    for seconds, tried in ((0, 1), (59, 1), (1, 2)):
+        assert reports.look(seconds) == 0
+        assert len([each for each in caplog.records if each.levelno == logging.ERROR]) == tried
+    told(url, "ALTER TABLE gone RENAME TO patients")
+    assert reports.look(60) == 1
+
+
+def test_a_change_in_sqlite_is_seen_at_once(world: World) -> None:
+    file: Path = world.north.folder / "rows.sqlite"
+    sqlite_table(file, "patients", "patient, age, sex", cells())
+    moved(world.north, 'url = "sqlite:///rows.sqlite"', 'table = "patients"')
+    reports = Reports(world)
+    assert (reports.look(0), reports.look(1e9)) == (1, 1)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = wal")
+        connection.execute("DELETE FROM patients WHERE patient = 'subject-0000'")
+        connection.commit()
+        assert reports.look(0) == 2
+    assert b'"rows":%d' % (ROWS - 1) in world.coordinator.heard("ReportCatalogue")[-1]
