@@ -2,5 +2,5 @@
 
 A subject of its own that knows no patient, no statistic and no transport. Read `session` first.
 
-Source: docs/protocol.md, "Aligning"; guarantees in docs/guarantees.md 22.
+Source: docs/protocol.md, "Aligning"; guarantees in docs/guarantees.md 23.
 """

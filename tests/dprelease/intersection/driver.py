@@ -48,16 +48,14 @@ class Died(Exception):
 
 
 class MortalStorage(MemoryStorage):
-    """Dies once, at a write of a given number, before it has any effect or just after."""
+    """Dies once, just after a write of a given number, which is just before whatever comes next."""
 
-    def __init__(self, dies_at: int = -1, *, after: bool = False) -> None:
+    def __init__(self, dies_at: int = -1) -> None:
         super().__init__()
-        self.left, self.after = dies_at, after
+        self.left = dies_at
 
     def _write(self, write: Callable[[], None]) -> None:
         self.left -= 1
-        if self.left == -1 and not self.after:
-            raise Died
         write()
         if self.left == -1:
             raise Died

@@ -54,10 +54,9 @@ def test_it_says_for_whom_it_waits() -> None:
     ]
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_a_party_that_dies_at_any_write_goes_on_and_never_sends_anything_else_in_its_place(after: bool) -> None:
+def test_a_party_that_dies_after_any_write_goes_on_and_never_sends_anything_else_in_its_place() -> None:
     for write in range(40):
-        driver = Driver(dict(TWO), {"a": MortalStorage(write, after=after)})
+        driver = Driver(dict(TWO), {"a": MortalStorage(write)})
         assert driver.run() == {"a": {1, 3}, "b": {1, 3}}
         places = [header.place for header in driver.listed]
         assert len(places) == len(set(places))
