@@ -53,7 +53,7 @@ class Catalogue(Value):
     alignment: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
-    identifiers: Annotated[str, Field(max_length=1000, exclude_if=lambda rules: not rules)] = ""
+    identifiers: Annotated[str, Field(max_length=4000, exclude_if=lambda rules: not rules)] = ""
     aligned: Annotated[Digest | None, Field(exclude_if=lambda run: run is None)] = None
     subjects: Annotated[int, Field(ge=0, exclude_if=lambda subjects: not subjects)] = 0
 

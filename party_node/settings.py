@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from dprelease.data.columns import Column, Name
+from dprelease.data.columns import CategoricalColumn, Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
 from party_node.database import DatabaseSettings
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration, declarations
+from party_node.declarations.reading import Decimal, Thousands
 from party_node.source.identifiers import IdentifierSettings
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
@@ -31,7 +33,12 @@ class SourceSettings(DatabaseSettings):
         batch: column with the number of the batch that a row came with, from 1; for streams.
         batch_rows: instead of it, how many rows make a batch, in the order of the file.
         delimiter: of a CSV file; one ASCII character, not the quotation mark.
+        encoding: of a CSV file's text.
+        decimal: decimal mark of numbers that are text.
+        thousands: mark between their groups of three digits, if there is one; a blank stands for every kind of blank.
         missing: texts that mean a missing cell.
+        rows: ``one`` row of each patient, or the ``first`` or ``last`` of several.
+        by: column, as declared, whose dates or numbers order a patient's rows; the order of the file unless given.
         identifiers: normal form of the identifiers in `subject`.
     """
 
@@ -42,7 +49,12 @@ class SourceSettings(DatabaseSettings):
     batch: str | None = None
     batch_rows: Annotated[int, Field(ge=1)] | None = None
     delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$")] = ","
+    encoding: Literal["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"] = "utf-8"
+    decimal: Decimal = "."
+    thousands: Thousands = ""
     missing: tuple[str, ...] = MISSING
+    rows: Literal["one", "first", "last"] = "one"
+    by: str | None = None
     identifiers: IdentifierSettings = IdentifierSettings()
 
     @property
@@ -69,6 +81,46 @@ class SourceSettings(DatabaseSettings):
         if self.batch is not None and self.batch_rows is not None:
             raise ValueError("batch and batch_rows both say which batch a row is of; leave out one of them")
         return self
+
+    @model_validator(mode="after")
+    def _rules_fit_together(self) -> SourceSettings:
+        if self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands are the same mark, {self.decimal!r}")
+        if self.rows == "one" and self.by is not None:
+            raise ValueError('by orders the rows of a patient; it needs rows = "first" or "last"')
+        if self.rows != "one" and self.tells_batches:
+            raise ValueError(
+                f'rows = "{self.rows}" makes one row of a patient\'s, which may be of several batches; leave out batch '
+                "and batch_rows, or keep one row per patient in the source"
+            )
+        if self.rows != "one" and self.by is None and self.url is not None:
+            raise ValueError(
+                f'rows = "{self.rows}" needs by, a column that says which row is first: rows of a database have no order'
+            )
+        if self.rows != "one" and self.record is not None:
+            raise ValueError(f'rows = "{self.rows}" makes one row of a patient\'s; leave out record')
+        return self
+
+
+def check_reading(declared: Mapping[str, Declaration], source: SourceSettings) -> None:
+    """Raise a ValueError that names column and key, if a column's rules and those of the source do not fit together."""
+    for name, each in declared.items():
+        decimal = each.reading.decimal or source.decimal
+        thousands = source.thousands if each.reading.thousands is None else each.reading.thousands
+        if decimal == thousands:
+            raise ValueError(
+                f'column {name}: decimal and thousands are the same mark, {decimal!r}; say thousands = "" where there is none'
+            )
+        if each.reading.aggregate is not None and source.rows == "one":
+            raise ValueError(
+                f'column {name}: aggregate: needs source.rows = "first" or "last", of which all other columns are'
+            )
+    if source.by is not None:
+        order = declared.get(source.by)
+        if order is None or order.read_from is None or isinstance(order.column, CategoricalColumn):
+            raise ValueError(
+                f"source.by: {source.by} is no declared column of dates or numbers that is read from the source"
+            )
 
 
 class Limits(Settings):
@@ -159,6 +211,15 @@ class PartySettings(Settings):
             raise ValueError("declare at least one column, e.g. [columns.age]")
         declarations(columns)
         return columns
+
+    @model_validator(mode="after")
+    def _columns_fit_the_source(self) -> PartySettings:
+        check_reading(declarations(self.columns), self.source)
+        if self.source.rows != "one" and self.rows_per_subject > 1:
+            raise ValueError(
+                f'rows_per_subject is 1 where source.rows = "{self.source.rows}", for one row is made of a patient\'s'
+            )
+        return self
 
     @model_validator(mode="after")
     def _records_are_told_apart(self) -> PartySettings:

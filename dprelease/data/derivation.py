@@ -11,20 +11,28 @@ from typing import Annotated
 
 from pydantic import Field
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+"""A column's name, as a regular expression."""
+
+DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+"""A date as ISO 8601 writes it, as a regular expression."""
+
+_DAY = f"({NAME}|{DATE})"
 _POSITIVE = r"[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?"
 _NUMBER = f"-?{_POSITIVE}"
 _LEVEL = r'"([^"\\\x00-\x1f]|\\["\\bfnrt]|\\u[0-9a-f]{4})+"'
 
 FORMS = (
-    rf"log\({_NAME}( [+-] {_POSITIVE})?\)",
-    rf"{_NAME}\^2",
-    rf"\({_NAME} [+-] {_POSITIVE}\)\^2",
-    rf"{_NAME} \* {_NAME}",
-    rf"days from {_NAME} to {_NAME}",
-    rf"{_NAME} = {_LEVEL}",
-    rf"{_NUMBER} <= {_NAME}( < {_NUMBER})?",
-    rf"{_NAME} < {_NUMBER}",
+    rf"log\({NAME}( [+-] {_POSITIVE})?\)",
+    rf"{NAME}\^2",
+    rf"\({NAME} [+-] {_POSITIVE}\)\^2",
+    rf"{NAME} \* {NAME}",
+    rf"days from {_DAY} to {_DAY}",
+    rf"{NAME} = {_LEVEL}",
+    rf"{_NUMBER} <= {NAME}( < {_NUMBER})?",
+    rf"{NAME} < {_NUMBER}",
+    rf"whole years from {_DAY} to {_DAY}",
+    rf"{NAME} is missing",
 )
 """Every form of a derivation, as a regular expression; docs/format.md 2 says what each means."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -56,12 +57,31 @@ class DateColumn(Settings):
         parts = re.split(r"(%-?.)", self.format)
         return f"^{''.join(_DIRECTIVES.get(part, re.escape(part)) for part in parts)}$"
 
+    @property
+    def places(self) -> tuple[str, ...] | None:
+        """What each letter of a date as text belongs to, a directive or itself; None where dates differ in length."""
+        parts = re.split(r"(%-?.)", self.format.replace("%%", "\0"))
+        if not self.format.isascii() or "%-m" in parts or "%-d" in parts:
+            return None
+        lengths = {"%Y": 4, "%m": 2, "%d": 2, "%H": 2, "%M": 2, "%S": 2}
+        spread = [(part,) * lengths[part] if part in lengths else tuple(part.replace("\0", "%")) for part in parts]
+        return tuple(letter for letters in spread for letter in letters)
+
 
 def day_numbers(
     year: npt.NDArray[np.int64], month: npt.NDArray[np.int64], day: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """(n,) days since 1970-01-01 in the Gregorian calendar; NaN where there is no such date."""
-    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    days = months.astype("datetime64[D]") + (day - 1)
-    exists = (month >= 1) & (month <= 12) & (day >= 1) & (days.astype("datetime64[M]") == months)
-    return np.where(exists, days.astype(np.int64), np.nan)
+    first = _first_days()
+    months = year * 12 + month - 1
+    known = (month >= 1) & (month <= 12) & (months >= 0) & (months < len(first) - 1)
+    months = np.where(known, months, 0)
+    exists = known & (day >= 1) & (day <= first[months + 1] - first[months])
+    return np.where(exists, first[months] + (day - 1), np.nan)
+
+
+@cache
+def _first_days() -> npt.NDArray[np.int64]:
+    """Days since 1970-01-01 of the first day of every month from year 0 on, of one after year 9999 too."""
+    months = np.arange("0000-01", "10000-02", dtype="datetime64[M]")
+    return months.astype("datetime64[D]").astype(np.int64)

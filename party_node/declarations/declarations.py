@@ -14,11 +14,13 @@ from pydantic import TypeAdapter, ValidationError
 from dprelease.canonical import canonical_bytes, explain
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from party_node.declarations.dates import DateColumn
-from party_node.declarations.formulas import Formula, Indicator, Source, read_formula
+from party_node.declarations.formula_keys import read_formula
+from party_node.declarations.formulas import Formula, Indicator, Missing, Source
 from party_node.declarations.logarithm import Floats
+from party_node.declarations.reading import KEYS, PLAIN, Reading
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
-_OURS = ("from", "mostly_replaced", "source_only", "derived")
+_OURS = ("from", "mostly_replaced", "source_only", "derived", *KEYS)
 
 YES = "yes"
 """The level of an indicator, unless its declaration names another one."""
@@ -35,6 +37,8 @@ class Declaration:
         sources: what it is derived from, in the order of the formula's arguments.
         mostly_replaced: whether the owner knows that more than half of its cells are replaced.
         source_only: whether it is there for others to be derived from, and never in the catalogue.
+        reading: how its cells are written.
+        ends: its bounds as declared, where bands that are open end.
     """
 
     column: Source
@@ -43,6 +47,8 @@ class Declaration:
     sources: tuple[Declaration, ...] = ()
     mostly_replaced: bool = False
     source_only: bool = False
+    reading: Reading = PLAIN
+    ends: tuple[float, float] | None = None
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -97,8 +103,25 @@ def _read(name: str, keys: Mapping[str, Any]) -> Declaration:
         source_only = True
     else:
         column = _COLUMN.validate_python({"name": name, **_own(name, keys)})
-    mostly_replaced = _flag(name, keys, "mostly_replaced")
-    return Declaration(column, str(keys.get("from", name)), mostly_replaced=mostly_replaced, source_only=source_only)
+    return Declaration(
+        column,
+        str(keys.get("from", name)),
+        mostly_replaced=_flag(name, keys, "mostly_replaced"),
+        source_only=source_only,
+        reading=_reading(name, keys, column),
+        ends=(column.lower, column.upper) if isinstance(column, NumericColumn) else None,
+    )
+
+
+def _reading(name: str, keys: Mapping[str, Any], column: Source) -> Reading:
+    try:
+        rules = Reading.model_validate({key: keys[key] for key in KEYS if key in keys})
+        rules.check(column)
+    except ValidationError as error:
+        raise ValueError(f"column {name}: {explain(error)}") from error
+    except ValueError as error:
+        raise ValueError(f"column {name}: {error}") from error
+    return rules
 
 
 def _flag(name: str, keys: Mapping[str, Any], key: str) -> bool:
@@ -130,14 +153,14 @@ def _derived(
         formula.check([source.column for source in sources])
     except ValueError as error:
         raise ValueError(f"column {name}: derived: {error}") from error
-    for key in ("from", "source_only"):
+    for key in ("from", "source_only", *KEYS):
         if key in keys:
             raise ValueError(f"column {name}: {key}: a derived column is neither read from the source nor a source")
-    kind = "categorical" if isinstance(formula, Indicator) else "numeric"
+    kind = "categorical" if isinstance(formula, Indicator | Missing) else "numeric"
     if keys.get("kind", kind) != kind:
         raise ValueError(f"column {name}: kind: {formula.text} is {kind}; leave kind out")
     fields = {"name": name, **_own(name, keys), "kind": kind, "derivation": formula.text}
-    make = _indicator if isinstance(formula, Indicator) else _number
+    make = _indicator if kind == "categorical" else _number
     return Declaration(
         make(fields, formula, [source.column for source in sources]),
         None,

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from dprelease.canonical import explain
 from dprelease.data.columns import CategoricalColumn, Column, Name, NumericColumn, is_binary
 from dprelease.data.derivation import level_text, number_text
 from dprelease.files.settings import Settings
@@ -28,7 +27,13 @@ BINARY = "a category of two values"
 
 
 class Formula(Settings, ABC):
-    """One key of ``derived`` and its options."""
+    """One key of ``derived`` and its options.
+
+    Attributes:
+        of_missing: whether it has a value also where its source has none.
+    """
+
+    of_missing: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -145,30 +150,26 @@ class Product(Formula):
         return sources[0] * sources[1]
 
 
-class Days(Formula):
-    """Days from one date to another, negative if it is earlier; no bounds follow."""
+class Missing(Formula):
+    """Whether a cell has no value, as it is missing or unreadable: 1 or 0, and never missing itself."""
 
-    days: tuple[Name, Name]
+    of_missing = True
+
+    missing: Name
 
     @property
     def sources(self) -> tuple[Name, ...]:
-        return self.days
+        return (self.missing,)
 
     @property
     def text(self) -> str:
-        return f"days from {self.days[0]} to {self.days[1]}"
+        return f"{self.missing} is missing"
 
     def check(self, sources: Sequence[Source]) -> None:
-        for source in sources:
-            if not isinstance(source, DateColumn):
-                raise ValueError(  # noqa: TRY004 - what pydantic reports
-                    f'days: {source.name} is no date; a column of dates is declared with kind = "date"'
-                )
-        if len(set(self.days)) < 2:
-            raise ValueError(f"days: names {self.days[0]} twice")
+        pass
 
     def values(self, *sources: Floats) -> Floats:
-        return sources[1] - sources[0]
+        return np.isnan(sources[0]).astype(np.float64)
 
 
 class Indicator(Formula):
@@ -230,27 +231,3 @@ def _number(key: str, source: Source) -> NumericColumn:
     if not isinstance(source, NumericColumn):
         raise ValueError(f"{key}: {source.name} is no number")  # noqa: TRY004 - what pydantic reports
     return source
-
-
-_FORMULAS: dict[str, type[Formula]] = {
-    "log": Log,
-    "square": Square,
-    "indicator": Indicator,
-    "product": Product,
-    "days": Days,
-}
-
-
-def read_formula(derived: object) -> Formula:
-    """A formula from what ``derived`` says.
-
-    Raises:
-        ValueError: it says none, or more than one, or a key is wrong.
-    """
-    found = [key for key in _FORMULAS if key in derived] if isinstance(derived, dict) else []
-    if len(found) != 1:
-        raise ValueError(f'name one of {", ".join(_FORMULAS)}, as in {{ square = "age" }}')
-    try:
-        return _FORMULAS[found[0]].model_validate(derived)
-    except ValidationError as error:
-        raise ValueError(explain(error)) from error

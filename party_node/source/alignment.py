@@ -79,7 +79,8 @@ def align(key: bytes, pseudonyms: Sequence[bytes], roster: str, rows_per_subject
     duplicates = int(np.sum(ordered[1:] == ordered[:-1]))
     if duplicates:
         raise DataRefused(
-            f"{duplicates} rows repeat an identifier; keep one row per subject, or declare rows_per_subject and a record column"
+            f"{duplicates} rows repeat an identifier; keep one row per subject, say which one with "
+            'rows = "first" or "last" under [source], or declare rows_per_subject and a record column'
         )
     subjects = [name[:32] for name in ordered]
     crowded = sum(subjects[i] == subjects[i + rows_per_subject] for i in range(len(subjects) - rows_per_subject))

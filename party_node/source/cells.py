@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dprelease.data.bounding import RawColumn
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import DataRefused
-from party_node.declarations.dates import DateColumn, day_numbers
+from party_node.declarations.dates import DateColumn
+from party_node.declarations.declarations import Declaration
 from party_node.declarations.formulas import Source
+from party_node.settings import SourceSettings
+from party_node.source.days import read_days
+from party_node.source.numbers import (
+    Floats,
+    Mask,
+    NumberStyle,
+    absent_in,
+    floats,
+    present,
+    read_numbers,
+    with_digits,
+    without,
+)
 
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+WHITE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace())
+"""What `str.strip` takes away."""
 
 
 @dataclass(frozen=True)
@@ -38,28 +50,65 @@ class Cells:
     outside: Mask
 
 
-def read_cells(cells: pa.Array, name: str, column: Source, missing: tuple[str, ...]) -> Cells:
+def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -> Cells:
     """Read a column's cells.
 
     Args:
         cells: as Arrow has them.
-        name: the source's name of the column.
-        column: its declaration.
-        missing: texts that mean a missing cell.
+        declared: the column's declaration.
+        source: how the source writes cells.
 
     Raises:
         DataRefused: they are of a type that the declaration cannot be of.
     """
-    cells = _decoded(cells)
+    cells, column, rules = _decoded(cells), declared.column, declared.reading
+    name, missing = str(declared.read_from), (*source.missing, *rules.missing)
     if isinstance(column, CategoricalColumn):
-        found = texts(cells, name, missing)
-        known = {*column.levels, None}
-        none = np.array([text is None for text in found], bool)
-        return Cells(found, none, np.zeros_like(none), np.array([text not in known for text in found], bool))
-    numbers, absent = (
-        _days(cells, name, column, missing) if isinstance(column, DateColumn) else _numbers(cells, name, missing)
-    )
+        return _categories(cells, name, column, missing)
+    if rules.aggregate == "count":
+        numbers, absent = _ones(cells, missing)
+    elif isinstance(column, DateColumn):
+        numbers, absent = _days(cells, name, column, missing)
+    else:
+        numbers, absent = _numbers(cells, name, style_of(declared, source), missing)
     return of_numbers(numbers, absent, column)
+
+
+def plain_numbers(read: Iterable[Declaration], source: SourceSettings) -> frozenset[str]:
+    """The source's names of columns of numbers that a reader may read as such: no text that is a number means anything else."""
+    read = tuple(read)
+
+    def plain(each: Declaration) -> bool:
+        rules = each.reading
+        return (
+            isinstance(each.column, NumericColumn)
+            and rules.aggregate != "count"
+            and rules.decimal in (None, source.decimal)
+            and not with_digits((*source.missing, *rules.missing))
+        )
+
+    others = {source.subject, source.record, source.batch, *(each.read_from for each in read if not plain(each))}
+    return frozenset(each.read_from for each in read if each.read_from is not None and each.read_from not in others)
+
+
+def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:
+    """How a column's numbers are written, by its own rules and by those of the source."""
+    rules = declared.reading
+    return NumberStyle(
+        decimal=rules.decimal or source.decimal,
+        thousands=source.thousands if rules.thousands is None else rules.thousands,
+        suffixes=rules.suffix,
+        ends=declared.ends if rules.bands else None,
+    )
+
+
+def _categories(cells: pa.Array, name: str, column: CategoricalColumn, missing: tuple[str, ...]) -> Cells:
+    kinds = cells.dictionary_encode()
+    words = [*texts(kinds.dictionary, name, missing), None]
+    places = kinds.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
+    absent = np.array([word is None for word in words])[places]
+    outside = np.array([word not in (*column.levels, None) for word in words])[places]
+    return Cells(np.array(words, object)[places].tolist(), absent, np.zeros_like(absent), outside)
 
 
 def of_numbers(numbers: Floats, absent: Mask, column: Source) -> Cells:
@@ -84,55 +133,33 @@ def texts(cells: pa.Array, name: str, missing: tuple[str, ...]) -> list[str | No
         cells = cells.cast(pa.string())
     if not _is_text(cells.type):
         raise DataRefused(f"column {name} holds {cells.type}; identifiers and categories must be text or whole numbers")
-    found = [None if text is None else text.strip() for text in cells.to_pylist()]
-    return [None if text in missing else text for text in found]
+    found: list[str | None] = without(pc.utf8_trim(cells, characters=WHITE), missing).to_pylist()
+    return found
 
 
-def _numbers(cells: pa.Array, name: str, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
-    """Numbers, NaN where there is none, and where cells are missing."""
+def _numbers(cells: pa.Array, name: str, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """Numbers, not finite where there is none, and where cells are missing."""
     if _is_text(cells.type):
-        cells, absent = _present(cells, missing)
-        cells = pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, None)
-    elif pa.types.is_boolean(cells.type) or _is_number(cells.type):
-        absent = _absent(cells)
-    else:
-        raise DataRefused(f"column {name} holds {cells.type}, which is not a number; convert it first")
-    return _floats(cells), absent
+        return read_numbers(cells, style, missing)
+    if pa.types.is_boolean(cells.type) or _is_number(cells.type):
+        return floats(cells), absent_in(cells)
+    raise DataRefused(f"column {name} holds {cells.type}, which is not a number; convert it first")
+
+
+def _ones(cells: pa.Array, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """1 for each cell that is there, whatever it holds, and where cells are missing."""
+    absent = present(cells, missing)[1] if _is_text(cells.type) else absent_in(cells)
+    return np.where(absent, np.nan, 1.0), absent
 
 
 def _days(cells: pa.Array, name: str, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """Days since 1970-01-01, NaN where there is no date, and where cells are missing."""
     if _is_text(cells.type):
-        cells, absent = _present(cells, missing)
-        parts = pc.extract_regex(cells, column.pattern)
-        known = parts.is_valid().to_numpy(zero_copy_only=False)
-        year, month, day = (_whole(pc.struct_field(parts, [part]), known) for part in ("year", "month", "day"))
-        return np.where(known, day_numbers(year, month, day), np.nan), absent
+        return read_days(cells, column, missing)
     if pa.types.is_date(cells.type) or (pa.types.is_timestamp(cells.type) and cells.type.tz is None):
         days = pc.floor_temporal(cells, unit="day").cast(pa.timestamp("s")).cast(pa.int64())
-        return _floats(days) / 86_400, _absent(cells)
+        return floats(days) / 86_400, absent_in(cells)
     raise DataRefused(f"column {name} holds {cells.type}, which is not a date; convert it first")
-
-
-def _present(cells: pa.Array, missing: tuple[str, ...]) -> tuple[pa.Array, Mask]:
-    """Texts without white space at their ends, null where they mean a missing cell; and where that is."""
-    cells = pc.utf8_trim_whitespace(cells)
-    cells = pc.if_else(pc.is_in(cells, value_set=pa.array(missing, cells.type)), None, cells)
-    return cells, _absent(cells)
-
-
-def _absent(cells: pa.Array) -> Mask:
-    return np.asarray(cells.is_null().to_numpy(zero_copy_only=False), bool)
-
-
-def _floats(cells: pa.Array) -> Floats:
-    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
-
-
-def _whole(cells: pa.Array, known: Mask) -> npt.NDArray[np.int64]:
-    """Digits as whole numbers, 1 where there are none."""
-    digits = pc.if_else(pa.array(known), cells, "1")
-    return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _decoded(cells: pa.Array) -> pa.Array:

@@ -1,7 +1,7 @@
 """Cells of derived columns: a formula of the cells of the same row, each clipped to its own column's public bounds first.
 
 So a derived cell is what anybody would compute from its sources' cells as they are released, but for missing ones: it is missing
-where one of its sources is, and takes its own column's fill value.
+where one of its sources is, and takes its own column's fill value. An indicator of missing cells alone is never missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 
 from dprelease.data.columns import OTHER, CategoricalColumn, Column, NumericColumn
 from party_node.declarations.formulas import Formula, Source
-from party_node.source.cells import Cells, Floats, of_numbers
+from party_node.source.cells import Cells, of_numbers
+from party_node.source.numbers import Floats
 
 
 def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Column) -> Cells:
@@ -26,7 +27,7 @@ def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Co
     Returns:
         Its cells: missing where a source is missing, unreadable where a source is or the formula is not defined.
     """
-    absent = np.any([cells.missing for _, cells in sources], axis=0)
+    absent = np.any([cells.missing for _, cells in sources], axis=0) & (not formula.of_missing)
     with np.errstate(over="ignore"):  # what is too large to compute with is unreadable, as it is in the source
         found = formula.values(*(_clipped(source, cells, formula) for source, cells in sources))
     if isinstance(column, NumericColumn):

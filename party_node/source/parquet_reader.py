@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ class ParquetReader:
         """Names of all columns."""
         return list(pa.parquet.read_schema(self._path).names)
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         with pa.parquet.ParquetFile(self._path) as file:
             yield from file.iter_batches(columns=columns)

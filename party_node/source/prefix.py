@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 from dprelease.canonical import canonical_bytes, sha256
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.batches import NONE, Numbers
+from party_node.source.cells import WHITE
 from party_node.source.reader import is_plain_csv, record_batches
 from party_node.source.table import identifiers_in, pseudonyms_in
 from party_node.state.streams import Prefix
 
 _READ_BYTES = 1 << 20
-_WHITE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace())
-"""What `str.strip` takes away."""
 
 
 def begins_with(known: Prefix, settings: PartySettings, number: int, released: Iterable[tuple[int, str]]) -> bool:
@@ -113,7 +112,7 @@ def _names(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
     cells = batch.column(source.subject)
     if source.identifiers.canonical:
         cells = pa.array(identifiers_in(batch, source), pa.string())
-    return pc.utf8_normalize(pc.utf8_trim(cells, characters=_WHITE), form="NFC")
+    return pc.utf8_normalize(pc.utf8_trim(cells, characters=WHITE), form="NFC")
 
 
 def state_of(settings: PartySettings) -> tuple[int, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -24,13 +24,24 @@ class Reader(Protocol):
         """Names of all columns, as often as each stands there."""
         ...
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
-        """Rows of some columns, in pieces; from byte `start` on, where `is_plain_csv`."""
+    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns, in pieces; from byte `start` on, where `is_plain_csv`.
+
+        Cells of `numbers` may be numbers where they would be text, if all of a batch are.
+        """
         ...
 
 
-def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -> Iterator[pa.RecordBatch]:
+def record_batches(
+    source: SourceSettings, columns: list[str], start: int = 0, numbers: Collection[str] = ()
+) -> Iterator[pa.RecordBatch]:
     """Identifiers, batches and these columns of the source, in pieces; those of a plain CSV file from a row on.
+
+    Args:
+        source: what is read.
+        columns: the source's names of columns.
+        start: byte of a plain CSV file at which a row begins.
+        numbers: columns of which a plain number's text and the number are the same; see `plain_numbers`.
 
     Raises:
         DataRefused: a column is not there, or there twice; or it cannot be read.
@@ -45,7 +56,7 @@ def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -
     doubled = [name for name in wanted if present.count(name) > 1]
     if doubled:
         raise DataRefused(f"{source.place} has more than one column {', '.join(doubled)}; rename all but one")
-    yield from reader.batches(wanted, start)
+    yield from reader.batches(wanted, start, numbers)
 
 
 def reader_of(source: SourceSettings) -> Reader:
@@ -84,17 +95,18 @@ class FilesReader:
             )
         return header
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         for path, reader in self._readers.items():
             with read_errors(self._source, path):
-                yield from reader.batches(columns, start)
+                yield from reader.batches(columns, start, numbers)
 
 
 def is_plain_csv(source: SourceSettings) -> bool:
     """Whether bytes that are appended to the one file are rows, and change none before."""
     path = source.path
-    return path is not None and path.is_file() and _kind(source, path) == "csv" and path.suffix != ".gz"
+    plain = path is not None and path.is_file() and _kind(source, path) == "csv" and path.suffix != ".gz"
+    return plain and source.encoding != "utf-16"
 
 
 @contextmanager
@@ -106,8 +118,8 @@ def read_errors(source: SourceSettings, path: Path | None = None) -> Iterator[No
     except OSError as error:
         raise DataRefused(f"cannot read {place}: {error.strerror or 'not a readable file'}") from None
     except (pa.ArrowException, UnicodeDecodeError):
-        what = "table" if path is None else f"{_kind(source, path)} file"
-        raise DataRefused(f"{place} is not a well-formed {what} in UTF-8") from None
+        what = "table" if path is None else f"{_kind(source, path)} file in {source.encoding.upper()}"
+        raise DataRefused(f"{place} is not a well-formed {what}") from None
 
 
 def _kind(source: SourceSettings, path: Path) -> str:

@@ -6,7 +6,7 @@ Nothing of a row stands in an error: what a database says is told only as long a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -40,7 +40,7 @@ class SqlReader:
         """Names of all columns."""
         return self._database.names(self._schema)
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         fields = [self._schema.field(name) for name in columns]
         with self._rows(self._database.select(fields, self._source.statement)) as rows:

@@ -6,7 +6,7 @@ whole. Counts of missing, unreadable and clipped cells are functions of private 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 
@@ -21,10 +21,11 @@ from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, Roster, align, pseudonym
 from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
-from party_node.source.cells import Cells, read_cells, texts
+from party_node.source.cells import Cells, plain_numbers, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
 from party_node.source.reader import read_errors, record_batches
+from party_node.source.records import Records
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,11 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
     source = settings.source
     read, derived = _plan(settings, columns)
     findings = {name: Findings() for name in [column.name for column in columns] + list(read)}
-    codes, pseudonyms, numbers = [], [], []
+    codes: list[Codes] = []
+    pseudonyms: list[bytes] = []
+    numbers: list[Numbers] = []
     with read_errors(source):
-        for batch in record_batches(source, [name for each in read.values() for name in each.source_names], start):
-            raw: dict[str, Cells] = {}
-            for name, each in read.items():
-                (called,) = each.source_names
-                raw[name] = read_cells(batch.column(called), called, each.column, source.missing)
+        for raw, names, of_batch in _pieces(settings, read, findings, key, start):
             for column, each in derived:
                 assert each.formula is not None  # noqa: S101 - it is derived
                 sources = [(of.column, raw[of.column.name]) for of in each.sources]
@@ -134,20 +133,46 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
             for name, cells in raw.items():
                 findings[name].count(cells.missing, cells.unreadable, cells.outside)
             codes.append(bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits))
-            pseudonyms += pseudonyms_in(batch, source, key)
-            numbers.append(numbers_in(batch, source))
+            pseudonyms += names
+            numbers.append(of_batch)
     if not codes:
         raise DataRefused(f"{source.place} has no rows")
     return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, len(pseudonyms)))
 
 
+def _pieces(
+    settings: PartySettings, read: dict[str, Declaration], findings: dict[str, Findings], key: bytes, start: int
+) -> Iterator[tuple[dict[str, Cells], list[bytes], Numbers]]:
+    """Cells, pseudonyms and batches of some rows at a time; one row of each patient, where the source has several of them."""
+    source = settings.source
+    records = None if source.rows == "one" else Records(source, read)
+    before = 0
+    wanted = [name for each in read.values() for name in each.source_names]
+    for batch in record_batches(source, wanted, start, plain_numbers(read.values(), source)):
+        raw = {}
+        for name, each in read.items():
+            column = batch.column(each.source_names[0])
+            raw[name] = cells = read_cells(column, each, source)
+            outside = cells.outside & (each.reading.aggregate is None)  # of others it shows in the aggregate
+            findings[name].note(column, cells.unreadable, outside, before)
+        before += batch.num_rows
+        if records is None:
+            yield raw, pseudonyms_in(batch, source, key), numbers_in(batch, source)
+        else:
+            records.add(named_in(batch, source), raw)
+    for patients, raw in () if records is None else records.merged():
+        yield raw, [pseudonym(key, patient) for patient in patients], np.full(len(patients), NONE, np.int64)
+
+
 def _plan(
     settings: PartySettings, columns: tuple[Column, ...]
 ) -> tuple[dict[str, Declaration], list[tuple[Column, Declaration]]]:
-    """What is read from the file, by name, sources of derived columns included; and what is derived then."""
+    """What is read from the file, by name, with sources of derived columns and what orders rows; and what is derived then."""
     wanted = [(column, settings.declared[column.name]) for column in columns]
     read = {column.name: replace(each, column=column) for column, each in wanted if each.formula is None}
     sources = {of.column.name: of for _, each in wanted for of in each.sources}
+    if settings.source.by is not None:
+        sources[settings.source.by] = settings.declared[settings.source.by]
     return sources | read, [(column, each) for column, each in wanted if each.formula is not None]
 
 
@@ -167,15 +192,29 @@ def pseudonyms_in(batch: pa.RecordBatch, source: SourceSettings, key: bytes) -> 
     Raises:
         DataRefused: a row has no identifier, or one that its rules forbid. Counts only.
     """
-    parts = [identifiers_in(batch, source)]
-    if source.record:
-        parts.append(texts(batch.column(source.record), source.record, source.missing))
-    whole = [tuple(text for text in row if text) for row in zip(*parts, strict=True)]
-    nameless = sum(len(row) < len(parts) for row in whole)
-    if nameless:
-        names = " and ".join(name for name in (source.subject, source.record) if name)
-        raise DataRefused(f"{nameless} rows have no identifier in {names}; every row needs one")
-    return [pseudonym(key, *row) for row in whole]
+    if source.record is None:
+        return [pseudonym(key, name) for name in named_in(batch, source)]
+    records = texts(batch.column(source.record), source.record, source.missing)
+    pairs = zip(identifiers_in(batch, source), records, strict=True)
+    whole = [(subject, record) for subject, record in pairs if subject and record]
+    _refuse_nameless(batch.num_rows - len(whole), f"{source.subject} and {source.record}")
+    return [pseudonym(key, *pair) for pair in whole]
+
+
+def named_in(batch: pa.RecordBatch, source: SourceSettings) -> list[str]:
+    """The identifier of each row in its normal form.
+
+    Raises:
+        DataRefused: a row has none, or one that its rules forbid. Counts only.
+    """
+    found = [name for name in identifiers_in(batch, source) if name]
+    _refuse_nameless(batch.num_rows - len(found), source.subject)
+    return found
+
+
+def _refuse_nameless(count: int, where: str) -> None:
+    if count:
+        raise DataRefused(f"{count} rows have no identifier in {where}; every row needs one")
 
 
 def identifiers_in(batch: pa.RecordBatch, source: SourceSettings) -> list[str | None]:

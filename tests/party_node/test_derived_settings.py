@@ -195,6 +195,7 @@ def test_the_page_for_hospitals_declares_what_can_be() -> None:
         "65 <= age",
         'smoker = "current"',
         "age * bmi",
+        "whole years from born to admitted",
         "days from admitted to discharged",
     ]
 

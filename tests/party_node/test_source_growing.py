@@ -132,6 +132,18 @@ def test_a_patient_with_q_rows_before_may_not_come_again(tmp_path: Path, monkeyp
         source.released(2, first + "s-1,0,u,2,9\n")
 
 
+def test_a_patient_who_comes_again_is_known_by_the_normal_form_of_the_identifier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(tmp_path, monkeypatch, batch="month", identifiers={"whole_numbers": True})
+    first = text([f"{i:04},0,u,1" for i in range(10)])
+    source.released(1, first)
+    assert source.released(2, first + "10.0,0,u,2\n")
+    source.codes.pop(2)
+    with pytest.raises(DataRefused, match="1 rows repeat an identifier"):
+        source.released(2, first + "7.0,0,u,2\n")
+
+
 def test_a_batch_that_is_gone_is_refused(source: Source) -> None:
     source.released(1, text(LINES[:10]))
     source.released(2, text(LINES[:20]))

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 from dprelease.data.columns import NumericColumn
-from party_node.settings import MISSING, PartySettings
+from party_node.settings import PartySettings
 from party_node.source.cells import read_cells
 from party_node.source.checkpoint import Checkpoint, read_checkpoint
 from party_node.source.overview import overview
@@ -197,6 +197,7 @@ def test_numbers_of_sqlite_to_the_last_bit(tmp_path: Path) -> None:
     for source in ({"url": url, "table": "t"}, {"path": path}):
         described = settings(tmp_path, NUMBER, **source)
         batches = record_batches(described.source, ["x"])
-        found.append(np.concatenate([read_cells(each["x"], "x", COLUMN, MISSING).values for each in batches]))
+        declared = described.declared["x"]
+        found.append(np.concatenate([read_cells(each["x"], declared, described.source).values for each in batches]))
     assert np.array_equal(*found, equal_nan=True)
     assert set(values) >= set(found[0][~np.isnan(found[0])])

@@ -1,0 +1,200 @@
+"""One row of several a patient: what plain Python makes of the same records, whatever the batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from dprelease.errors import DataRefused
+from party_node.settings import PartySettings
+from party_node.source.cells import read_cells
+from party_node.source.findings import Findings
+from party_node.source.records import Records
+from party_node.source.table import Table
+from tests.party_node.tables import LEVEL, UNIT, codes_by_subject, csv, parquet, read
+from tests.party_node.tables import settings as settings_of
+
+Record = tuple[str, float | str | None, str | None, str | None]
+"""Patient, number (or a text that is none), category, date."""
+
+DATES = ["2020-01-05", "2020-01-06", "2021-03-01", "1999-12-31"]
+records = st.lists(
+    st.tuples(
+        st.sampled_from("abcde"),
+        st.one_of(st.none(), st.just("oops"), st.integers(-9, 9).map(lambda whole: whole / 8)),
+        st.sampled_from([None, "u", "v", "w"]),
+        st.sampled_from([None, *DATES]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def total(values: Sequence[float]) -> float:
+    return math.fsum(sorted(values))
+
+
+AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "sum": total,
+    "mean": lambda values: total(values) / len(values),
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+}
+
+
+def in_order(rows: Sequence[Record], side: str, by: str | None) -> list[Record]:
+    """A patient's rows in their order; those without a date are beyond the end that is looked for."""
+    if by is None:
+        return list(rows)
+    none = "0" if side == "last" else "9"
+    return sorted(rows, key=lambda row: row[3] or none)
+
+
+def by_hand(rows: Sequence[Record], how: str | None, side: str, by: str | None) -> float | str:
+    """The number of one patient's row."""
+    ordered = in_order(rows, side if how not in ("first", "last") else how, by)
+    if how is None:
+        value = ordered[-1 if side == "last" else 0][1]
+        return "missing" if value is None else "unreadable" if isinstance(value, str) else value
+    if how == "count":
+        return float(sum(value is not None for _, value, _, _ in ordered))
+    values = [value for _, value, _, _ in ordered if isinstance(value, float)]
+    if not values:
+        return "unreadable" if any(value == "oops" for _, value, _, _ in ordered) else "missing"
+    return AGGREGATES[how](values)
+
+
+@cache
+def described_by(how: str | None, side: str, by: str | None) -> PartySettings:
+    x: dict[str, Any] = {"kind": "numeric", "lower": -100, "upper": 100} | ({"aggregate": how} if how else {})
+    columns = {"x": x, "d": {"kind": "date"}}
+    return settings_of(Path("rows.csv"), columns, rows=side, by=by)
+
+
+def merged(rows: list[Record], how: str | None, side: str, by: str | None, width: int) -> dict[str, float | str]:
+    """Each patient's number, as `Records` has it from batches of some width."""
+    described = described_by(how, side, by)
+    made, place = Records(described.source, described.declared), {"x": 1, "d": 3}
+    for start in range(0, len(rows), width):
+        part = rows[start : start + width]
+        raw = {
+            name: read_cells(
+                pa.array([None if row[at] is None else str(row[at]) for row in part], pa.string()),
+                described.declared[name],
+                described.source,
+            )
+            for name, at in place.items()
+        }
+        made.add([row[0] for row in part], raw)
+    found: dict[str, float | str] = {}
+    for patients, raw in made.merged():
+        cells = raw["x"]
+        for at, patient in enumerate(patients):
+            word = "missing" if cells.missing[at] else "unreadable" if cells.unreadable[at] else ""
+            found[patient] = word or float(np.asarray(cells.values)[at])
+    return found
+
+
+@pytest.mark.parametrize("how", [None, "count", *AGGREGATES])
+@pytest.mark.parametrize("by", [None, "d"])
+@pytest.mark.parametrize("side", ["first", "last"])
+@examples(max_examples=10)
+@given(rows=records, width=st.integers(1, 31))
+def test_each_patients_number_is_what_plain_python_makes_of_its_records(
+    rows: list[Record], how: str | None, side: str, by: str | None, width: int
+) -> None:
+    patients = dict.fromkeys(row[0] for row in rows)
+    expected = {patient: by_hand([row for row in rows if row[0] == patient], how, side, by) for patient in patients}
+    assert merged(rows, how, side, by, width) == expected
+
+
+@examples(max_examples=8)
+@given(rows=records, seed=st.randoms(use_true_random=False))
+def test_a_patients_row_depends_on_that_patients_records_alone(rows: list[Record], seed: Any) -> None:
+    for how in (None, "mean"):
+        whole = merged(rows, how, "last", "d", 7)
+        for patient in whole:
+            alone = merged([row for row in rows if row[0] == patient], how, "last", "d", 3)
+            assert alone == {patient: whole[patient]}
+        mixed = sorted(rows, key=lambda row: row[0])  # stable: each patient's records stay in their order
+        assert merged(mixed, how, "last", "d", 5) == whole
+    shuffled = seed.sample(rows, len(rows))
+    for how in ("sum", "mean", "min", "max", "count"):
+        assert merged(shuffled, how, "last", "d", 5) == merged(rows, how, "last", "d", 7)
+
+
+VISITS = """id,x,c,d,y
+b,0.5,u,2020-02-01,1
+a,-1,v,2020-03-01,2
+ a ,1,w,2020-01-01,
+b,,,2020-03-01,5
+a,oops,u,,1
+"""
+COLUMNS: dict[str, dict[str, Any]] = {
+    "x": {"kind": "numeric", "lower": -1, "upper": 1, "fill": 0.5, "aggregate": "mean"},
+    "c": {"kind": "categorical", "levels": ["u", "v"], "fill": "v"},
+    "d": {"kind": "date"},
+    "y": {"kind": "numeric", "lower": 0, "upper": 8, "aggregate": "sum"},
+    "visits": {"kind": "numeric", "lower": 0, "upper": 4, "from": "id", "aggregate": "count"},
+    "days": {"derived": {"days": ["2020-01-01", "d"]}, "lower": 0, "upper": 120},
+}
+
+
+def codes(table: Table) -> dict[str, list[int]]:
+    return codes_by_subject(table, ["a", "b"])
+
+
+def test_a_table_of_visits(tmp_path: Path) -> None:
+    path = csv(tmp_path, VISITS)
+    last = read(path, COLUMNS, rows="last", by="d")
+    assert last.alignment.digest == read(csv(tmp_path, "id,x,c\na,0,u\nb,0,u\n", "two.csv")).alignment.digest
+    # Columns: x, the three values of c, y, visits, days. Bounds of y are 0 to 8, of visits 0 to 4, of days 0 to 120.
+    assert codes(last) == {
+        "a": [0, *LEVEL["v"], -UNIT // 4, UNIT // 2, 0],
+        "b": [UNIT // 2, *LEVEL["v"], UNIT // 2, 0, 0],
+    }
+    assert last.findings["x"] == Findings()
+    assert last.findings["c"] == Findings(missing=1)
+    assert [example.text for example in last.findings["x"].examples] == ["oops"]
+    first = read(path, COLUMNS, rows="first", by="d")
+    assert {subject: row[1:4] for subject, row in codes(first).items()} == {"a": LEVEL["other"], "b": LEVEL["u"]}
+    of_file = read(path, COLUMNS | {"c": COLUMNS["c"] | {"aggregate": "last"}}, rows="first")
+    assert {subject: row[1:4] for subject, row in codes(of_file).items()} == {"a": LEVEL["u"], "b": LEVEL["u"]}
+
+
+def test_the_same_bytes_from_any_file_and_any_block(tmp_path: Path) -> None:
+    lines = [f"{i % 97},{(i * 37 % 200) / 100 - 1},{'uvw'[i % 3]},2020-01-{i % 28 + 1:02},{i % 5}" for i in range(500)]
+    text = "id,x,c,d,y\n" + "\n".join(lines) + "\n"
+    expected = read(csv(tmp_path, text), COLUMNS, rows="last", by="d")
+    remark = "r" * 16384  # has the same rows span many of Arrow's blocks
+    wide = text.replace("\n", f",{remark}\n")
+    rows = [line.split(",") for line in lines]
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(["id", "x", "c", "d", "y"])}
+    for table in (
+        read(csv(tmp_path, wide, "wide.csv"), COLUMNS, rows="last", by="d"),
+        *(read(parquet(tmp_path, columns, row_group_size=size), COLUMNS, rows="last", by="d") for size in (1, 33, 500)),
+    ):
+        assert table.bounded.digest() == expected.bounded.digest()
+        assert table.alignment.digest == expected.alignment.digest
+        assert table.findings == expected.findings
+
+
+def test_without_a_rule_a_second_row_is_refused_and_the_rule_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataRefused, match='rows = "first" or "last"'):
+        read(csv(tmp_path, "id,x,c\na,0,u\na,0,u\n"))
+    with pytest.raises(DataRefused, match="has no rows"):
+        read(csv(tmp_path, "id,x,c\n"), rows="last")
+    with pytest.raises(DataRefused, match="1 rows have no identifier in id"):
+        read(csv(tmp_path, "id,x,c\na,0,u\n,0,u\n"), rows="last")
