@@ -110,8 +110,14 @@ class Roster:
 
         Args:
             rows: pseudonyms of the rows.
+
+        Raises:
+            DataRefused: none is.
         """
-        return np.isin(subjects_of(rows), self._subjects)
+        kept = np.isin(subjects_of(rows), self._subjects)
+        if not kept.any():
+            raise DataRefused(f"the table has no patient of alignment run {self.run[:12]}, by which it is read")
+        return kept
 
     def gone_from(self, rows: Sequence[bytes]) -> int:
         """How many of the patients have none of the rows."""
