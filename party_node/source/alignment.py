@@ -13,6 +13,7 @@ import secrets
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -114,21 +115,21 @@ class Roster:
         Raises:
             DataRefused: none is.
         """
-        kept = np.isin(subjects_of(rows), self._subjects)
+        kept = np.fromiter((row[:SUBJECT_BYTES] in self._subjects for row in rows), np.bool_, len(rows))
         if not kept.any():
             raise DataRefused(f"the table has no patient of alignment run {self.run[:12]}, by which it is read")
         return kept
 
     def gone_from(self, rows: Sequence[bytes]) -> int:
         """How many of the patients have none of the rows."""
-        return int(np.sum(~np.isin(self._subjects, subjects_of(rows))))
+        return len(self._subjects - subjects_of(rows))
 
-    @property
-    def _subjects(self) -> npt.NDArray[np.bytes_]:
-        return np.frombuffer(self.pseudonyms, f"S{SUBJECT_BYTES}")
+    @cached_property
+    def _subjects(self) -> frozenset[bytes]:
+        starts = range(0, len(self.pseudonyms), SUBJECT_BYTES)
+        return frozenset(self.pseudonyms[start : start + SUBJECT_BYTES] for start in starts)
 
 
-def subjects_of(rows: Sequence[bytes]) -> npt.NDArray[np.bytes_]:
-    """(n,) the subject's part of rows' pseudonyms."""
-    # NumPy leaves zero bytes at the end of such a value out of sight; two of one length are equal without them, too.
-    return np.array([row[:SUBJECT_BYTES] for row in rows], f"S{SUBJECT_BYTES}")
+def subjects_of(rows: Sequence[bytes]) -> set[bytes]:
+    """The patients that some rows are of, by the subject's part of the rows' pseudonyms."""
+    return {row[:SUBJECT_BYTES] for row in rows}

@@ -122,9 +122,7 @@ def _added(
     rows = read_rows(settings, key, columns, _GRID_BITS, prefix.size if prefix is not None else 0)
     new = numbers_of(rows.numbers, settings.source, before.rows)
     names, numbers = [*_split(before.names, before.rows), *rows.pseudonyms], np.concatenate([before.numbers, new])
-    count = subjects = len(names)
-    if roster is not None or settings.rows_per_subject > 1:
-        subjects = len(np.unique(subjects_of(names)))
+    count, subjects = len(names), len(subjects_of(names))
     if roster is not None:
         kept = roster.of(names)
         names, numbers, new = [*compress(names, kept)], numbers[kept], new[kept]

@@ -5,8 +5,6 @@ Source: docs/party.md, "Aligning patients".
 
 from __future__ import annotations
 
-import numpy as np
-
 from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
 from party_node.source.alignment import subjects_of
@@ -30,4 +28,4 @@ def read_subjects(settings: PartySettings, key: bytes) -> bytes:
             rows += pseudonyms_in(batch, settings.source, key)
     if not rows:
         raise DataRefused(f"{settings.source.place} has no rows")
-    return np.unique(subjects_of(rows)).tobytes()
+    return b"".join(sorted(subjects_of(rows)))
