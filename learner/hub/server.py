@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import grpc
 
-from dprelease.errors import NotFound
+from dprelease.errors import NotFound, VersionMismatch
 from dprelease.wire import transport
 from dprelease.wire.call import Pace
 from dprelease.wire.limits import Limiter, Rate, Streams
@@ -123,8 +123,11 @@ class Hub:
                 return run
             try:
                 return find_record(digest)
-            except NotFound:
-                run = coordination.accepted_run(digest)
+            except NotFound as unknown:
+                try:
+                    run = coordination.accepted_run(digest)
+                except VersionMismatch:  # a coordinator of before, which has no alignment runs
+                    raise unknown from None
                 storage.keep_run(run)
                 return run
 
