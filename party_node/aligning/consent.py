@@ -7,7 +7,7 @@ Source: docs/party.md, "Aligning patients".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -120,7 +120,7 @@ def say_no(desk: HospitalState, entry: RunEntry, reason: str) -> None:
     desk.runs.tidy(entry.run)
 
 
-def sign(desk: HospitalState, entry: RunEntry, read: Callable[[], bytes]) -> bytes:
+def sign(desk: HospitalState, entry: RunEntry, read: Callable[[], Set[bytes]]) -> bytes:
     """Keep the patients that the run is about here, then sign; the same acceptance again if it exists.
 
     Args:
@@ -137,12 +137,12 @@ def sign(desk: HospitalState, entry: RunEntry, read: Callable[[], bytes]) -> byt
     consent = consider(desk, entry.task)
     if consent.blockers:
         raise Conflict("first: " + "; ".join(consent.blockers))
-    pseudonyms = read()
-    if len(pseudonyms) != 32 * consent.patients:
+    patients = read()
+    if len(patients) != consent.patients:
         raise DataRefused(
-            f"the table has {len(pseudonyms) // 32} patients now, and {consent.patients} were announced for the alignment run"
+            f"the table has {len(patients)} patients now, and {consent.patients} were announced for the alignment run"
         )
-    desk.runs.session(entry.run).keep_patients(pseudonyms)
+    desk.runs.session(entry.run).keep_patients(b"".join(sorted(patients)))
     signed = accept(
         entry.task, desk.settings.name, desk.identity.key(), desk.enrolment.certificate, datetime.now(UTC)
     ).to_bytes()

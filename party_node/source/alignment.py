@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import secrets
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -120,9 +120,9 @@ class Roster:
             raise DataRefused(f"the table has no patient of alignment run {self.run[:12]}, by which it is read")
         return kept
 
-    def gone_from(self, rows: Sequence[bytes]) -> int:
-        """How many of the patients have none of the rows."""
-        return len(self._subjects - subjects_of(rows))
+    def gone_from(self, subjects: Set[bytes]) -> int:
+        """How many of the patients are not among these."""
+        return len(self._subjects - subjects)
 
     @cached_property
     def _subjects(self) -> frozenset[bytes]:

@@ -12,8 +12,8 @@ from party_node.source.reader import read_errors, record_batches
 from party_node.source.table import pseudonyms_in
 
 
-def read_subjects(settings: PartySettings, key: bytes) -> bytes:
-    """Pseudonyms of all patients of the table, 32 bytes each, rising.
+def read_subjects(settings: PartySettings, key: bytes) -> set[bytes]:
+    """Pseudonyms of all patients of the table, 32 bytes each.
 
     Args:
         settings: names the source.
@@ -28,4 +28,4 @@ def read_subjects(settings: PartySettings, key: bytes) -> bytes:
             rows += pseudonyms_in(batch, settings.source, key)
     if not rows:
         raise DataRefused(f"{settings.source.place} has no rows")
-    return b"".join(sorted(subjects_of(rows)))
+    return subjects_of(rows)

@@ -38,7 +38,6 @@ class Table:
         findings: column name to what its cells were like, sources of derived columns included.
         implausible: columns that must not be released; see `Findings.implausible`.
         batches: rows that came together, in the order of their numbers; none where the source does not say.
-        gone: patients of an alignment run who have no row any more.
     """
 
     bounded: BoundedRows
@@ -46,7 +45,6 @@ class Table:
     findings: dict[str, Findings] = field(repr=False)
     implausible: frozenset[str] = field(repr=False)
     batches: tuple[Batch, ...] = ()
-    gone: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,9 +82,9 @@ def read_table(
         DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
     """
     rows = read_rows(settings, key, columns, grid_bits)
-    pseudonyms, codes, numbers, gone = rows.pseudonyms, rows.codes, numbers_of(rows.numbers, settings.source), 0
+    pseudonyms, codes, numbers = rows.pseudonyms, rows.codes, numbers_of(rows.numbers, settings.source)
     if roster is not None:
-        kept, gone = roster.of(pseudonyms), roster.gone_from(pseudonyms)
+        kept = roster.of(pseudonyms)
         pseudonyms, codes, numbers = [*compress(pseudonyms, kept)], codes[kept], numbers[kept]
     alignment = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
     of_batch = numbers[alignment.order]
@@ -95,7 +93,7 @@ def read_table(
         names = [pseudonyms[place] for place in alignment.order[of_batch == number]]
         batches.append(batch_of(int(number), names, settings, key))
     bounded = BoundedRows(codes[alignment.order], columns, grid_bits)
-    return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches), gone)
+    return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches))
 
 
 def batch_of(number: int, pseudonyms: Sequence[bytes], settings: PartySettings, key: bytes) -> Batch:
