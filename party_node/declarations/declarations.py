@@ -57,17 +57,22 @@ class Declaration:
 
     @property
     def origin(self) -> str:
-        """Where cells come from: the source's name, or canonical bytes of all names and declarations that it is derived from."""
+        """Where cells come from: the source's name, or canonical bytes of all names, declarations and aggregates behind it."""
+        how = self.reading.aggregate
         if self.read_from is not None:
-            return self.read_from
-        return canonical_bytes(
-            [[each.read_from, each.column.model_dump(mode="json")] for each in self.sources]
-        ).decode()
+            return self.read_from if how is None else canonical_bytes([[self.read_from, how]]).decode()
+        return canonical_bytes([[each.read_from, each._described] for each in self.sources]).decode()
+
+    @property
+    def _described(self) -> dict[str, Any]:
+        how = self.reading.aggregate
+        return self.column.model_dump(mode="json") | ({} if how is None else {"aggregate": how})
 
 
 def names_in(origin: str, column: Column) -> tuple[str, ...]:
     """The source's names in a `Declaration.origin` of this column."""
-    return tuple(name for name, _ in json.loads(origin)) if column.derivation else (origin,)
+    several = column.derivation or origin.startswith('[["')
+    return tuple(name for name, _ in json.loads(origin)) if several else (origin,)
 
 
 def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declaration]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from dprelease.errors import DataRefused
 from party_node.source.findings import MOST_EXAMPLES, Example, Findings, read_findings, write_findings
 from party_node.source.table import Table, read_rows, read_table
-from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
+from tests.party_node.tables import FILL, GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
 NUMBER: dict[str, Any] = {"kind": "numeric", "lower": -1e9, "upper": 1e9}
@@ -195,3 +195,17 @@ def test_rules_that_do_not_fit_are_refused_by_column_and_key(
     with pytest.raises(ValidationError) as caught:
         settings(tmp_path / "rows.csv", columns, **source)
     assert re.search(words, str(caught.value))
+
+
+@pytest.mark.parametrize(("odd", "code"), [("oops", None), ("inf", None), ("1e999", None), ("\u00a00.5", UNIT // 2)])
+def test_the_first_cell_that_is_no_plain_number_may_come_late(tmp_path: Path, odd: str, code: int | None) -> None:
+    remark = "r" * 32768  # has the rows span several blocks
+    rows = [f"{place},{place / 400},u,{remark}" for place in range(300)]
+    text = "id,x,c,remark\n" + "\n".join([*rows, f"300,{odd},u,{remark}"]) + "\n"
+    subjects = [str(place) for place in range(301)]
+    table = read(csv(tmp_path, text))
+    found = {subject: row[0] for subject, row in codes_by_subject(table, subjects).items()}
+    assert found.pop("300") == (FILL if code is None else code)
+    assert found == {str(place): round(place / 400 * UNIT) for place in range(300)}
+    assert table.findings["x"] == Findings(unreadable=int(code is None))
+    assert [example.row for example in table.findings["x"].examples] == [301] * (code is None)

@@ -19,6 +19,7 @@ from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
 from party_node.source.cells import read_cells
 from party_node.source.findings import Findings
+from party_node.source.public_columns import PublicDeclaration
 from party_node.source.records import Records
 from party_node.source.table import Table
 from tests.party_node.tables import LEVEL, UNIT, codes_by_subject, csv, parquet, read
@@ -198,3 +199,18 @@ def test_without_a_rule_a_second_row_is_refused_and_the_rule_is_named(tmp_path: 
         read(csv(tmp_path, "id,x,c\n"), rows="last")
     with pytest.raises(DataRefused, match="1 rows have no identifier in id"):
         read(csv(tmp_path, "id,x,c\na,0,u\n,0,u\n"), rows="last")
+
+
+def test_an_act_on_a_public_column_covers_its_aggregate(tmp_path: Path) -> None:
+    def described(**aggregate: str) -> PartySettings:
+        x = {"kind": "numeric", "lower": -1, "upper": 1, "from": "X", **aggregate}
+        return settings_of(tmp_path / "rows.csv", {"x": x, "y": {"derived": {"square": "x"}}}, rows="last")
+
+    (x, y), mean = described(aggregate="mean").declarations(), described(aggregate="mean")
+    for column in (x, y):
+        public = column.model_copy(update={"public": True})
+        act = PublicDeclaration(public, mean.declared[column.name].origin, "2026-01-01T00:00:00Z", 1)
+        assert act.source_names == ("X",)
+        assert act.covers(mean, column)
+        assert not act.covers(described(aggregate="sum"), column)
+        assert not act.covers(described(), column)
