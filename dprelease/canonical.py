@@ -83,7 +83,9 @@ def moment(text: str) -> datetime:
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$"
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
 
 Rational = Annotated[str, AfterValidator(_rational_text)]

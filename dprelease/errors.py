@@ -25,6 +25,8 @@ is raised at that party only: a peer's word on it arrives as `Conflict`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class DpReleaseError(Exception):
     """Root of the tree. `message` says what is wrong and how to mend it."""
@@ -35,7 +37,17 @@ class DpReleaseError(Exception):
 
 
 class InvalidInput(DpReleaseError):
-    """A file, option or value that a person wrote cannot be used."""
+    """A file, option or value that a person wrote cannot be used.
+
+    Attributes:
+        what: the file or the option, or the whole message where nothing more is told apart.
+        each: what is wrong with it, a sentence for each mistake; empty where nothing is told apart.
+    """
+
+    def __init__(self, what: str, each: Sequence[str] = ()) -> None:
+        super().__init__(f"{what}: {'; '.join(each)}" if each else what)
+        self.what = what
+        self.each = tuple(each)
 
 
 class DataRefused(DpReleaseError):

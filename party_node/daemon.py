@@ -10,6 +10,7 @@ import logging
 import threading
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from traceback import extract_tb
 
 from dprelease.cli.console import StopSignal
@@ -30,6 +31,7 @@ from dprelease.release.block import Block, SealedBlock
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.aligning.work import AlignmentWork
+from party_node.changed_settings import ChangedSettings
 from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
@@ -41,6 +43,7 @@ from party_node.outgoing.line import HubLine
 from party_node.outgoing.news import Ears
 from party_node.outgoing.renewal import Renewal
 from party_node.outgoing.report import TableReport
+from party_node.outgoing.reviews import Reviews
 from party_node.state.books import check as check_books
 from party_node.state.journal import FINAL, PUBLISHED, Record, Status
 from party_node.state.lock import only_one
@@ -58,9 +61,13 @@ class Daemon:
     Args:
         desk: the party's state.
         noise: secret noise; `SecureNoise` outside tests.
+        config: the settings file, whose changes are noticed.
+
+    Attributes:
+        reviews: tells of releases that wait for a person.
     """
 
-    def __init__(self, desk: HospitalState, noise: NoiseSource) -> None:
+    def __init__(self, desk: HospitalState, noise: NoiseSource, config: Path | None = None) -> None:
         self._desk = desk
         self._noise = noise
         self._hub = HubLine.of(desk)
@@ -68,10 +75,12 @@ class Daemon:
         self._ears = Ears(desk.settings.daemon, desk.journal, desk.runs)
         self._joint = JointWork(desk, noise, self._hub)
         self._rounds = RoundWork(desk, self._hub)
-        self._aligning = AlignmentWork(desk, self._hub)
         self._computing = self._unreached = False
         self._renewal = Renewal(desk.identity)
         self._table = TableReport(desk)
+        self._settings = ChangedSettings(desk, config)
+        self.reviews = Reviews(desk)
+        self._aligning = AlignmentWork(desk, self._hub, self.reviews.begin_run)
 
     def run(self, stop: threading.Event | StopSignal) -> None:
         """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
@@ -107,7 +116,6 @@ class Daemon:
                         self._ears.open(coordinator, self._hub),
                     ):
                         self._table.forget()
-                        self._aligning.forget()
                         lost = hear_witness(self._desk, coordinator)
                         while lost is None and not stop.is_set() and self._desk.identity.credentials() == credentials:
                             self.cycle(coordinator)
@@ -125,8 +133,11 @@ class Daemon:
             log.info("%s stops", settings.name)
 
     def cycle(self, coordinator: Coordinator) -> None:
-        """One round: look after the certificate, report a table that changed, take releases and alignment runs a step further."""
+        """One round: look after certificate and settings, report a changed table, take releases and alignment runs a step on."""
         self._renewal.look(coordinator)
+        if self._settings.look():
+            self._ears.follow(self._desk.settings.daemon)
+            self._table.forget()
         self._table.look(coordinator)
         self._computing = self._unreached = False
         standing = self._desk.journal.standing()
@@ -199,12 +210,7 @@ class Daemon:
         if assessment.automatic:
             self._desk.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
         else:
-            note = "; ".join((*assessment.repeats, *assessment.blockers, *assessment.review_reasons))
-            if note != record.note:
-                log.info(
-                    "release %s waits for a person: party-node review show %s", record.release[:12], record.release[:12]
-                )
-                self._desk.journal.annotate(record.release, note)
+            self.reviews.begin(record, assessment)
         return self._desk.journal.find(record.release)
 
     def _refuse(self, coordinator: Coordinator, record: Record, error: DpReleaseError) -> Record:

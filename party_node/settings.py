@@ -17,6 +17,7 @@ from party_node.database import DatabaseSettings
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration, declarations
 from party_node.declarations.reading import Decimal, Thousands
+from party_node.review_target import ReviewTarget
 from party_node.source.identifiers import IdentifierSettings
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
@@ -44,11 +45,11 @@ class SourceSettings(DatabaseSettings):
 
     path: LocalPath | None = None
     format: Literal["csv", "parquet"] | None = None
-    subject: str
+    subject: Annotated[str, Field(min_length=1)]
     record: str | None = None
     batch: str | None = None
     batch_rows: Annotated[int, Field(ge=1)] | None = None
-    delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$")] = ","
+    delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$", description='one character, such as ";" or "\\t"')] = ","
     encoding: Literal["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"] = "utf-8"
     decimal: Decimal = "."
     thousands: Thousands = ""
@@ -172,11 +173,13 @@ class DaemonSettings(Settings):
         poll_seconds: how often to ask what is pending.
         stall_seconds: how long an upload may stand still before it is tried again.
         longest_wait_seconds: upper end of the wait between attempts to reconnect.
+        on_review: what is called once for each release that begins to wait for a person: a command with its arguments, or a URL.
     """
 
     poll_seconds: Annotated[float, Field(gt=0)] = 5.0
     stall_seconds: Annotated[float, Field(gt=0)] = 60.0
     longest_wait_seconds: Annotated[float, Field(gt=0)] = 60.0
+    on_review: ReviewTarget | None = None
 
 
 class PartySettings(Settings):

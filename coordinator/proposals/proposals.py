@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from coordinator.lifecycle.status import propose
 from coordinator.proposals.checks import (
@@ -40,7 +40,7 @@ from dprelease.data.weights import weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.registry import MechanismName, mechanism_named, mechanism_of, names, read_options
+from dprelease.mechanisms.registry import MechanismName, mechanism_named, mechanism_of, read_options
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.privacy.gaussian import check_target
 from dprelease.release.accounting import Guarantee, check_spec
@@ -84,11 +84,16 @@ class Request(Settings):
     def _gather_options(cls, data: object) -> object:
         if not isinstance(data, dict):
             return data
-        name, common = data.get("mechanism", "mixed"), set(cls.model_fields) - {"options"}
-        if not isinstance(name, str) or name not in names():
-            return {key: value for key, value in data.items() if key in common}  # the field says what is wrong
+        common = set(cls.model_fields) - {"options"}
         own = {key: value for key, value in data.items() if key not in common}
-        return {key: data[key] for key in data if key in common} | {"options": read_options(name, own)}
+        return {key: data[key] for key in data if key in common} | {"options": own}
+
+    @field_validator("options")
+    @classmethod
+    def _read_options(cls, own: dict[str, Any], info: ValidationInfo) -> Settings | None:
+        name = info.data.get("mechanism")
+        # Of a mechanism that there is not, nobody knows the keys.
+        return None if name is None else read_options(name, own, cls.model_fields.keys() - {"options"})
 
     def target(self) -> Target:
         """The privacy target."""

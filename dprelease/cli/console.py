@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from dprelease.errors import DpReleaseError
+from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.files.extras import missing, require
 from dprelease.one_line import one_line
 from dprelease.wire.status import exit_code
@@ -90,8 +90,15 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except DpReleaseError as error:
-            click.echo(f"error: {error.message}", err=True)
+            click.echo(f"error: {_in_lines(error)}", err=True)
             ctx.exit(exit_code(error))
+
+
+def _in_lines(error: DpReleaseError) -> str:
+    """The message; several mistakes of one file in a line each."""
+    if not isinstance(error, InvalidInput) or len(error.each) < 2:
+        return error.message
+    return "\n  ".join([f"{error.what}: {len(error.each)} mistakes", *error.each])
 
 
 LONGEST_NAP_SECONDS = 0.5

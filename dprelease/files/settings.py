@@ -7,10 +7,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
 
 from dprelease.canonical import readable
 from dprelease.errors import InvalidInput
+from dprelease.files.mistakes import mistakes, syntax
 
 
 class Settings(BaseModel):
@@ -27,6 +28,9 @@ def _beside_the_file(path: Path, info: ValidationInfo) -> Path:
 LocalPath = Annotated[Path, AfterValidator(_beside_the_file)]
 """A path; a relative one starts at the folder of the settings file."""
 
+MOST_NAMED = 100
+"""Mistakes of a file that one error names."""
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -42,9 +46,22 @@ def read_settings(path: Path, model: type[Model]) -> Model:
     """
     try:
         with readable(f"{path} is not valid TOML"):
-            data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+            data = _parsed(path)
             json.dumps(data, default=str)  # refuses integers so long that pydantic could not name them
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
     with readable(str(path)):
-        return model.model_validate(data, context={"base": path.resolve().parent})
+        try:
+            return model.model_validate(data, context={"base": path.resolve().parent})
+        except ValidationError as error:
+            found = mistakes(error, model, data)
+            more = (f"and {len(found) - MOST_NAMED} more",) if len(found) > MOST_NAMED else ()
+            raise InvalidInput(str(path), found[:MOST_NAMED] + more) from error
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not valid TOML: {syntax(text, error)}") from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ValidationError
 
 from dprelease.canonical import explain
 from dprelease.errors import InvalidInput
+from dprelease.files.mistakes import Mistakes, mistakes
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.moments.mechanism import Moments
@@ -79,27 +81,33 @@ def read_terms(data: object) -> Terms:
     return found
 
 
-def read_options(name: str, data: dict[str, Any]) -> Settings:
+def read_options(name: str, data: dict[str, Any], also: Iterable[str] = ()) -> Settings:
     """A mechanism's own keys of a request.
 
     Args:
         name: of the mechanism, which is in the table.
         data: keys to values.
+        also: keys that a request has besides.
 
     Raises:
-        ValueError: a key is unknown, of another mechanism, or its value is wrong.
+        Mistakes: keys are unknown, of another mechanism, or have wrong values.
     """
     options = _TABLE[name].options
-    for key in data.keys() - options.model_fields.keys():
+    foreign = {}
+    for key in data:
         owners = [
             repr(each.name) for each in _TABLE.values() if key in each.options.model_fields.keys() - each.borrowed
         ]
-        if owners:
-            raise ValueError(f"{key} belongs to mechanism {' or '.join(owners)}; mechanism {name!r} has none")
+        if owners and key not in options.model_fields:
+            foreign[key] = f"{key} belongs to mechanism {' or '.join(owners)}; mechanism {name!r} has none"
+    wrong: tuple[str, ...] = ()
     try:
-        return options.model_validate(data)
+        found = options.model_validate({key: value for key, value in data.items() if key not in foreign})
     except ValidationError as error:
-        raise ValueError(explain(error)) from error
+        wrong = mistakes(error, options, data, also)
+    if foreign or wrong:
+        raise Mistakes([*foreign.values(), *wrong])
+    return found
 
 
 def _known(name: str) -> str:

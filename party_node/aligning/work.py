@@ -9,6 +9,7 @@ Source: docs/party.md, "Aligning patients".
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from traceback import extract_tb
 
@@ -50,14 +51,16 @@ class AlignmentWork:
     Args:
         desk: the party's state.
         hub: the connection to its relay.
+        tell: told of every run that waits for a person, again and again.
 
     Attributes:
         computing: whether peers compute with us, as of the last cycle.
     """
 
-    def __init__(self, desk: HospitalState, hub: HubLine) -> None:
+    def __init__(self, desk: HospitalState, hub: HubLine, tell: Callable[[str], object] = lambda run: None) -> None:
         self._desk = desk
         self._hub = hub
+        self._tell = tell
         self._older = False
         self.computing = False
 
@@ -92,18 +95,13 @@ class AlignmentWork:
                 log.warning("alignment run %s: its session is removed", run[:12])
                 self._desk.runs.tidy(run)
 
-    def forget(self) -> None:
-        """Ask the coordinator in any case: it may be another version than before."""
-        self._older = False
-
     def _pending(self, coordinator: Coordinator) -> list[PendingRun]:
-        if self._older:
-            return []
         try:
             return coordinator.alignments.pending()
         except VersionMismatch:
+            if not self._older:
+                log.info("the coordinator knows no alignment runs")
             self._older = True
-            log.info("the coordinator knows no alignment runs")
             return []
 
     def _say(self, run: str, words: str, note: str) -> None:
@@ -143,6 +141,7 @@ class AlignmentWork:
         if note != entry.note:
             log.info("alignment run %s waits for a person: party-node align show %s", entry.run[:12], entry.run[:12])
             self._desk.runs.annotate(entry.run, note)
+        self._tell(entry.run)
 
     def _accept(self, coordinator: Coordinator, entry: RunEntry) -> None:
         from party_node.source.subjects import read_subjects  # Arrow is slow to load

@@ -14,6 +14,8 @@ from party_node.aligning.patients import in_force
 from party_node.hospital import HospitalState
 from party_node.identity import key_check
 from party_node.outgoing.calls import reach
+from party_node.settings import PartySettings
+from party_node.source.first_look import SourceLook
 from party_node.source.subjects import read_subjects
 from party_node.state.books import check as check_books
 
@@ -40,16 +42,19 @@ class Finding:
         return asdict(self)
 
 
-def check(desk: HospitalState, *, connectivity: bool = True) -> list[Finding]:
-    """Look at source, declarations, identifiers, keys, ledger, peers and connections.
+def check(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = True) -> list[Finding]:
+    """Look at declarations, keys, ledger, peers and connections, beside what was seen of the source.
 
     Args:
         desk: the party's state.
+        of_table: from `of_source`.
         connectivity: also dial the coordinator and the hub.
     """
-    settings = desk.settings
-    findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
-    findings += _source(desk)
+    findings = [*of_table]
+    try:
+        desk.columns()
+    except DataRefused as error:
+        findings.append(Finding("public columns", False, error.message))
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
     if desk.runs.in_force() is not None:
         findings.append(_attempt("aligned", lambda: _aligned(desk)))
@@ -76,20 +81,19 @@ def _attempt(what: str, look: Callable[[], str]) -> Finding:
         return Finding(what, False, error.message)
 
 
-def _source(desk: HospitalState) -> list[Finding]:
-    try:
-        table = desk.read()
-    except DpReleaseError as error:
-        return [Finding("source", False, error.message)]
-    rows = table.alignment.rows
-    findings = [Finding("source", True, f"{rows} rows, no identifier twice, {len(table.findings)} columns")]
-    if desk.settings.source.tells_batches:
-        there = listed([f"{batch.number} ({batch.rows} rows)" for batch in table.batches[::-1]])
+def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
+    """What a first look at the source says."""
+    findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
+    findings += [Finding("source", False, words) for words in look.problems]
+    if not look.problems:
+        findings.append(Finding("source", True, f"{look.rows} rows, no identifier twice, {len(look.columns)} columns"))
+    if settings.source.tells_batches and look.rows:
+        there = listed([f"{number} ({rows} rows)" for number, rows in sorted(look.batches.items(), reverse=True)])
         findings.append(Finding("batches", True, f"{there}, the latest first" if there else "none is complete yet"))
-    for name, found in table.findings.items():
-        implausible = name in table.implausible
-        hint = "; look at its declaration" if implausible else ""
-        findings.append(Finding(f"column {name}", not implausible, found.words() + hint))
+    for name, column in look.columns.items():
+        words = "; ".join(filter(None, (column.findings.words() if column.cells else "", column.problem)))
+        if words:
+            findings.append(Finding(f"column {name}", not column.problem, words))
     return findings
 
 

@@ -12,7 +12,8 @@ COMMANDS = {
     "alignment-key": Command(
         "party_node.cli.keys:alignment_key", "The secret by which hospitals agree on the order of patients."
     ),
-    "check": Command("party_node.cli.node:check", "Check settings, table, keys, ledger and connections.", "pyarrow"),
+    "check": Command("party_node.cli.check:check", "Check settings, table, keys, ledger and connections.", "pyarrow"),
+    "declare": Command("party_node.cli.declare:declare", "Write a first party.toml from a table's header.", "pyarrow"),
     "enrol": Command("party_node.cli.node:enrol", "Join the consortium with an invite."),
     "fingerprint": Command("party_node.cli.keys:fingerprint", "This hospital's key, for the others to pin."),
     "ledger": Command("party_node.cli.budget:ledger", "The privacy budget: append-only, hash-chained, kept here."),

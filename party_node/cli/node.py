@@ -1,19 +1,18 @@
-"""`party-node enrol`, `check` and `run`: a node's life."""
+"""`party-node enrol` and `run`: a node's life."""
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
+from pathlib import Path
 
 import click
 
 from dprelease.cli.console import StopSignal, log_json_option, log_to_stderr
-from dprelease.errors import DataRefused, Unauthenticated
+from dprelease.errors import Unauthenticated
 from dprelease.identity.invite import Invite
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.price import mu2_text
-from party_node.cli.checkup import check as run_check
-from party_node.cli.options import with_desk
+from party_node.cli.options import read_party, with_config, with_desk
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
 from party_node.outgoing.joining import enrol as join
@@ -39,37 +38,15 @@ def enrol(desk: HospitalState, token: str, ledger_lost: bool) -> None:
 
 
 @click.command()
-@click.option("--offline", is_flag=True, help="Do not dial the coordinator and the hub.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@with_desk
-def check(desk: HospitalState, offline: bool, as_json: bool) -> None:
-    """Check settings, source, bounds, identifiers, keys, ledger and connections. Nothing of it leaves.
-
-    Exit code 0 when everything is in order, 10 when something is not.
-
-    Example: party-node check --offline
-    """
-    findings = run_check(desk, connectivity=not offline)
-    if as_json:
-        click.echo(json.dumps([finding.to_json() for finding in findings], indent=2))
-    else:
-        for finding in findings:
-            mark = click.style("ok     ", fg="green") if finding.ok else click.style("PROBLEM", fg="red")
-            click.echo(f"{mark} {finding.what}: {finding.words}")
-    bad = [finding.what for finding in findings if not finding.ok]
-    if bad:
-        raise DataRefused(f"not in order: {', '.join(bad)}")
-
-
-@click.command()
 @click.option("--verbose", is_flag=True, help="Log more; never a cell or an identifier.")
 @log_json_option
-@with_desk
-def run(desk: HospitalState, verbose: bool, log_json: bool) -> None:
-    """Run the daemon until it is stopped by SIGTERM or SIGINT.
+@with_config
+def run(config: Path, verbose: bool, log_json: bool) -> None:
+    """Run the daemon until it is stopped by SIGTERM or SIGINT. It notices by itself when its settings or the table change.
 
     Example: party-node run --config /etc/dprelease/party.toml
     """
+    desk = HospitalState(read_party(config))
     log_to_stderr(verbose=verbose, as_json=log_json)
     stop = StopSignal()
-    Daemon(desk, SecureNoise()).run(stop)
+    Daemon(desk, SecureNoise(), config).run(stop)

@@ -15,6 +15,27 @@ from dprelease.files.settings import read_settings
 from party_node.hospital import HospitalState
 from party_node.settings import PartySettings
 
+with_config = click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="PARTY_NODE_CONFIG",
+    default="party.toml",
+    show_default=True,
+    show_envvar=True,
+    help="Settings file.",
+)
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `--config`; it receives the settings as `settings`."""
+
+    @with_config
+    @wraps(command)
+    def read(config: Path, **options: Any) -> None:
+        command(settings=read_party(config), **options)
+
+    return read
+
 
 def with_desk(command: Callable[..., None], needs: str | None = None) -> Callable[..., None]:
     """Give a command `--config`; it receives the hospital's state as `desk`, opened when it runs.
@@ -24,28 +45,25 @@ def with_desk(command: Callable[..., None], needs: str | None = None) -> Callabl
         needs: an optional package without which it does not begin.
     """
 
-    @click.option(
-        "--config",
-        type=click.Path(dir_okay=False, path_type=Path),
-        envvar="PARTY_NODE_CONFIG",
-        default="party.toml",
-        show_default=True,
-        show_envvar=True,
-        help="Settings file.",
-    )
+    @with_config
     @wraps(command)
     def opened(config: Path, **options: Any) -> None:
         if needs is not None:
             require(needs, "party")
-        command(desk=_open(config), **options)
+        command(desk=HospitalState(read_party(config)), **options)
 
     return opened
 
 
-def _open(config: Path) -> HospitalState:
+def read_party(config: Path) -> PartySettings:
+    """The settings.
+
+    Raises:
+        InvalidInput: there is no such file, or see `read_settings`.
+    """
     if not config.exists():
         raise InvalidInput(
             f"there is no {config}; give --config FILE after the command (party-node check --config FILE) or set "
-            "PARTY_NODE_CONFIG; a sample is deploy/party.toml"
+            "PARTY_NODE_CONFIG; party-node declare makes a first one from a table, and a sample is deploy/party.toml"
         )
-    return HospitalState(read_settings(config, PartySettings))
+    return read_settings(config, PartySettings)

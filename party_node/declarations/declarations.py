@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from dprelease.canonical import canonical_bytes, explain
+from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.files.mistakes import Mistakes, mistakes
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.formula_keys import read_formula
 from party_node.declarations.formulas import Formula, Indicator, Missing, Source
 from party_node.declarations.logarithm import Floats
+from party_node.declarations.mistakes import OURS, ColumnMistakes
 from party_node.declarations.reading import KEYS, PLAIN, Reading
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
-_OURS = ("from", "mostly_replaced", "source_only", "derived", *KEYS)
 
 YES = "yes"
 """The level of an indicator, unless its declaration names another one."""
@@ -82,10 +83,23 @@ def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declarat
         columns: name to the keys below ``[columns.NAME]``.
 
     Raises:
-        ValueError: a declaration is wrong; column and key are named.
+        Mistakes: declarations are wrong; each names column and key.
+        ValueError: none may be released.
     """
-    read = {name: _read(name, keys) for name, keys in columns.items() if "derived" not in keys}
-    found = {name: read.get(name) or _derived(name, keys, read, columns) for name, keys in columns.items()}
+    wrong = ColumnMistakes()
+    read: dict[str, Declaration] = {}
+    for name, keys in columns.items():
+        with wrong.noting(name, keys):
+            if "derived" not in keys:
+                read[name] = _read(name, keys)
+    found: dict[str, Declaration] = {}
+    for name, keys in columns.items():
+        with wrong.noting(name, keys):
+            if name in read:
+                found[name] = read[name]
+            elif name not in wrong.of and not _derived_from(keys, wrong.of):
+                found[name] = _derived(name, keys, read, columns)
+    wrong.check()
     if all(each.source_only for each in found.values()):
         raise ValueError("declare at least one column that may be released, e.g. [columns.age]")
     return found
@@ -101,10 +115,11 @@ def _read(name: str, keys: Mapping[str, Any]) -> Declaration:
     source_only = _flag(name, keys, "source_only")
     column: Source
     if keys.get("kind") == "date":
+        own = {"name": name, **_own(name, keys)}
         try:
-            column = DateColumn.model_validate({"name": name, **_own(name, keys)})
+            column = DateColumn.model_validate(own)
         except ValidationError as error:
-            raise ValueError(f"column {name}: {explain(error)}") from error
+            raise Mistakes(mistakes(error, DateColumn, own, OURS)) from error
         source_only = True
     else:
         column = _COLUMN.validate_python({"name": name, **_own(name, keys)})
@@ -123,7 +138,7 @@ def _reading(name: str, keys: Mapping[str, Any], column: Source) -> Reading:
         rules = Reading.model_validate({key: keys[key] for key in KEYS if key in keys})
         rules.check(column)
     except ValidationError as error:
-        raise ValueError(f"column {name}: {explain(error)}") from error
+        raise Mistakes(mistakes(error, Reading, dict(keys))) from error
     except ValueError as error:
         raise ValueError(f"column {name}: {error}") from error
     return rules
@@ -143,10 +158,18 @@ def _own(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
         )
     if "derivation" in keys:
         raise ValueError(f"column {name}: derivation: follows from derived, which is what party.toml says")
-    fields = {key: value for key, value in keys.items() if key not in _OURS}
+    fields = {key: value for key, value in keys.items() if key not in OURS}
     if isinstance(fields.get("levels"), list):
         fields["levels"] = tuple(fields["levels"])
     return fields
+
+
+def _derived_from(keys: Mapping[str, Any], names: Container[str]) -> bool:
+    """Whether a derived column has one of these among its sources."""
+    try:
+        return any(source in names for source in read_formula(keys["derived"]).sources)
+    except ValueError:
+        return False
 
 
 def _derived(

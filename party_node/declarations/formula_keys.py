@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from dprelease.canonical import explain
+from dprelease.files.mistakes import Mistakes, mistakes
 from party_node.declarations.date_formulas import Age, Days
 from party_node.declarations.formulas import Formula, Indicator, Log, Missing, Product, Square
 
@@ -23,7 +23,7 @@ def read_formula(derived: object) -> Formula:
     """A formula from what ``derived`` says.
 
     Raises:
-        ValueError: it says none, or more than one, or a key is wrong.
+        ValueError: it says none, or more than one; `Mistakes` if keys are wrong.
     """
     found = [key for key in _FORMULAS if key in derived] if isinstance(derived, dict) else []
     if len(found) != 1:
@@ -31,4 +31,4 @@ def read_formula(derived: object) -> Formula:
     try:
         return _FORMULAS[found[0]].model_validate(derived)
     except ValidationError as error:
-        raise ValueError(explain(error)) from error
+        raise Mistakes(mistakes(error, _FORMULAS[found[0]], derived)) from error

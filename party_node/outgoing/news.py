@@ -29,13 +29,17 @@ class Ears:
     """
 
     def __init__(self, settings: DaemonSettings, *watched: Journal | Runs) -> None:
-        self._poll_seconds = settings.poll_seconds
-        self._backoff = Backoff(longest_seconds=settings.longest_wait_seconds)
+        self.follow(settings)
         self._watched = watched
         self._standing = [each.standing() for each in watched]
-        self._again = self._backoff.waits()
         self._news = threading.Event()
         self._listening: tuple[Listening, ...] = ()
+
+    def follow(self, settings: DaemonSettings) -> None:
+        """Take over other manners."""
+        self._poll_seconds = settings.poll_seconds
+        self._backoff = Backoff(longest_seconds=settings.longest_wait_seconds)
+        self._again = self._backoff.waits()
 
     @contextmanager
     def open(self, coordinator: Coordinator, hub: HubLine) -> Iterator[None]:

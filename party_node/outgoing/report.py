@@ -62,4 +62,5 @@ class TableReport:
         except DpReleaseError as error:
             log.error("the table was not reported: %s", error)
             return
+        log.info("the table was reported: %d rows, %d columns", catalogue.rows, len(catalogue.columns))
         self._seen, self._due = seen, self._clock() + source.refresh_seconds if source.refreshed else inf

@@ -101,6 +101,11 @@ class Findings:
         counts = (self.missing + other.missing, self.unreadable + other.unreadable, self.outside + other.outside)
         return Findings(*counts, self.examples or other.examples)
 
+    @property
+    def replaced(self) -> int:
+        """Cells that stand for another value."""
+        return self.missing + self.unreadable + self.outside
+
     def words(self) -> str:
         """The counts in words."""
         return f"{self.missing} missing, {self.unreadable} unreadable, {self.outside} outside bounds or levels"
@@ -115,11 +120,10 @@ class Findings:
             rows: how many cells it has.
             mostly_replaced: whether `party.toml` says that more than half is in order.
         """
-        replaced = self.missing + self.unreadable + self.outside
-        if replaced >= rows:
+        if self.replaced >= rows:
             return True
         two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
-        return not mostly_replaced and replaced - (self.outside if two_valued else 0) > rows / 2
+        return not mostly_replaced and self.replaced - (self.outside if two_valued else 0) > rows / 2
 
 
 def problems(findings: Mapping[str, Findings], implausible: frozenset[str]) -> tuple[str, ...]:

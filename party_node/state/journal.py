@@ -43,6 +43,8 @@ CREATE TABLE IF NOT EXISTS releases (
     changed TEXT NOT NULL, codes TEXT, salt BLOB, approval BLOB
 )
 """
+_CALLS = "CREATE TABLE IF NOT EXISTS review_calls (release TEXT PRIMARY KEY)"
+"""Made when it is first needed: whoever knows nothing of it loses nothing by it, so the layout stays what it is."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,12 @@ class Journal:
             db.execute(
                 "UPDATE releases SET note = ? WHERE release = ? AND status NOT IN (?, ?)", (note, release, *FINAL)
             )
+
+    def first_call(self, release: str) -> bool:
+        """Note that somebody is told of a release's review; False if that was noted before."""
+        with self._transaction() as db:
+            db.execute(_CALLS)
+            return db.execute("INSERT OR IGNORE INTO review_calls VALUES (?)", (release,)).rowcount == 1
 
     def commit(self, release: str, codes: str, salt: bytes) -> None:
         """Record the digest of the columns that an approval covers, once.

@@ -45,7 +45,7 @@ def test_paths_start_at_the_folder_of_the_file(tmp_path: Path, monkeypatch: pyte
     [
         ('[server]\nport = 1\nkeys = "k"\nprot = 2\n', r"server\.prot"),
         ('timeout = 3\n[server]\nport = 1\nkeys = "k"\n', "timeout"),
-        ('[server]\nkeys = "k"\n', r"server\.port: Field required"),
+        ('[server]\nkeys = "k"\n', r"server\.port: is missing"),
         ('[server]\nport = "one"\nkeys = "k"\n', r"server\.port"),
         ('timeout_seconds = nan\n[server]\nport = 1\nkeys = "k"\n', "timeout_seconds"),
         ("server = [", "not valid TOML"),

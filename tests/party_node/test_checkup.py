@@ -13,12 +13,18 @@ import pytest
 from dprelease.errors import DataRefused
 from dprelease.files.durable import write_durably
 from dprelease.wire.status import exit_code
-from party_node.cli.checkup import Finding, check
-from tests.party_node.world import World
+from party_node.cli.checkup import Finding, check, of_source
+from party_node.source.first_look import look_at
+from tests.party_node.world import Hospital, World
 
 
 def found(world: World, *, connectivity: bool = False) -> dict[str, Finding]:
-    return {finding.what: finding for finding in check(world.north.desk(), connectivity=connectivity)}
+    return {finding.what: finding for finding in checked(world.north, connectivity=connectivity)}
+
+
+def checked(hospital: Hospital, *, connectivity: bool = False) -> list[Finding]:
+    desk = hospital.desk()
+    return check(desk, of_source(desk.settings, look_at(desk.settings)), connectivity=connectivity)
 
 
 def test_everything_in_order(world: World) -> None:
@@ -44,7 +50,7 @@ def test_batches_are_shown_the_latest_first(world: World) -> None:
 
 def test_the_key_check_is_equal_at_both_hospitals(world: World) -> None:
     words = [
-        {finding.what: finding.words for finding in check(hospital.desk(), connectivity=False)}["alignment key"]
+        {finding.what: finding.words for finding in checked(hospital)}["alignment key"]
         for hospital in (world.north, world.south)
     ]
     assert words[0] == words[1]

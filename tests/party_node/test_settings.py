@@ -58,9 +58,9 @@ def test_an_empty_section_approves_whatever_is_within_the_limits(tmp_path: Path)
     ("old", "new", "words"),
     [
         ('name = "north"', 'name = "north ward"', "name"),
-        ('name = "north"', "", "name: Field required"),
-        ('roster = "cohort"', "", "roster: Field required"),
-        ('subject = "patient"', "", r"source\.subject: Field required"),
+        ('name = "north"', "", "name: is missing"),
+        ('roster = "cohort"', "", "roster: is missing"),
+        ('subject = "patient"', "", r"source\.subject: is missing"),
         ('subject = "patient"', 'subject = "patient"\ndelimiter = "tab"', r"source\.delimiter"),
         ('subject = "patient"', 'subject = "patient"\nformat = "excel"', r"source\.format"),
         ('subject = "patient"', 'subject = "patient"\nseparator = ";"', r"source\.separator"),

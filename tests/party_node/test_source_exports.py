@@ -157,7 +157,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"x": {"kind": "categorical", "levels": ["a"], "decimal": ","}}, {}, "column x: decimal: only numbers have it"),
     ({"x": {"kind": "date", "suffix": "kg"}, "y": NUMBER}, {}, "column x: suffix: only numbers have it"),
     ({"x": NUMBER | {"decimal": ";"}}, {}, "column x: decimal: "),
-    ({"x": NUMBER | {"suffix": ""}}, {}, "column x: suffix.0: "),
+    ({"x": NUMBER | {"suffix": ""}}, {}, "column x: suffix: is left blank"),
     ({"x": {"kind": "numeric", "bounds": "unknown", "bands": True}}, {}, "column x: bands: .* declare lower and upper"),
     ({"x": NUMBER}, {"decimal": ",", "thousands": ","}, "decimal and thousands are the same mark, ','"),
     ({"x": NUMBER | {"decimal": ","}}, {"thousands": ","}, 'column x: .* same mark, .*; say thousands = ""'),

@@ -72,7 +72,7 @@ def test_a_mistake_is_named_with_its_file(tmp_path: Path, text: str, named: str)
 
 
 def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"(?=.*nmae)(?=.*inner\.second)(?=.*name: Field required)"):
+    with pytest.raises(InvalidInput, match=r"(?=.*nmae)(?=.*inner\.second)(?=.*name: is missing)"):
         read(tmp_path, 'nmae = "x"\n[inner]\nsecond = 3')
 
 

@@ -76,7 +76,7 @@ def check_reach(spec: SpecBase, terms: JointMoments, stretch: Stretch) -> None:
     # In integers: with doubles a sum near 2^63 could be rounded below it.
     reach = (stretch.rows * stretch.largest << (2 * spec.grid_bits)) + scales.noise_reach(largest, len(spec.parties))
     if reach >= _RING or largest >= _SAMPLER:
-        raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits")
+        raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits, or most_rows of a stream")
 
 
 def _least_scales(spec: SpecBase, terms: JointMoments, mu2: Fraction) -> dict[Kind, float]:

@@ -53,4 +53,4 @@ def check_reach(spec: SpecBase, terms: NoisyRowsTerms, stretch: Stretch) -> None
         largest = stretch.scale(max(noise.scale, noise.anchor_scale or 0.0))
         sums = stretch.rows * stretch.largest * max(part.weights, default=1) << spec.grid_bits
         if sums + 20 * largest >= EXACT:
-            raise SpecRefused("released integers could reach 2^53; lower grid_bits")
+            raise SpecRefused("released integers could reach 2^53; lower grid_bits, or most_rows of a stream")

@@ -33,7 +33,7 @@ def first(**options: Any) -> ReleaseSpec:
         ({"of": "mixed", "checkpoints": 0}, "has 1 to 4096 checkpoints, not 0"),
         ({"of": "mixed", "checkpoints": 4097}, "has 1 to 4096 checkpoints, not 4097"),
         ({"of": "rows", "checkpoints": 2}, "a stream is of mixed or moments, not of 'rows'"),
-        ({"checkpoints": 2}, "of: Field required"),
+        ({"checkpoints": 2}, "of: is missing"),
         ({"of": "mixed", "checkpoints": 2, "curious": 1}, "a stream of 'mixed' has no curious"),
         ({"of": "moments", "checkpoints": 2, "k": 1}, "a stream of 'moments' has no k"),
         (

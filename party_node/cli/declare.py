@@ -1,0 +1,127 @@
+"""`party-node declare`: a first party.toml from a file's header, for a person to confirm and fill in."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from dprelease.errors import InvalidInput
+from dprelease.files.durable import write_durably
+from dprelease.one_line import one_line
+from party_node.source.first_lines import MISSING, FirstLines, Proposed, first_lines
+
+_SUBJECT = re.compile(r"(^|[_\W])(id|pid|mrn|nhs|patient|subject|person|patid|subjid)([_\W]|$)", re.IGNORECASE)
+"""Names that a column of identifiers is likely to have."""
+
+_MOST_LEVELS = 50
+"""Texts of a column that are listed; of more, none is a level that anybody would confirm."""
+
+_LONGEST_NAME = 64
+
+HEAD = """\
+# A first party.toml, made by `party-node declare` from the header and the first lines of a file.
+# It is a proposal: confirm every line. What is left blank ("" or []) has to be filled in before the file can be used.
+# Bounds and levels come from a codebook, never from the data: the largest value is a patient (docs/party.md, Declaring columns).
+# Policy: without [policy.auto_approve] a person looks at every release (docs/party.md, Deciding; a sample is deploy/party.toml).
+"""
+LEVELS = """\
+# Levels in comments are texts of the first lines, asked for by --levels. They are data: who has a rare one may be known by it.
+# Move those of the codebook into `levels`, and delete the comments before the file goes anywhere.
+"""
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="party.toml",
+    show_default=True,
+    help="File to write; never one that is there.",
+)
+@click.option(
+    "--unknown-bounds", is_flag=True, help="Leave no bounds blank: releases find bounds of their own, at a price."
+)
+@click.option("--levels", is_flag=True, help="List texts of the first lines as comments: they are patients' data.")
+def declare(file: Path, output: Path, unknown_bounds: bool, levels: bool) -> None:
+    """Write a first party.toml from a table's header: names, kinds by type, how the file is written. No value of it.
+
+    What only people know is left blank: who you are, bounds, levels. The file cannot be used before that is filled in.
+
+    Example: party-node declare patients.csv --output party.toml
+    """
+    if output.exists():
+        raise InvalidInput(f"{output} is there already; name another file with --output")
+    found = first_lines(file)
+    text = "\n".join(_lines(file, found, unknown_bounds=unknown_bounds, levels=levels)) + "\n"
+    write_durably(output, text.encode())
+    click.echo(f"wrote {output}: a proposal for {len(found.columns)} columns of {file}")
+    click.echo("next: fill in what is blank, from the codebook; compare kinds; then party-node check --source")
+
+
+def _lines(file: Path, found: FirstLines, *, unknown_bounds: bool, levels: bool) -> Iterator[str]:
+    subject = next((column.name for column in found.columns if _SUBJECT.search(column.name)), "")
+    yield HEAD + (LEVELS if levels else "")
+    yield 'name = ""            # as in the invite'
+    yield 'roster = ""          # the set of patients, under the same name at all hospitals'
+    yield 'state = "state"      # folder of keys, ledger, journal and sealed blocks'
+    yield ""
+    yield "[source]"
+    yield f"path = {_quoted(str(file.resolve()))}"
+    yield f"subject = {_quoted(subject)}    # the patient's identifier; it never leaves"
+    for key, value in found.written.items():
+        yield f"{key} = {_quoted(value)}    # by the first lines"
+    yield f"missing = [{', '.join(map(_quoted, MISSING))}]"
+    names: set[str] = set()
+    for column in found.columns:
+        yield ""
+        if [each.name for each in found.columns].count(column.name) > 1 or not column.name:
+            what = f"more than one column {one_line(column.name)}" if column.name else "a column without a name"
+            yield f"# the file has {what}, which cannot be read; name it there"
+        elif column.name != subject:
+            name = _name(column.name, names)
+            names.add(name)
+            yield from _column(name, column, unknown_bounds=unknown_bounds, levels=levels)
+
+
+def _column(name: str, column: Proposed, *, unknown_bounds: bool, levels: bool) -> Iterator[str]:
+    yield f"[columns.{name}]"
+    if name != column.name:
+        yield f"from = {_quoted(column.name)}"
+    if column.kind == "date":
+        yield 'kind = "date"             # never released itself: derive days or ages from it (docs/party.md, Derived columns)'
+        yield f"format = {_quoted(column.format)}    # are day and month the right way round?"
+    elif column.kind == "numeric":
+        yield 'kind = "numeric"          # or "categorical", if its numbers are codes'
+        yield from ['bounds = "unknown"'] if unknown_bounds and not column.bands else ['lower = ""', 'upper = ""']
+        yield 'unit = ""'
+        yield from ["bands = true             # such as [70-80)"] if column.bands else []
+    else:
+        yield 'kind = "categorical"'
+        yield "levels = []"
+        if levels and len(column.texts) > _MOST_LEVELS:
+            yield f"# more than {_MOST_LEVELS} different texts: is it a category?"
+        elif levels:
+            yield from (f"# {_quoted(one_line(text))}," for text in column.texts)
+
+
+def _name(called: str, taken: set[str]) -> str:
+    """A valid name that is like the file's, and that no other column has."""
+    plain = unicodedata.normalize("NFKD", called).encode("ascii", "ignore").decode()
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_") or "column"
+    plain = plain if plain[0].isalpha() else f"c_{plain}"
+    found, number = plain[:_LONGEST_NAME], 1
+    while found in taken:
+        number += 1
+        found = f"{plain[: _LONGEST_NAME - 5]}_{number}"
+    return found
+
+
+def _quoted(text: str) -> str:
+    """Text as a basic string of TOML."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,190 @@
+"""What the header and the first lines of a file propose for party.toml: how it is written, and kinds of columns by their types.
+
+A person confirms it. Bounds are never proposed: one that is computed from the data reveals the most extreme patient.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from dprelease.errors import DataRefused
+from party_node.declarations.dates import ISO_8601, DateColumn
+from party_node.source.files import PARQUET
+from party_node.source.numbers import NumberStyle, read_numbers
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".", "-")
+"""Texts that are proposed to mean a missing cell, whatever the file has."""
+
+MOST_LINES = 1000
+"""Rows that kinds are guessed from."""
+
+_HEAD_BYTES = 1 << 20
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_DELIMITERS = (",", ";", "\t", "|")
+_STYLES = ((".", ""), (",", ""), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
+"""Decimal mark and mark between thousands; of those that fit equally many columns the first counts."""
+
+_DATES = (
+    ISO_8601,
+    "%d.%m.%Y",
+    "%-d.%-m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%Y/%m/%d",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+)
+_ENDS = (-1e9, 1e9)  # of open bands
+
+_MOST = 0.9
+
+Kind = Literal["numeric", "categorical", "date"]
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """What is proposed for a column.
+
+    Attributes:
+        name: the file's name of it.
+        kind: by its type.
+        bands: whether its numbers are written as bands.
+        format: of its dates, if they are text.
+        texts: what its cells hold in the first lines, each once, sorted; of categories only.
+    """
+
+    name: str
+    kind: Kind
+    bands: bool = False
+    format: str = ISO_8601
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FirstLines:
+    """What is proposed for a file.
+
+    Attributes:
+        columns: in the order of the file.
+        written: keys of ``[source]`` that say how it is written, where they are not the usual ones.
+    """
+
+    columns: tuple[Proposed, ...]
+    written: dict[str, str]
+
+
+def first_lines(path: Path) -> FirstLines:
+    """Read the beginning of a CSV file, plain or .gz, or the schema of a Parquet file.
+
+    Raises:
+        DataRefused: the file cannot be read, or has no header.
+    """
+    try:
+        return _parquet(path) if path.suffix in PARQUET else _csv(path)
+    except OSError as error:
+        raise DataRefused(f"cannot read {path}: {error.strerror or 'not a readable file'}") from None
+    except (pa.ArrowException, UnicodeDecodeError, csv.Error, EOFError):
+        raise DataRefused(f"{path} is neither a well-formed CSV file nor a Parquet file") from None
+
+
+def _parquet(path: Path) -> FirstLines:
+    with pa.parquet.ParquetFile(path) as file:
+        batch = next(file.iter_batches(batch_size=MOST_LINES), None)
+        found = [(field.name, _kind_of(field.type)) for field in file.schema_arrow]
+    texts = (
+        {} if batch is None else {name: batch.column(name).to_pylist() for name, kind in found if kind == "categorical"}
+    )
+    return FirstLines(
+        tuple(Proposed(name, kind, texts=_levels(texts.get(name, []))) for name, kind in found),
+        {},
+    )
+
+
+def _kind_of(kind: pa.DataType) -> Kind:
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "date"
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return "numeric" if number else "categorical"
+
+
+def _csv(path: Path) -> FirstLines:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        data = file.read(_HEAD_BYTES)
+    encoding, text = _decoded(data)
+    delimiter = max(_DELIMITERS, key=lambda each: _fields(text, each))
+    header, *rows = _rows(text, delimiter, MOST_LINES + 1) or [[]]
+    if len(data) == _HEAD_BYTES and len(rows) < MOST_LINES:
+        rows = rows[:-1]  # the last one may be cut off
+    names = [name.strip() for name in header]
+    if not any(names):
+        raise DataRefused(f"{path} has no header")
+    rows = [row for row in rows if len(row) == len(header)]
+    cells = [pa.array([row[place].strip() for row in rows], pa.string()) for place in range(len(names))]
+    marks = max(_STYLES, key=lambda marks: sum(_reads(each, NumberStyle(*marks)) for each in cells))
+    columns = [_proposed(name, each, NumberStyle(*marks)) for name, each in zip(names, cells, strict=True)]
+    usual = {"delimiter": ",", "encoding": "utf-8", "decimal": ".", "thousands": ""}
+    written = {"delimiter": delimiter, "encoding": encoding, "decimal": marks[0], "thousands": marks[1]}
+    return FirstLines(tuple(columns), {key: value for key, value in written.items() if value != usual[key]})
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """The encoding of text, which may end within a character, and the text."""
+    marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    for encoding in [marked] if marked else ["utf-8", "cp1252"]:
+        try:
+            return encoding, codecs.getincrementaldecoder(encoding)().decode(data)
+        except UnicodeDecodeError:
+            continue
+    return "latin-1", data.decode("latin-1")
+
+
+def _rows(text: str, delimiter: str, most: int) -> list[list[str]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return [row for row, _ in zip((row for row in reader if row), range(most), strict=False)]
+
+
+def _fields(text: str, delimiter: str) -> int:
+    """How many fields the header has, where most of the lines after it have as many; 1 where they do not."""
+    header, *rows = [len(row) for row in _rows(text, delimiter, 100)] or [1]
+    return header if Counter(rows)[header] >= len(rows) / 2 else 1
+
+
+def _reads(cells: pa.Array, style: NumberStyle) -> bool:
+    """Whether some cells are there, and most of these are numbers."""
+    numbers, absent = read_numbers(cells, style, MISSING)
+    return _most(int(np.isfinite(numbers).sum()), int((~absent).sum()))
+
+
+def _most(fit: int, there: int) -> bool:
+    """Whether a type is that of a column: a stray text does not change it, `check` shows it."""
+    return there > 0 and fit >= _MOST * there
+
+
+def _proposed(name: str, cells: pa.Array, style: NumberStyle) -> Proposed:
+    if _reads(cells, style):
+        return Proposed(name, "numeric")
+    if _reads(cells, NumberStyle(style.decimal, style.thousands, ends=_ENDS)):
+        return Proposed(name, "numeric", bands=True)
+    texts = [text for text in cells.to_pylist() if text not in MISSING]
+    for each in _DATES if texts else ():
+        pattern = re.compile(DateColumn(kind="date", name="date", format=each).pattern)
+        if _most(sum(pattern.match(text) is not None for text in texts), len(texts)):
+            return Proposed(name, "date", format=each)
+    return Proposed(name, "categorical", texts=_levels(texts))
+
+
+def _levels(texts: Sequence[object]) -> tuple[str, ...]:
+    return tuple(sorted({str(text).strip() for text in texts if text is not None} - {*MISSING}))

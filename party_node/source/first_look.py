@@ -1,0 +1,199 @@
+"""A first look at the source: every problem at once, and what each column's cells are like beside what is declared of it.
+
+It needs no key, no enrolment and no network. All of it is a function of private data, for the local screen alone.
+Source: docs/party.md, "A first look".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+import pyarrow as pa
+
+from dprelease.data.columns import CategoricalColumn
+from dprelease.errors import DataRefused, DpReleaseError
+from party_node.declarations.dates import DateColumn
+from party_node.declarations.declarations import Declaration
+from party_node.settings import PartySettings
+from party_node.source.cells import Cells, read_cells
+from party_node.source.derived import derive
+from party_node.source.distribution import Distribution, distribution_of
+from party_node.source.findings import Findings
+from party_node.source.identifiers_look import IdentifiersLook
+from party_node.source.reader import is_plain_csv, read_errors, reader_of
+from party_node.source.records import Records
+
+
+@dataclass
+class ColumnLook:
+    """What a column's cells are like.
+
+    Attributes:
+        declared: its declaration.
+        distribution: counts of cells by what they hold.
+        findings: counts of cells that were replaced or clipped, with examples.
+        problem: why the column cannot be released; empty if it can.
+        cells: how many there are.
+    """
+
+    declared: Declaration
+    distribution: Distribution
+    findings: Findings = field(default_factory=Findings)
+    problem: str = ""
+    cells: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Whether no cell of it was read."""
+        return bool(self.problem) and not self.cells
+
+    def count(self, cells: Cells) -> None:
+        """Count some rows' cells."""
+        self.cells += len(cells.missing)
+        self.findings.count(cells.missing, cells.unreadable, cells.outside)
+        self.distribution.add(cells)
+
+    def note(self, cells: Cells, raw: pa.Array, before: int) -> None:
+        """Keep examples of a batch's cells.
+
+        Args:
+            cells: as they were read.
+            raw: as they stand in the source.
+            before: rows of earlier batches.
+        """
+        column, reading = self.declared.column, self.declared.reading
+        # Beside the only level every other value is in order; what is aggregated is compared with the bounds afterwards.
+        two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
+        in_order = two_valued or reading.aggregate is not None
+        self.findings.note(raw, cells.unreadable, cells.outside & (not in_order), before)
+
+
+@dataclass
+class SourceLook:
+    """What a source is like.
+
+    Attributes:
+        place: where it is, in words.
+        columns: column of party.toml to what it is like, in the order of the file.
+        where: says where the row of a number, from 1, is.
+        rows: n; of a source with several rows a patient, patients.
+        problems: what is wrong with the whole of it.
+        undeclared: columns of the source that party.toml does not read.
+        batches: number of each batch to how many rows came with it.
+    """
+
+    place: str
+    columns: dict[str, ColumnLook]
+    where: Callable[[int], str] = "row {}".format
+    rows: int = 0
+    problems: list[str] = field(default_factory=list)
+    undeclared: tuple[str, ...] = ()
+    batches: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the table can be declared."""
+        return not self.problems and not any(each.problem for each in self.columns.values())
+
+    def count(self, cells: dict[str, Cells], rows: int) -> None:
+        """Count some rows' cells of the columns that are read, and of those that are derived from them."""
+        self.rows += rows
+        for name, look in self.columns.items():
+            formula, sources = look.declared.formula, look.declared.sources
+            if name in cells:
+                look.count(cells[name])
+            elif formula is not None and not look.problem:
+                unread = [each.column.name for each in sources if each.column.name not in cells]
+                if unread:
+                    look.problem = f"it is derived from {' and '.join(unread)}, which cannot be read"
+                    continue
+                column = look.declared.column
+                assert not isinstance(column, DateColumn)  # noqa: S101 - nothing derived is a date
+                look.count(derive(formula, [(each.column, cells[each.column.name]) for each in sources], column))
+
+
+def look_at(settings: PartySettings) -> SourceLook:
+    """Look at the source once, from its beginning to its end, and note whatever is wrong with it.
+
+    Args:
+        settings: name the source and its columns.
+    """
+    columns = {name: ColumnLook(each, distribution_of(each.column)) for name, each in settings.declared.items()}
+    found = SourceLook(settings.source.place, columns)
+    identifiers = IdentifiersLook(settings)
+    try:
+        with read_errors(settings.source):
+            _read(settings, found, identifiers)
+    except DpReleaseError as error:  # also a database that does not answer
+        found.problems.append(error.message)
+        return found
+    if not found.rows and not found.problems:
+        found.problems.append(f"{found.place} has no rows")
+    found.problems += identifiers.problems(found.where)
+    found.batches = identifiers.batches()
+    for each in columns.values():
+        replaced = each.declared.mostly_replaced
+        if each.cells and each.findings.implausible(each.declared.column, each.cells, mostly_replaced=replaced):
+            each.problem = "look at its declaration"
+    return found
+
+
+def _read(settings: PartySettings, found: SourceLook, identifiers: IdentifiersLook) -> None:
+    source, reader = settings.source, reader_of(settings.source)
+    if is_plain_csv(source):  # the first line is the header, and records are taken to be a line each
+        found.where = lambda row: f"line {row + 1}"
+    header = reader.header()
+    keys = [name for name in (source.subject, source.record, source.batch) if name]
+    absent = {name: words for name in (*keys, *_sources(found.columns.values())) if (words := _absent(name, header))}
+    found.problems += [f"[source]: {absent[name]}" for name in keys if name in absent]
+    for look in found.columns.values():
+        look.problem = "; ".join(absent[name] for name in look.declared.source_names if name in absent)
+    wanted = dict.fromkeys([*keys, *_sources(found.columns.values())])
+    found.undeclared = tuple(name for name in header if name not in wanted)
+    wanted = dict.fromkeys(name for name in wanted if name not in absent)
+    records: Records | None = None
+    before = 0
+    for batch in reader.batches(list(wanted), 0) if wanted else ():
+        cells = _cells(settings, found, batch, before)
+        names = None if absent.keys() & keys else identifiers.note(batch, before)
+        if source.rows == "one":
+            found.count(cells, batch.num_rows)
+        elif names is not None and (source.by is None or source.by in cells):
+            records = records or Records(source, {name: settings.declared[name] for name in cells})
+            records.add(names, cells)
+        before += batch.num_rows
+    for patients, merged in () if records is None else records.merged():
+        found.count(merged, len(patients))
+
+
+def _cells(settings: PartySettings, found: SourceLook, batch: pa.RecordBatch, before: int) -> dict[str, Cells]:
+    """The cells of a batch, column by column, with examples; a column that cannot be read is left out."""
+    cells = {}
+    for name, look in found.columns.items():
+        if look.problem or look.declared.formula is not None:
+            continue
+        raw = batch.column(look.declared.source_names[0])
+        try:
+            cells[name] = read_cells(raw, look.declared, settings.source)
+        except DataRefused as error:
+            look.problem = error.message
+        else:
+            look.note(cells[name], raw, before)
+    return cells
+
+
+def _sources(columns: Iterable[ColumnLook]) -> list[str]:
+    return [name for each in columns for name in each.declared.source_names]
+
+
+def _absent(name: str, header: list[str]) -> str:
+    """Why a column of the source cannot be read by its name; empty if it can."""
+    if header.count(name) > 1:
+        return f"the source has more than one column {name!r}; rename all but one"
+    if name in header:
+        return ""
+    alike = {each.strip().casefold(): each for each in header}
+    near = [alike[each] for each in get_close_matches(name.strip().casefold(), alike, 1)]
+    return f"the source has no column {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -1,0 +1,188 @@
+"""`party-node declare`: a party.toml that says what the header and types say, and waits for people to say the rest."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from dprelease.errors import DataRefused, InvalidInput
+from dprelease.files.settings import read_settings
+from dprelease.wire.status import exit_code
+from party_node.cli.main import main
+from party_node.settings import PartySettings
+from party_node.source.first_look import look_at
+from tests.party_node.tables import csv, parquet
+
+HEADER = 'Patient ID;Größe (cm);weight;"Diagnose; kurz";born;age group;sex;sex ;1st;note'
+LINES = [
+    "p-7001;181,5;83.000,5;Zebrafieber;31.12.1956;[60-70);w;x;4711;",
+    "p-7002;179,25;;;01.02.1949;[70-80);m;y;4712;",
+    "p-7003;NA;61,75;Quokkapest;03.04.1950;80+;w;z;4713;",
+]
+
+
+def run(folder: Path, file: Path, *more: str) -> Result:
+    return CliRunner().invoke(main, ["declare", str(file), "--output", str(folder / "party.toml"), *more])
+
+
+def declared(folder: Path, file: Path, *more: str) -> dict[str, Any]:
+    result = run(folder, file, *more)
+    assert result.exit_code == 0, result.output
+    return tomllib.loads((folder / "party.toml").read_text())
+
+
+def export(folder: Path, encoding: str = "cp1252") -> Path:
+    return csv(folder, "\n".join([HEADER, *LINES, ""]).encode(encoding), "export.csv")
+
+
+def test_an_export_is_described_without_any_value_of_it(tmp_path: Path) -> None:
+    found = declared(tmp_path, export(tmp_path))
+    source = found["source"]
+    assert source == {
+        "path": str(tmp_path / "export.csv"),
+        "subject": "Patient ID",
+        "delimiter": ";",
+        "encoding": "cp1252",
+        "decimal": ",",
+        "thousands": ".",
+        "missing": source["missing"],
+    }
+    blank = {"kind": "numeric", "lower": "", "upper": "", "unit": ""}
+    assert found["columns"] == {
+        "Groe_cm": {"from": "Größe (cm)", **blank},
+        "weight": blank,
+        "Diagnose_kurz": {"from": "Diagnose; kurz", "kind": "categorical", "levels": []},
+        "born": {"kind": "date", "format": "%d.%m.%Y"},
+        "age_group": {"from": "age group", **blank, "bands": True},
+        "c_1st": {"from": "1st", **blank},
+        "note": {"kind": "categorical", "levels": []},
+    }
+    text = (tmp_path / "party.toml").read_text()
+    cells = {cell for line in LINES for cell in line.split(";")} - {
+        "",
+        "NA",
+        "[70-80)",
+    }  # which is how bands are explained
+    assert [cell for cell in cells if len(cell) > 1 and cell in text] == []
+    assert "more than one column sex" in text
+
+
+def test_levels_are_comments_and_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    found = declared(tmp_path, export(tmp_path), "--levels")
+    assert found["columns"]["Diagnose_kurz"]["levels"] == []
+    text = (tmp_path / "party.toml").read_text()
+    assert '# "Quokkapest",\n# "Zebrafieber",' in text
+    assert "who has a rare one may be known by it" in text
+
+
+def test_a_stray_text_does_not_change_the_type_and_too_many_texts_are_no_levels(tmp_path: Path) -> None:
+    lines = ["id,x,came,many,few", *(f"p{i},{i}.5,2020-01-{i + 1:02},t{i % 60},u{i % 50}" for i in range(30))]
+    lines += [f"p{i},n/a,soon,t{i},u{i % 50}" for i in range(30, 33)]
+    found = declared(
+        tmp_path,
+        csv(tmp_path, "\n".join([*lines, *(f"p{i},,,t{i},u{i % 50}" for i in range(33, 60))]) + "\n"),
+        "--levels",
+    )
+    assert [keys["kind"] for keys in found["columns"].values()] == ["numeric", "date", "categorical", "categorical"]
+    text = (tmp_path / "party.toml").read_text()
+    assert "n/a" not in text
+    assert '"t0"' not in text
+    assert "more than 50 different texts" in text
+    assert '# "u0",' in text
+
+
+def test_it_does_not_load_before_people_have_filled_it_in(tmp_path: Path) -> None:
+    declared(tmp_path, export(tmp_path))
+    path = tmp_path / "party.toml"
+    with pytest.raises(InvalidInput) as caught:
+        read_settings(path, PartySettings)
+    bound = 'is left blank; give the bound of a codebook, never of the data; or bounds = "unknown" in place of lower and upper'
+    assert [words.partition("; it must")[0] for words in caught.value.each] == [
+        "name: is left blank",
+        "roster: is left blank",
+        *(f"column {name}: {key}: {bound}" for name in ("Groe_cm", "weight") for key in ("lower", "upper")),
+        "column Diagnose_kurz: levels: is left blank; list the levels of a codebook",
+        *(f"column {name}: {key}: {bound}" for name in ("age_group", "c_1st") for key in ("lower", "upper")),
+        "column note: levels: is left blank; list the levels of a codebook",
+    ]
+
+
+def test_filled_in_it_reads_the_table(tmp_path: Path) -> None:
+    declared(tmp_path, export(tmp_path), "--unknown-bounds")
+    path = tmp_path / "party.toml"
+    text = path.read_text().replace('name = ""', 'name = "north"').replace('roster = ""', 'roster = "cohort"')
+    text = text.replace('lower = ""\nupper = ""', "lower = 0\nupper = 100").replace(
+        "levels = []", 'levels = ["Zebrafieber"]', 1
+    )
+    path.write_text(text[: text.index("[columns.note]")])
+    settings = read_settings(path, PartySettings)
+    found = look_at(settings)
+    assert (found.rows, found.problems) == (3, [])
+    assert {name: each.findings.words()[:24] for name, each in found.columns.items()} == {
+        "Groe_cm": "1 missing, 0 unreadable,",
+        "weight": "1 missing, 0 unreadable,",
+        "Diagnose_kurz": "1 missing, 0 unreadable,",
+        "born": "0 missing, 0 unreadable,",
+        "age_group": "0 missing, 0 unreadable,",
+        "c_1st": "0 missing, 0 unreadable,",
+    }
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    text = "\n".join(["id,naïve café", *("p,1.5" for _ in range(3))]) + "\n"
+    found = declared(tmp_path, csv(tmp_path, text.encode(encoding)))
+    assert found["columns"] == {
+        "naive_cafe": {"from": "naïve café", "kind": "numeric", "lower": "", "upper": "", "unit": ""}
+    }
+    assert found["source"].get("encoding", "utf-8") == ("cp1252" if encoding == "latin-1" else encoding)
+    assert set(found["source"]) <= {"path", "subject", "missing", "encoding"}
+
+
+def test_types_of_a_parquet_file(tmp_path: Path) -> None:
+    table = {
+        "key": ["a", "b"],
+        "age": [61.5, 62.5],
+        "came": pa.array([0, 1], pa.date32()),
+        "sex": pa.array(["w", "m"]).dictionary_encode(),
+    }
+    found = declared(tmp_path, parquet(tmp_path, table))
+    assert found["source"]["subject"] == ""
+    assert {name: keys["kind"] for name, keys in found["columns"].items()} == {
+        "key": "categorical",
+        "age": "numeric",
+        "came": "date",
+        "sex": "categorical",
+    }
+    text = (tmp_path / "party.toml").read_text()
+    assert "61.5" not in text
+    with pytest.raises(InvalidInput, match=r"source\.subject: is left blank"):
+        read_settings(tmp_path / "party.toml", PartySettings)
+
+
+@pytest.mark.parametrize("hostile", ['a"b', "a\\b", "a]b", "a#b", "a\x7fb", "=", "💉", "columns.x", "x" * 100, "a\tb"])
+def test_any_header_makes_a_file_that_is_toml(tmp_path: Path, hostile: str) -> None:
+    path = parquet(tmp_path, {"id": ["a"], hostile: [1.5], "x" * 100 + "y": [2.5]})
+    found = declared(tmp_path, path)
+    assert {keys["from"] for keys in found["columns"].values()} == {hostile, "x" * 100 + "y"}
+    assert len(found["columns"]) == 2
+
+
+def test_what_cannot_be_described(tmp_path: Path) -> None:
+    for text in (b"", b"\n\n", b'"a'):
+        refused = run(tmp_path, csv(tmp_path, text))
+        assert refused.exit_code in {0, exit_code(DataRefused(""))}
+        assert refused.exit_code or text == b'"a'
+        (tmp_path / "party.toml").unlink(missing_ok=True)
+    assert run(tmp_path, tmp_path / "nowhere.csv").exit_code == exit_code(DataRefused(""))
+    assert run(tmp_path, csv(tmp_path, b"PAR1", "x.parquet")).exit_code == exit_code(DataRefused(""))
+    declared(tmp_path, export(tmp_path))
+    before = (tmp_path / "party.toml").read_bytes()
+    refused = run(tmp_path, export(tmp_path))
+    assert (refused.exit_code, "is there already" in refused.stderr) == (exit_code(InvalidInput("")), True)
+    assert (tmp_path / "party.toml").read_bytes() == before
