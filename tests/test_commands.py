@@ -72,6 +72,7 @@ FIRST_WORDS = {  # of a line, to what it must not begin without
     ("coordinator", "plan", "study.toml"): ("sqlalchemy", "coordinator"),
     ("party_node", "run"): ("pyarrow", "party"),
     ("party_node", "check"): ("pyarrow", "party"),
+    ("party_node", "declare", "patients.csv"): ("pyarrow", "party"),
     ("party_node", "public", "norm", "age"): ("pyarrow", "party"),
     ("learner", "fetch", "https://mirror.example.org/0"): ("urllib3", "learner"),
     ("learner", "export", "x", "--format", "parquet", "--output", "x"): ("pyarrow", "learner"),

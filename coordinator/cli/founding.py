@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
 from coordinator.authority import founding
 from coordinator.authority.authority import Authority
@@ -15,8 +16,8 @@ from coordinator.cli.options import opened, print_json, with_json, with_settings
 from coordinator.clock import utc_now
 from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
-from dprelease.canonical import read_data
 from dprelease.errors import InvalidInput
+from dprelease.files.mistakes import mistakes
 from dprelease.privacy.price import mu2_text, rounded_up
 
 
@@ -41,7 +42,10 @@ def init(home: Path, **options: Any) -> None:
       coordinator init --home office --consortium Trio --host office.example.org --epsilon 3 --delta 1e-6
     """
     options["hub_hosts"] = options["hub_hosts"] or options["hosts"]
-    plan = read_data(founding.Plan, options, "coordinator init")
+    try:
+        plan = founding.Plan.model_validate(options)
+    except ValidationError as error:
+        raise InvalidInput("coordinator init", mistakes(error, founding.Plan, options)) from error
     founded = founding.found(home, plan, utc_now())
     click.echo(f"{plan.name} is founded in {home}.")
     click.echo(f"root fingerprint, for learners to pin: {founded.fingerprint}")

@@ -59,7 +59,7 @@ def declare(file: Path, output: Path, unknown_bounds: bool, levels: bool) -> Non
         raise InvalidInput(f"{output} is there already; name another file with --output")
     found = first_lines(file)
     text = "\n".join(_lines(file, found, unknown_bounds=unknown_bounds, levels=levels)) + "\n"
-    write_durably(output, text.encode())
+    write_durably(output, text.encode(), mode=0o600 if levels else 0o644)
     click.echo(f"wrote {output}: a proposal for {len(found.columns)} columns of {file}")
     click.echo("next: fill in what is blank, from the codebook; compare kinds; then party-node check --source")
 

@@ -48,6 +48,7 @@ def test_every_command_takes_the_settings_after_its_name(path: tuple[str, ...]) 
 
 def test_there_are_the_commands_that_the_manual_names() -> None:
     assert {path for path in ALL if path} >= {
+        ("declare",),
         ("enrol",),
         ("check",),
         ("run",),

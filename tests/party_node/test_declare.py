@@ -78,6 +78,7 @@ def test_levels_are_comments_and_only_where_they_are_asked_for(tmp_path: Path) -
     text = (tmp_path / "party.toml").read_text()
     assert '# "Quokkapest",\n# "Zebrafieber",' in text
     assert "who has a rare one may be known by it" in text
+    assert (tmp_path / "party.toml").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_stray_text_does_not_change_the_type_and_too_many_texts_are_no_levels(tmp_path: Path) -> None:

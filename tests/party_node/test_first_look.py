@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
+from csv import reader
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from dprelease.errors import DataRefused
 from dprelease.wire.status import exit_code
 from party_node.cli.look import STAYS, plot
 from party_node.cli.main import main
+from party_node.settings import PartySettings
 from party_node.source.distribution import BARS, Histogram
 from party_node.source.first_look import ColumnLook, SourceLook, look_at
 from tests.party_node.tables import csv, parquet, settings
@@ -139,6 +143,27 @@ def test_types_of_a_parquet_file(tmp_path: Path) -> None:
     assert shown(found, "age", "unreadable") == [("nan", "row 2")]
     assert "is not a number; convert it first" in found.columns["weight"].problem
     assert "must be text or whole numbers" in found.columns["sex"].problem
+
+
+def test_a_database_is_looked_at_like_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"CREATE TABLE rows ({HEAD})")
+        db.executemany(
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)",
+            [[cell.strip('"') for cell in next(reader([row]))] for row in ROWS],
+        )
+        db.commit()
+    keys = {"name": "north", "roster": "c", "columns": COLUMNS}
+    source = {"url": f"sqlite:///{path}", "table": "rows", "subject": "id"}
+    found = look_at(PartySettings.model_validate(keys | {"source": source}))
+    assert (found.rows, found.problems, found.undeclared) == (8, [], ("note",))
+    assert shown(found, "age", "unreadable") == [("61,5", "row 3")]
+    absent = look_at(
+        PartySettings.model_validate(keys | {"source": source | {"url": f"sqlite:///{tmp_path}/no.sqlite"}})
+    )
+    assert len(absent.problems) == 1
+    assert "no.sqlite" in absent.problems[0]
 
 
 def test_of_several_rows_a_patient_the_one_that_counts_is_counted(tmp_path: Path) -> None:
