@@ -82,3 +82,28 @@ def _words(data: bytes, sentences: set[bytes]) -> list[bytes]:
     for sentence in sentences:
         data = data.replace(sentence, b" ")
     return _WORD.findall(data)
+
+
+def pseudonyms_outside(folder: Path, hospitals: Iterable[Hospital]) -> list[Path]:
+    """Files outside all hospitals' states that hold the pseudonym of a common patient, as bytes or in hexadecimal.
+
+    Args:
+        folder: that of the audit.
+        hospitals: whose rosters count.
+    """
+    parties = list(hospitals)
+    names = {
+        data[at : at + 32]
+        for hospital in parties
+        for data in hospital.rosters().values()
+        for at in range(0, len(data), 32)
+    }
+    looked_for = [*names, *(name.hex().encode() for name in names)]
+    own = [hospital.settings.state.resolve() for hospital in parties]
+    files = [path for path in folder.rglob("*") if path.is_file() and names]
+    return [
+        path
+        for path in files
+        if not any(path.resolve().is_relative_to(state) for state in own)
+        and any(name in data for data in [_content(path)] for name in looked_for)
+    ]

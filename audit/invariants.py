@@ -8,8 +8,8 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
-from audit.disclosure import disclosures
-from audit.states import Hospital, Office, hospitals, office, published, verifies
+from audit.disclosure import disclosures, pseudonyms_outside
+from audit.states import AlignmentRun, Hospital, Office, alignments, hospitals, office, published, verifies
 from dprelease.canonical import sha256
 from dprelease.data.columns import public
 from dprelease.errors import DpReleaseError
@@ -53,10 +53,15 @@ def audit(folder: Path) -> list[Violation]:
         *_publications(folder, parties, releases, known),
         *_fates(parties, known),
         *_deals(known),
+        *_alignments(parties, alignments(folder)),
     ]
     found += [
         Violation(str(path.relative_to(folder)), "holds a private cell or identifier")
         for path in disclosures(folder, parties.values(), [record.spec for record in known.values()])
+    ]
+    found += [
+        Violation(str(path.relative_to(folder)), "holds a pseudonym of a patient")
+        for path in pseudonyms_outside(folder, parties.values())
     ]
     return found
 
@@ -165,3 +170,26 @@ def _deals(known: dict[str, Office]) -> Iterator[Violation]:
             yield Violation(digest[:12], f"is {record.state}, and the office still holds what it dealt")
         if any(receivers != parties for receivers in record.deals.values()):
             yield Violation(digest[:12], "the office dealt to some of its parties only")
+
+
+def _alignments(parties: dict[str, Hospital], known: dict[str, AlignmentRun]) -> Iterator[Violation]:
+    """A run is counted where it was accepted by all, no more often than allowed, and leaves the same patients everywhere."""
+    for run, record in known.items():
+        if record.state in {"RUNNING", "DONE"} and not all(record.consents):
+            yield Violation(run[:12], f"alignment run is {record.state} without the consent of all its hospitals")
+    rosters: dict[str, set[bytes]] = {}
+    for name, hospital in parties.items():
+        counted = hospital.ledger.alignments(hospital.settings.roster)
+        if len(counted) > hospital.settings.policy.alignments or len(set(counted)) < len(counted):
+            yield Violation(name, "was aligned more often than its policy allows, or one run was counted twice")
+        for run, patients in hospital.rosters().items():
+            rosters.setdefault(run, set()).add(patients)
+            if run not in counted:
+                yield Violation(name, f"alignment run {run[:12]} is in force and was never counted")
+            if known and (run not in known or known[run].state != "DONE"):
+                yield Violation(
+                    name, f"alignment run {run[:12]} is in force, and the office never heard that all are done"
+                )
+    for run, different in rosters.items():
+        if len(different) > 1:
+            yield Violation("hospitals", f"alignment run {run[:12]}: hospitals have different patients in force")

@@ -13,6 +13,7 @@ from dprelease.release.folder import MANIFEST, ReleaseFolder
 from dprelease.release.spec import ReleaseSpec
 from party_node.settings import PartySettings
 from party_node.state.ledger import Ledger
+from party_node.state.runs import Runs
 from party_node.state.vault import Vault
 
 _DATABASE = "coordinator.sqlite"
@@ -29,6 +30,12 @@ class Hospital:
 
     settings: PartySettings
     ledger: Ledger
+
+    def rosters(self) -> dict[str, bytes]:
+        """Alignment run to the pseudonyms of its common patients, 32 bytes each, of runs in force."""
+        runs = Runs(self.settings.state)
+        folder = self.settings.state / "rosters"
+        return {entry.run: (folder / entry.run).read_bytes() for entry in runs.entries() if entry.version is not None}
 
     def sealed(self, release: str, sequence: int) -> Path:
         """The file of a sealed block, which may not exist."""
@@ -77,6 +84,30 @@ def office(folder: Path) -> dict[str, Office]:
                 found[digest] = Office(state, manifest, ReleaseSpec.from_bytes(spec), {})
             for digest, session, party in db.execute("SELECT release, session, party FROM deals"):
                 found[digest].deals.setdefault(session, set()).add(party)
+    return found
+
+
+@dataclass(frozen=True)
+class AlignmentRun:
+    """What the coordinator's database says of an alignment run.
+
+    Attributes:
+        state: e.g. ``DONE``.
+        consents: of each of its parties, whether its signed acceptance is there.
+    """
+
+    state: str
+    consents: tuple[bool, ...]
+
+
+def alignments(folder: Path) -> dict[str, AlignmentRun]:
+    """Run to what the coordinator's database says, for every database below the folder."""
+    found = {}
+    for path in folder.rglob(_DATABASE):
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            for run, state in db.execute("SELECT run, state FROM alignments").fetchall():
+                said = db.execute("SELECT acceptance IS NOT NULL FROM alignment_parties WHERE run = ?", (run,))
+                found[run] = AlignmentRun(state, tuple(bool(each) for (each,) in said))
     return found
 
 

@@ -40,6 +40,9 @@ class Catalogue(Value):
             out of canonical bytes.
         identifiers: rules that bring identifiers to their normal form, as text; empty, and then left out of canonical bytes, where
             white space at their ends is all that is taken away.
+        aligned: the alignment run whose patients the rows are, and no others; None where there was none, and then left out
+            of canonical bytes.
+        subjects: patients of the whole table; 0 where there are as many as rows, and then left out of canonical bytes.
     """
 
     format: Literal[1] = 1
@@ -51,6 +54,8 @@ class Catalogue(Value):
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
     identifiers: Annotated[str, Field(max_length=4000, exclude_if=lambda rules: not rules)] = ""
+    aligned: Annotated[Digest | None, Field(exclude_if=lambda run: run is None)] = None
+    subjects: Annotated[int, Field(ge=0, exclude_if=lambda subjects: not subjects)] = 0
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Catalogue:
@@ -61,6 +66,11 @@ class Catalogue(Value):
         if sum(batch.rows for batch in self.batches) > self.rows:
             raise ValueError("batches have no more rows than the table")
         return self
+
+    @property
+    def patients(self) -> int:
+        """How many patients the whole table has, those included that other hospitals do not have."""
+        return self.subjects or self.rows
 
     def column(self, name: str) -> Column | None:
         """The named column's declaration, or None."""

@@ -149,6 +149,7 @@ class SpecBase(Value):
     rows: Annotated[int, Field(ge=1)]
     rows_per_subject: Annotated[int, Field(ge=1)]
     alignment: Digest
+    aligned: Annotated[Digest | None, Field(exclude_if=lambda run: run is None)] = None
     neighbours: Literal["replace-one"] = NEIGHBOURS
     guarantee: Label = "DP"
     grid_bits: Annotated[int, Field(ge=1, le=24)]

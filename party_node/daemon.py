@@ -30,6 +30,7 @@ from dprelease.release.approval import SignedApproval, check_all_approved
 from dprelease.release.block import Block, SealedBlock
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
+from party_node.aligning.work import AlignmentWork
 from party_node.changed_settings import ChangedSettings
 from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
@@ -71,7 +72,7 @@ class Daemon:
         self._noise = noise
         self._hub = HubLine.of(desk)
         self._delivery = Delivery(desk, self._hub)
-        self._ears = Ears(desk.settings.daemon, desk.journal)
+        self._ears = Ears(desk.settings.daemon, desk.journal, desk.runs)
         self._joint = JointWork(desk, noise, self._hub)
         self._rounds = RoundWork(desk, self._hub)
         self._computing = self._unreached = False
@@ -79,6 +80,7 @@ class Daemon:
         self._table = TableReport(desk)
         self._settings = ChangedSettings(desk, config)
         self.reviews = Reviews(desk)
+        self._aligning = AlignmentWork(desk, self._hub, self.reviews.begin_run)
 
     def run(self, stop: threading.Event | StopSignal) -> None:
         """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
@@ -99,6 +101,7 @@ class Daemon:
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
             self._joint.sweep(datetime.now(UTC))
+            self._aligning.sweep(datetime.now(UTC))
             self._desk.streams.sweep()
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
             pause, away = waits.waits(), False
@@ -130,7 +133,7 @@ class Daemon:
             log.info("%s stops", settings.name)
 
     def cycle(self, coordinator: Coordinator) -> None:
-        """One round: look after certificate and settings, report a table that changed, take every release one step further."""
+        """One round: look after certificate and settings, report a changed table, take releases and alignment runs a step on."""
         self._renewal.look(coordinator)
         if self._settings.look():
             self._ears.follow(self._desk.settings.daemon)
@@ -158,6 +161,8 @@ class Daemon:
                 words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
                 log.error("release %s is held: %s", release[:12], words)
                 self._desk.journal.annotate(release, words)
+        self._unreached |= not self._aligning.cycle(coordinator)
+        self._computing |= self._aligning.computing
         if not self._computing:
             self._joint.drop_rows()
             give_back()

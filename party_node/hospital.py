@@ -14,6 +14,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.block import SealedBlock
 from dprelease.release.spec import ReleaseSpec
+from party_node.aligning.patients import in_force, patients_of
 from party_node.decision.continuation import Continuations
 from party_node.decision.decision import Assessment, assess
 from party_node.decision.duplicates import repetitions
@@ -27,6 +28,7 @@ from party_node.state.books import Books
 from party_node.state.earlier import EarlierRounds
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
+from party_node.state.runs import Runs
 from party_node.state.session import SessionFolder
 from party_node.state.streams import Streams
 from party_node.state.vault import Vault
@@ -52,6 +54,7 @@ class HospitalState:
         self.ledger = Ledger(settings.state / "ledger.sqlite")
         self.journal = Journal(settings.state / "journal.sqlite")
         self.vault = Vault(settings.state / "sealed")
+        self.runs = Runs(settings.state)
         folder = Streams(settings.state / "streams")
         self.streams = Continuations(settings.roster, self.journal, self.ledger, self.vault, folder)
         self._catalogue = settings.state / "catalogue.json"
@@ -74,7 +77,8 @@ class HospitalState:
         """The whole table, bounded on a grid and in canonical order."""
         from party_node.source.table import read_table  # Arrow is slow to load, and few commands read the table
 
-        return read_table(self.settings, self.identity.alignment_key(), self.columns(), grid_bits)
+        key, roster = self.identity.alignment_key(), in_force(self.runs, self.settings)
+        return read_table(self.settings, key, self.columns(), grid_bits, roster)
 
     def public(self) -> dict[str, PublicDeclaration]:
         """What was declared public here, by column."""
@@ -96,21 +100,13 @@ class HospitalState:
         """
         from party_node.source.overview import overview
 
-        table = overview(self.settings, self.identity.alignment_key(), self.columns(), self._overview)
+        roster = in_force(self.runs, self.settings)
+        table = overview(self.settings, self.identity.alignment_key(), self.columns(), self._overview, roster)
         self._overview = table if table.batches else None  # 32 bytes or more a row, for tables that grow
         write_findings(self._findings, table.findings, table.implausible)
         if table.implausible:
             raise DataRefused("not declared: " + "; ".join(problems(table.findings, table.implausible)))
-        catalogue = Catalogue(
-            party=self.settings.name,
-            roster=self.settings.roster,
-            rows=table.rows,
-            rows_per_subject=self.settings.rows_per_subject,
-            alignment=table.alignment,
-            columns=table.columns,
-            batches=table.batches,
-            identifiers=self.settings.source.identifiers.canonical,
-        )
+        catalogue = table.catalogue(self.settings)
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue
 
@@ -220,9 +216,11 @@ class HospitalState:
         from party_node.source.table import read_table
 
         key = self.identity.alignment_key()
+        roster = patients_of(self.runs, self.settings, spec.aligned)
         seen = self._overview if self._overview is not None and self._overview.key == key else None
-        table = self.streams.read(spec, self.settings, key, columns, seen.prefix if seen else None) or read_table(
-            self.settings, key, columns, spec.grid_bits
+        whole = seen.prefix if seen else None
+        table = self.streams.read(spec, self.settings, key, columns, whole, roster) or read_table(
+            self.settings, key, columns, spec.grid_bits, roster
         )
         if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")

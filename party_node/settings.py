@@ -157,11 +157,13 @@ class Policy(Settings):
         auto_approve: proposals inside are approved without a person; left out, a person approves every release. Where it limits
             epsilon, delta has to be limited too, here or there, or it approves nothing.
         allow_large_delta: accept delta >= 1/n, which permits publishing a patient's row outright.
+        alignments: most alignment runs that a roster ever takes part in; a person accepts each of them.
     """
 
     limits: Limits = Limits()
     auto_approve: Limits | None = None
     allow_large_delta: bool = False
+    alignments: Annotated[int, Field(ge=0)] = 5
 
 
 class DaemonSettings(Settings):

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from coordinator.authority.authority import Authority
-from dprelease import catalogue, spec_base
+from dprelease import acceptance, catalogue, spec_base
 from dprelease.canonical import Rational, Value, canonical_bytes
 from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
@@ -59,7 +59,7 @@ from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
 from dprelease.wire import boundary, chunks, status
 from dprelease.wire.retry import Backoff
-from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
+from dprelease.wire.v1 import alignment_pb2, coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
 from learner.hub.settings import Limits as HubLimits
 from learner.listing import Index
@@ -158,6 +158,7 @@ VALUES: dict[str, type[Value]] = {
         clipping,
         terms,
         stream_terms,
+        acceptance,
         approval,
         block,
         manifest,
@@ -295,7 +296,7 @@ def public_key() -> ec.EllipticCurvePublicKey:
 
 def test_labels_and_framing() -> None:
     labels = [row[1].strip("`") for row in table(FORMAT, "signature", "label", "parts")]
-    assert labels == [signing.APPROVAL, signing.BLOCK, signing.MANIFEST, signing.SESSION]
+    assert labels == [signing.ACCEPTANCE, signing.APPROVAL, signing.BLOCK, signing.MANIFEST, signing.SESSION]
     assert framed(signing.BLOCK, b"\x01\x02\x03", b"").hex() == V["message"]
     key = signing.new_private_key()
     signature = bytes.fromhex(signing.sign(key, signing.BLOCK, b"\x01\x02\x03", b""))
@@ -549,7 +550,7 @@ def test_roles() -> None:
 def test_services() -> None:
     written = [[cell.strip("`") for cell in row[:4]] for row in table(FORMAT, "service", "method")]
     kinds = {True: "stream", False: "one"}
-    protos = (enrolment_pb2, coordination_pb2, intake_pb2, relay_pb2, public_pb2)
+    protos = (enrolment_pb2, coordination_pb2, alignment_pb2, intake_pb2, relay_pb2, public_pb2)
     assert written == [
         [service.name, method.name, kinds[method.client_streaming], kinds[method.server_streaming]]
         for proto in protos

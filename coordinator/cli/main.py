@@ -8,6 +8,7 @@ from dprelease.cli.console import Command, Commands
 from dprelease.version import __version__
 
 COMMANDS = {
+    "align": Command("coordinator.cli.align:align", "Let hospitals find the patients that all of them have."),
     "backup": Command("coordinator.cli.backup:backup", "Copy the database, and what to do after a restore."),
     "hub": Command("coordinator.cli.hub:hub", "Who publishes: one hub at a time."),
     "init": Command("coordinator.cli.founding:init", "Found a consortium."),

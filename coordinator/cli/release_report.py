@@ -49,6 +49,7 @@ def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict
         **standing(found),
         "created": instant(found.created),
         "rows": spec.rows,
+        **({"aligned": spec.aligned} if spec.aligned is not None else {}),
         "label": spec.guarantee,
         "public_columns": [column.name for column in spec.public],
         "weights": spec.weights,
@@ -82,7 +83,8 @@ def print_release(found: Release) -> None:
         click.echo(f"{party} is charged {price_text(Fraction(mu2), described['delta'])}")
     for sentence in (*described["guarantee"], *described["trust"]):
         click.echo(sentence)
-    shape = f"n = {described['rows']}, mechanism {described['mechanism']}"
+    aligned = f" (alignment run {spec.aligned[:12]})" if spec.aligned is not None else ""
+    shape = f"n = {described['rows']}{aligned}, mechanism {described['mechanism']}"
     own = mechanism_of(spec).words(spec).shape
     shape += f", {own}" if own else ""
     if described["weights"]:

@@ -80,11 +80,12 @@ def first_batch(mechanism: Mechanism[Any]) -> int | None:
 
 
 def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
-    """Any of the catalogues, once roster, normal form of identifiers, rows, rows_per_subject and alignment are the same in all.
+    """Any of the catalogues, once roster, alignment run, normal form of identifiers, rows and alignment agree.
 
     Raises:
         InvalidInput: they differ; who differs is said, digests are not shown.
     """
+    _agree_on_run(catalogues)
     for attribute, what in (
         ("roster", "rosters"),
         ("rows", "numbers of rows"),
@@ -93,14 +94,16 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
         found = {name: getattr(catalogue, attribute) for name, catalogue in catalogues.items()}
         if len(set(found.values())) > 1:
             listed = ", ".join(f"{name} {value}" for name, value in found.items())
-            raise InvalidInput(f"the parties' {what} differ: {listed}")
-    _agree_on_identifiers(catalogues)
+            hint = "; to find the patients that all have: coordinator align start" if attribute == "rows" else ""
+            raise InvalidInput(f"the parties' {what} differ: {listed}{hint}")
+    agree_on_identifiers(catalogues)
     groups = _groups({name: catalogue.alignment for name, catalogue in catalogues.items()})
     if len(groups) > 1:
         sides = " | ".join(", ".join(names) for names in groups.values())
         raise InvalidInput(
             f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only "
-            "within each group); let them compare identifiers and the alignment key"
+            "within each group); let them compare identifiers and the alignment key, or find the patients that all have: "
+            "coordinator align start"
         )
     return next(iter(catalogues.values()))
 
@@ -113,7 +116,24 @@ def _groups(found: Mapping[str, str]) -> dict[str, list[str]]:
     return groups
 
 
-def _agree_on_identifiers(catalogues: Mapping[str, Catalogue]) -> None:
+def _agree_on_run(catalogues: Mapping[str, Catalogue]) -> None:
+    groups = _groups({name: catalogue.aligned or "" for name, catalogue in catalogues.items()})
+    if len(groups) > 1:
+        sides = " | ".join(
+            f"{', '.join(names)}: {f'run {run[:12]}' if run else 'never'}" for run, names in groups.items()
+        )
+        raise InvalidInput(
+            f"the parties were not aligned by one run: {sides}; if one is under way wait for it (coordinator align list), else: "
+            "coordinator align start"
+        )
+
+
+def agree_on_identifiers(catalogues: Mapping[str, Catalogue]) -> None:
+    """Refuse catalogues whose identifiers are brought to different normal forms.
+
+    Raises:
+        InvalidInput: whose, and to which.
+    """
     groups = _groups({name: catalogue.identifiers for name, catalogue in catalogues.items()})
     if len(groups) > 1:
         sides = " | ".join(f"{', '.join(names)}: {quoted(rules) or 'as they stand'}" for rules, names in groups.items())

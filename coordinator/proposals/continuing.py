@@ -103,6 +103,8 @@ def _proposal(
         if enrolled(tx.members, part.party, now).fingerprint != part.key:
             raise InvalidInput(f"{part.party} has another key than when the stream began; propose a new stream")
     agreed = agree(reported(tx.members, names, number))
+    if agreed.aligned != previous.aligned:
+        raise InvalidInput("the parties' tables were aligned anew after the stream began; propose a new stream")
     fields = previous.model_dump(mode="json") | {
         "rows": agreed.rows,
         "alignment": agreed.alignment,

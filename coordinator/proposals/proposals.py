@@ -212,6 +212,7 @@ def make_proposal(
         "rows": agreed.rows,
         "rows_per_subject": agreed.rows_per_subject,
         "alignment": agreed.alignment,
+        "aligned": agreed.aligned,
         "guarantee": label,
         "terms": numbers.terms.model_dump(mode="json"),
         "grid_bits": request.grid_bits,

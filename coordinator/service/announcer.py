@@ -80,8 +80,9 @@ class Announcer:
             if latest == self._seen:
                 return
             names = {HUB}
-            for release, party in tx.history.concerned(self._seen):
-                names |= {named(each) for each in tx.releases.parties(release)} if release else set()
+            for digest, party in tx.history.concerned(self._seen):
+                members = (*tx.releases.parties(digest), *tx.alignments.parties(digest)) if digest else ()
+                names |= {named(each) for each in members}
                 names |= {named(party)} if party else set()
         self.news.tell(*names)
         self._seen = latest

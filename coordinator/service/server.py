@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from coordinator.authority.authority import Authority
 from coordinator.clock import Clock, utc_now
+from coordinator.service.aligning import AlignmentService
 from coordinator.service.announcer import Announcer
 from coordinator.service.dealer import Dealer
 from coordinator.service.renewal import OwnCertificate
@@ -18,7 +19,8 @@ from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
 from dprelease.wire.limits import Limiter, Rate, Streams
 from dprelease.wire.listener import Listener, listen
-from dprelease.wire.v1 import coordination_pb2, enrolment_pb2
+from dprelease.wire.v1 import alignment_pb2, coordination_pb2, enrolment_pb2
+from dprelease.wire.v1.alignment_pb2_grpc import add_AlignmentServiceServicer_to_server
 from dprelease.wire.v1.coordination_pb2_grpc import add_CoordinationServiceServicer_to_server
 from dprelease.wire.v1.enrolment_pb2_grpc import add_EnrolmentServiceServicer_to_server
 
@@ -85,15 +87,20 @@ class Server:
             self._store, self._authority, settings, self._clock, self._dealer, self._announcer
         )
         enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
+        aligning = AlignmentService(
+            self._store, self._authority.root_pem, settings.limits, self._clock, self._announcer
+        )
 
-        def start(address: str, register: Callable[[Any], None], name: str, rate: Rate, *, mutual: bool) -> None:
+        def start(
+            address: str, register: Sequence[Callable[[Any], None]], names: Sequence[str], rate: Rate, *, mutual: bool
+        ) -> None:
             self._listeners.append(
                 listen(
                     address,
                     self._own.credentials(),
-                    [register],
+                    register,
                     mutual=mutual,
-                    names=[name],
+                    names=names,
                     probe=self._store.answers,
                     reflect=settings.reflection,
                     workers=WORKERS,
@@ -103,15 +110,21 @@ class Server:
 
         start(
             settings.listen,
-            lambda server: add_CoordinationServiceServicer_to_server(coordination, server),
-            coordination_pb2.DESCRIPTOR.services_by_name["CoordinationService"].full_name,
+            [
+                lambda server: add_CoordinationServiceServicer_to_server(coordination, server),
+                lambda server: add_AlignmentServiceServicer_to_server(aligning, server),
+            ],
+            [
+                coordination_pb2.DESCRIPTOR.services_by_name["CoordinationService"].full_name,
+                alignment_pb2.DESCRIPTOR.services_by_name["AlignmentService"].full_name,
+            ],
             Rate.of(settings.limits.calls_per_second),
             mutual=True,
         )
         start(
             settings.listen_enrolment,
-            lambda server: add_EnrolmentServiceServicer_to_server(enrolment, server),
-            enrolment_pb2.DESCRIPTOR.services_by_name["EnrolmentService"].full_name,
+            [lambda server: add_EnrolmentServiceServicer_to_server(enrolment, server)],
+            [enrolment_pb2.DESCRIPTOR.services_by_name["EnrolmentService"].full_name],
             Rate(settings.limits.enrolments_per_minute / 60, settings.limits.enrolments_per_minute),
             mutual=False,
         )

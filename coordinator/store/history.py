@@ -27,13 +27,16 @@ class History:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def note(self, what: str, now: datetime, *, release: str | None = None, party: str | None = None) -> None:
-        """Add a line about a release or about a party's membership, here and in the log."""
-        log.info("%s%s", f"release {release[:12]}: " if release else "", what)
-        self._connection.execute(history.insert().values(at=now, release=release, party=party, what=what))
+    def note(
+        self, what: str, now: datetime, *, release: str | None = None, party: str | None = None, run: str | None = None
+    ) -> None:
+        """Add a line about a release, an alignment run or a party's membership, here and in the log."""
+        about = f"release {release[:12]}: " if release else f"alignment run {run[:12]}: " if run else ""
+        log.info("%s%s", about, what)
+        self._connection.execute(history.insert().values(at=now, release=release or run, party=party, what=what))
 
     def of_release(self, digest: str) -> tuple[Happening, ...]:
-        """What happened to a release, oldest first."""
+        """What happened to a release or an alignment run, oldest first."""
         return self._lines(history.c.release == digest)
 
     def of_party(self, name: str) -> tuple[Happening, ...]:
@@ -45,7 +48,7 @@ class History:
         return self._connection.execute(select(func.max(history.c.number))).scalar_one_or_none() or 0
 
     def concerned(self, after: int) -> set[tuple[str | None, str | None]]:
-        """Release and party of every line after the one with this number."""
+        """Release or run, and party, of every line after the one with this number."""
         chosen = select(history.c.release, history.c.party).where(history.c.number > after).distinct()
         return {(row.release, row.party) for row in self._connection.execute(chosen)}
 

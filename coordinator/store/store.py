@@ -12,7 +12,9 @@ from typing import Self
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from coordinator.alignment import lifecycle as alignment
 from coordinator.lifecycle.lifecycle import PartyRevoked, Tick
+from coordinator.store.alignments import Alignments
 from coordinator.store.copies import COPIED, Copies
 from coordinator.store.database import Database
 from coordinator.store.dealt import Deals
@@ -50,6 +52,7 @@ class Transaction:
 
     members: Members
     releases: Releases
+    alignments: Alignments
     deals: Deals
     history: History
     hub: HubCertificate
@@ -159,15 +162,19 @@ class Store:
         return True
 
     def tick(self, now: datetime) -> None:
-        """End every release whose deadline has passed. Run at every start and every few seconds after."""
+        """End every release and alignment run whose deadline has passed. Run at every start and every few seconds after."""
         with self.reading() as tx:
             due = [release.digest for release in tx.releases.open() if (release.record.deadline or now) <= now]
+            late = [run.digest for run in tx.alignments.open() if (run.record.deadline or now) <= now]
         for digest in due:
             with self.writing() as tx:
                 tx.releases.advance(digest, Tick(), now)
+        for digest in late:
+            with self.writing() as tx:
+                tx.alignments.advance(digest, alignment.Tick(), now)
 
     def revoke(self, name: str, now: datetime) -> tuple[str, ...]:
-        """Revoke a party and end its open releases that are not about to be public, all at once.
+        """Revoke a party and end its open alignment runs, and its open releases that are not about to be public, all at once.
 
         Args:
             name: the party.
@@ -184,6 +191,8 @@ class Store:
             tx.history.note(f"{name} was revoked", now, party=name)
             mine = [release.digest for release in tx.releases.open() if name in release.record.parties]
             ended = [tx.releases.advance(digest, PartyRevoked(name), now) for digest in mine]
+            for run in tx.alignments.open():
+                tx.alignments.advance(run.digest, alignment.PartyRevoked(name), now)
         return tuple(release.digest for release in ended if release.record.final)
 
     def close(self) -> None:
@@ -195,6 +204,7 @@ def _transaction(connection: Connection) -> Transaction:
     return Transaction(
         Members(connection),
         Releases(connection),
+        Alignments(connection),
         Deals(connection),
         History(connection),
         HubCertificate(connection),

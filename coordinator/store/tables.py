@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeDecorator
 
 from dprelease.spec_base import instant, moment
 
-REVISION = "0002"
+REVISION = "0003"
 """Of this layout: the last one in `coordinator.store.migrations.versions`."""
 
 
@@ -155,6 +155,31 @@ deals = Table(
     Column("round", Integer, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     UniqueConstraint("release", "round", "party"),  # a round has one session
+)
+
+alignments = Table(
+    "alignments",
+    layout,
+    Column("run", String(64), primary_key=True),
+    Column("task", LargeBinary, nullable=False),
+    Column("created", Moment, nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("since", Moment, nullable=False),
+    Column("deadline", Moment),
+    Column("run_seconds", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+alignment_parties = Table(
+    "alignment_parties",
+    layout,
+    Column("run", String(64), ForeignKey("alignments.run"), primary_key=True),
+    Column("party", String(64), ForeignKey("parties.name"), primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("acceptance", LargeBinary),
+    Column("accepted", Moment),
+    Column("declined", Moment),
+    Column("finished", Moment),
 )
 
 history = Table(

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dprelease.errors import IntegrityError, InvalidInput
 
+ACCEPTANCE = "dprelease/acceptance/v1"
 APPROVAL = "dprelease/approval/v1"
 BLOCK = "dprelease/block/v1"
 CHARGES = "dprelease/charges/v1"

@@ -1,4 +1,4 @@
-"""A release as the hub believes it: a spec and every party's signed approval, checked before they are kept."""
+"""A release, or an alignment run, as the hub believes it: every party's signed consent, checked before it is kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Self
 
+from dprelease.acceptance import SignedAcceptance, check_all_accepted
 from dprelease.canonical import Value
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.intersection.task import Task
 from dprelease.release.accounting import check_spec
 from dprelease.release.approval import SignedApproval, check_all_approved
 from dprelease.release.spec import ReleaseSpec
+from learner.hub.plans import Plan, plan_of_release, plan_of_run
 
 
 class Record(Value):
@@ -39,6 +42,28 @@ class Record(Value):
         """Parties of the release, in the spec's order."""
         return tuple(part.party for part in self.spec.parties)
 
+    @property
+    def plan(self) -> Plan:
+        """Of its session; raises `InvalidInput` if it has none."""
+        return plan_of_release(self.spec)
+
+
+class AcceptedRun(Value):
+    """An alignment run that every party accepted.
+
+    Attributes:
+        task: what is computed.
+        acceptances: every party's.
+    """
+
+    task: Task
+    acceptances: tuple[SignedAcceptance, ...]
+
+    @property
+    def plan(self) -> Plan:
+        """Of its session."""
+        return plan_of_run(self.task)
+
 
 def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consortium: str, root_pem: str) -> Record:
     """Believe what the coordinator says about a release only where it can be checked here.
@@ -66,3 +91,29 @@ def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consort
     check_spec(known)
     check_all_approved(signed.values(), known, root_pem)
     return Record(spec=known, approvals=tuple(signed[part.party] for part in known.parties))
+
+
+def checked_run(digest: str, task: bytes, acceptances: Iterable[bytes], consortium: str, root_pem: str) -> AcceptedRun:
+    """Believe what the coordinator says about an alignment run only where it can be checked here.
+
+    Args:
+        digest: the run that was asked for.
+        task: canonical bytes of its task.
+        acceptances: canonical bytes of signed acceptances.
+        consortium: whose hub this is.
+        root_pem: the consortium root.
+
+    Raises:
+        IntegrityError: another task, another consortium, or not signed by every party.
+    """
+    try:
+        known = Task.from_bytes(task)
+        signed = tuple(map(SignedAcceptance.from_bytes, acceptances))
+    except InvalidInput as error:
+        raise IntegrityError(f"the coordinator's record cannot be read: {error.message}") from error
+    if known.digest() != digest:
+        raise IntegrityError("the coordinator answered with another alignment run")
+    if known.consortium != consortium:
+        raise IntegrityError(f"the alignment run is of consortium {known.consortium}; this hub serves {consortium}")
+    check_all_accepted(signed, known, root_pem)
+    return AcceptedRun(task=known, acceptances=signed)

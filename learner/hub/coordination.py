@@ -9,8 +9,9 @@ import grpc
 from dprelease.errors import AccessDenied, Conflict, PeerUnavailable
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import CALL_SECONDS
-from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
-from learner.hub.approved import Record, checked_record
+from dprelease.wire.v1 import alignment_pb2, coordination_pb2, coordination_pb2_grpc, release_pb2
+from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
+from learner.hub.approved import AcceptedRun, Record, checked_record, checked_run
 
 PEER = "the coordinator"
 
@@ -42,6 +43,7 @@ class Coordination:
     def use(self, channel: grpc.Channel) -> None:
         """Call over another channel from now on, e.g. one that shows a renewed certificate."""
         self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self._alignments = AlignmentServiceStub(channel)
 
     @property
     def stub(self) -> coordination_pb2_grpc.CoordinationServiceStub:
@@ -60,6 +62,25 @@ class Coordination:
         if release.state not in _OPEN:
             raise Conflict(f"release {digest[:12]} takes no blocks now: {release.explanation or 'it is not approved'}")
         return checked_record(digest, release.spec, release.approvals, self._consortium, self._root_pem)
+
+    def accepted_run(self, digest: str) -> AcceptedRun:
+        """The record of an alignment run whose parcels may come in.
+
+        Raises:
+            Conflict: not every party has accepted yet, or the run is over.
+            IntegrityError: the record does not check out.
+            NotFound, PeerUnavailable: as the coordinator answers.
+        """
+        run = self._run(digest)
+        if run.state != alignment_pb2.RUN_STATE_RUNNING:
+            raise Conflict(
+                f"alignment run {digest[:12]} takes no parcels now: {run.explanation or 'it is not accepted'}"
+            )
+        return checked_run(digest, run.task, run.acceptances, self._consortium, self._root_pem)
+
+    def run_has_ended(self, digest: str) -> bool:
+        """Whether an alignment run is over, with a result or without."""
+        return self._run(digest).state not in (alignment_pb2.RUN_STATE_PROPOSED, alignment_pb2.RUN_STATE_RUNNING)
 
     def has_ended(self, digest: str) -> bool:
         """Whether the release ended without a publication."""
@@ -119,3 +140,8 @@ class Coordination:
         request = coordination_pb2.GetReleaseRequest(spec_digest=bytes.fromhex(digest))
         with translated(PEER):
             return self._stub.GetRelease(request, timeout=CALL_SECONDS, metadata=VERSION).release
+
+    def _run(self, digest: str) -> alignment_pb2.RunRecord:
+        request = alignment_pb2.GetRunRequest(run=bytes.fromhex(digest))
+        with translated(PEER):
+            return self._alignments.GetRun(request, timeout=CALL_SECONDS, metadata=VERSION).run

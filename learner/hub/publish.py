@@ -61,7 +61,7 @@ def prepare(storage: Storage, record: Record, signer: Signer, now: datetime) -> 
 
 
 def advance(storage: Storage, coordination: Coordination, signer: Signer, digest: str, now: datetime) -> bool:
-    """Take a staged release as far as it goes.
+    """Take a staged release as far as it goes; of an alignment run, remove what is here once it is over.
 
     Returns:
         Whether it is finished with: published and reported, or over without a publication.
@@ -71,6 +71,11 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
         Conflict, IntegrityError, ...: the release cannot be published as it stands, e.g. a party was revoked, or there is
             another signed manifest of it somewhere.
     """
+    if storage.run(digest) is not None:
+        over = coordination.run_has_ended(digest)
+        if over:
+            storage.drop(digest)
+        return over
     if storage.published(digest) is None:
         if coordination.has_ended(digest):
             storage.drop(digest)

@@ -74,7 +74,7 @@ class Publisher:
         return self._thread.is_alive()
 
     def round(self) -> bool:
-        """Advance every staged release; one that cannot go on never holds up another.
+        """Advance every staged release and alignment run; one that cannot go on never holds up another.
 
         Returns:
             Whether everybody who had to be asked was there.
@@ -83,17 +83,18 @@ class Publisher:
         for digest in self._storage.staged():
             if self._stopping.is_set():
                 break
+            what = f"{'release' if self._storage.run(digest) is None else 'alignment run'} {digest[:12]}"
             try:
                 if advance(self._storage, self._coordination, self._signer(), digest, self._now()):
                     over = "published" if self._storage.published(digest) else "over, and not published"
-                    log.info("release %s is %s", digest[:12], over)
+                    log.info("%s is %s", what, over if what.startswith("release") else "over")
             except (PeerUnavailable, InternalError) as error:
-                log.warning("release %s waits: %s", digest[:12], error.message)
+                log.warning("%s waits: %s", what, error.message)
                 reached = False
             except DpReleaseError as error:
-                log.error("release %s cannot go on: %s: %s", digest[:12], type(error).__name__, error.message)
+                log.error("%s cannot go on: %s: %s", what, type(error).__name__, error.message)
             except Exception:
-                log.exception("release %s failed in an unforeseen way", digest[:12])
+                log.exception("%s failed in an unforeseen way", what)
         return reached
 
     def _run(self) -> None:

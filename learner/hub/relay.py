@@ -1,9 +1,9 @@
-"""A store-and-forward relay for the session of joint moments: it holds sealed parcels between hospitals and can open none.
+"""A store-and-forward relay for sessions between hospitals: it holds sealed parcels and can open none.
 
-It keeps order so that an honest session is not disturbed: one parcel in each place of the schedule, of the size that the spec
-gives, signed by its sender's key, and of the session that the parties are in. Hospitals check all of it again and believe
-none of it from here. Masked columns go to the partners that the schedule names and to nobody else; the schedule never names
-their dealer.
+It keeps order so that an honest session is not disturbed: one parcel in each place of its plan, of the size that the spec, or
+the task of an alignment run, gives, signed by its sender's key, and of the session that the parties are in. Hospitals check all
+of it again and believe none of it from here. Masked columns go to the partners that the plan names and to nobody else; it
+never names their dealer.
 
 Source: docs/protocol.md; calls in docs/format.md 15.
 """
@@ -18,25 +18,12 @@ from pathlib import Path
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.identity.certificates import Identity
-from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
-from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
-from dprelease.release.spec import ReleaseSpec
-from learner.hub.approved import Record
+from dprelease.mpc.messages import Message, MessageHeader, session_digest
+from learner.hub.approved import AcceptedRun, Record
 from learner.hub.mailbox import Kept, ParcelStore
+from learner.hub.plans import Plan
 from learner.hub.storage import Storage
 from learner.hub.uploads import Upload
-
-
-def most_bytes(schedule: Schedule, party: str) -> int:
-    """Most bytes that the bodies of a party's parcels take at once: those of one round, as older ones are deleted."""
-    columns = sum(schedule.columns_size(party) for _ in schedule.dealers_of(party))
-    keys = sum(
-        SEED_BYTES + SEAL_BYTES for dealer in schedule.dealers_of(party) for _ in schedule.partners(party, dealer)
-    )
-    return (
-        columns + keys + sum(schedule.deal_size(receiver, party) + SEAL_BYTES for receiver in schedule.receivers(party))
-    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class Relay:
 
     Args:
         storage: the hub's files.
-        find_record: digest to checked record; asks the coordinator when the storage has none.
+        find_record: digest to checked record, of a release or an alignment run; asks the coordinator when the storage has none.
         look: asks whose key was revoked, and ends calls of theirs; done whenever a party enters a session.
         tell: given the names of the parties that a parcel has become complete for.
     """
@@ -76,7 +63,7 @@ class Relay:
     def __init__(
         self,
         storage: Storage,
-        find_record: Callable[[str], Record],
+        find_record: Callable[[str], Record | AcceptedRun],
         look: Callable[[], object],
         tell: Callable[..., object] = lambda *names: None,
     ) -> None:
@@ -99,34 +86,33 @@ class Relay:
 
         Raises:
             InvalidInput: not a parcel, or the release is not computed together.
-            AccessDenied: the caller is not the sender, or the spec does not name it with the caller's key.
-            IntegrityError: the schedule of the release has no such parcel, or its sender did not sign it.
-            Conflict: another parcel is in its place, its round or session is not the present one, or the release is over.
-            NotFound, PeerUnavailable, TooManyRequests: the release is not known, or there is no room.
+            AccessDenied: the caller is not the sender, or is not named with the caller's key.
+            IntegrityError: the plan has no such parcel, or its sender did not sign it.
+            Conflict: another parcel is in its place, its round or session is not the present one, or all is over.
+            NotFound, PeerUnavailable, TooManyRequests: the release or run is not known, or there is no room.
         """
         parcel = Message.from_bytes(data)
         header = parcel.header
         if header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {header.sender}")
-        spec = self._spec_for(caller, header.task)
+        plan = self._plan_for(caller, header.task)
         if header.kind == "hello":
             self._look()
-        schedule = _schedule(spec)
-        check_message(parcel, schedule, {caller.name: caller.key})
-        store = self._store(header.task, spec)
+        plan.check(parcel, {caller.name: caller.key})
+        store = self._store(header.task, plan)
         with store.lock:
             kept = store.at(header.place)
             if kept is None:
-                _check_time(header, schedule, store)
+                _check_time(header, plan, store)
                 if header.kind == "hello":
-                    self._storage.reserve(header.task, caller.name, most_bytes(schedule, caller.name))
+                    self._storage.reserve(header.task, caller.name, plan.most_bytes(caller.name))
                 kept = store.keep(parcel)
             elif kept.header != header:
                 raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
             if not header.size:
                 store.finish(kept)
-                store.drop_before(_newest_session(schedule, store))
-                self._tell(*_awaiting(header, schedule))
+                store.drop_before(_newest_session(plan, store))
+                self._tell(*plan.awaiting(header))
                 return 0
         store.check_room(kept)
         with kept.turn.lock:
@@ -134,7 +120,7 @@ class Relay:
                 # The last upload broke between its last byte and our answer: all bytes are here, perhaps damaged.
                 with suppress(IntegrityError):
                     store.finish(kept)
-                    self._tell(*_awaiting(header, schedule))
+                    self._tell(*plan.awaiting(header))
             return store.held(kept)
 
     def begin(self, caller: Identity, release: str, parcel: str) -> Upload:
@@ -144,7 +130,7 @@ class Relay:
 
         Args:
             caller: who calls.
-            release: digest of the spec.
+            release: digest of the spec or task.
             parcel: digest of the header.
 
         Raises:
@@ -153,14 +139,14 @@ class Relay:
             IntegrityError: from the upload: a chunk or the whole is wrong; a damaged whole is given up.
             PeerUnavailable: from the upload: the disk does not take the bytes.
         """
-        spec = self._spec_for(caller, release)
-        store = self._store(release, spec)
+        plan = self._plan_for(caller, release)
+        store = self._store(release, plan)
         kept = store.named(parcel)
         if kept is None:
             raise Conflict("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
-        awaiting = _awaiting(kept.header, _schedule(spec))
+        awaiting = plan.awaiting(kept.header)
         return kept.turn.begin(_Body(store, kept, lambda: self._tell(*awaiting)))
 
     def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
@@ -168,7 +154,7 @@ class Relay:
 
         Args:
             caller: who calls; any party of the release sees all headers.
-            release: digest of the spec.
+            release: digest of the spec or task.
             after: the number at which an earlier answer ended; 0 for the beginning.
 
         Returns:
@@ -177,14 +163,14 @@ class Relay:
         Raises:
             AccessDenied, Conflict, NotFound, PeerUnavailable: as for `open_parcel`.
         """
-        return self._store(release, self._spec_for(caller, release)).listed(after)
+        return self._store(release, self._plan_for(caller, release)).listed(after)
 
     def body(self, caller: Identity, release: str, parcel: str, offset: int) -> Path:
         """The file of a body, once it is sure that it is complete, is for the caller and reaches to the offset.
 
         Args:
             caller: who calls.
-            release: digest of the spec.
+            release: digest of the spec or task.
             parcel: digest of the header.
             offset: first byte wanted.
 
@@ -193,7 +179,7 @@ class Relay:
             AccessDenied: it is not for the caller.
             InvalidInput: the offset lies past the end.
         """
-        store = self._store(release, self._spec_for(caller, release))
+        store = self._store(release, self._plan_for(caller, release))
         kept = store.named(parcel)
         if kept is None:
             raise NotFound("no such parcel")
@@ -206,51 +192,35 @@ class Relay:
             raise InvalidInput(f"the parcel has {header.size} bytes; there is nothing at {offset}")
         return store.body(kept)
 
-    def _spec_for(self, caller: Identity, release: str) -> ReleaseSpec:
+    def _plan_for(self, caller: Identity, release: str) -> Plan:
         if caller.role != "party":
             raise AccessDenied(f"{caller.name} is a {caller.role}; parcels are for parties")
         if self._storage.published(release) is not None:
             raise Conflict(f"release {release[:12]} is published; its session is over")
-        spec = self._find_record(release).spec
-        part = spec.party(caller.name)
-        if part is None or part.key != caller.fingerprint:
-            raise AccessDenied(f"release {release[:12]} does not name {caller.name} with the key that calls")
-        _schedule(spec)
-        return spec
+        plan = self._find_record(release).plan
+        if plan.keys.get(caller.name) != caller.fingerprint:
+            raise AccessDenied(f"{plan.what} does not name {caller.name} with the key that calls")
+        return plan
 
-    def _store(self, release: str, spec: ReleaseSpec) -> ParcelStore:
+    def _store(self, release: str, plan: Plan) -> ParcelStore:
         with self._stores_lock:
             if release not in self._stores:
                 staged = set(self._storage.staged())
                 self._stores = {each: store for each, store in self._stores.items() if each in staged}
                 store = ParcelStore(self._storage.parcels(release))
-                store.drop_before(_newest_session(_schedule(spec), store))
+                store.drop_before(_newest_session(plan, store))
                 self._stores[release] = store
             return self._stores[release]
 
 
-def _schedule(spec: ReleaseSpec) -> Schedule:
-    found = mechanism_of(spec).schedule(spec)
-    if found is None:
-        raise InvalidInput(f"release {spec.digest()[:12]} is of mechanism {spec.mechanism!r}: it has no parcels")
-    return found
-
-
-def _newest_session(schedule: Schedule, store: ParcelStore) -> int:
+def _newest_session(plan: Plan, store: ParcelStore) -> int:
     """The highest round of which every party's offer is here; 0 when there is none."""
-    return max((number for number, offers in store.offers().items() if len(offers) == len(schedule.parties)), default=0)
+    return max((number for number, offers in store.offers().items() if len(offers) == len(plan.keys)), default=0)
 
 
-def _awaiting(header: MessageHeader, schedule: Schedule) -> tuple[str, ...]:
-    """Parties that may go on with a parcel: every other one signs to have seen all masked columns."""
-    if header.kind in ("deal", "key"):
-        return header.receivers
-    return tuple(party for party in schedule.parties if party != header.sender)
-
-
-def _check_time(header: MessageHeader, schedule: Schedule, store: ParcelStore) -> None:
+def _check_time(header: MessageHeader, plan: Plan, store: ParcelStore) -> None:
     offers = store.offers()
-    newest = _newest_session(schedule, store)
+    newest = _newest_session(plan, store)
     if header.round < newest:
         raise Conflict(f"round {header.round} was abandoned; the parties are in round {newest}")
     # Without any offer this may be a hub that lost its parcels: the parties put back what they have, in their round.
@@ -258,7 +228,5 @@ def _check_time(header: MessageHeader, schedule: Schedule, store: ParcelStore) -
         raise Conflict(f"nobody has begun round {header.round - 1} yet")
     if header.kind != "hello":
         here = offers.get(header.round, {})
-        if len(here) < len(schedule.parties) or header.session != session_digest(
-            here[name] for name in schedule.parties
-        ):
+        if len(here) < len(plan.keys) or header.session != session_digest(here[name] for name in plan.keys):
             raise Conflict(f"a {header.kind} of {header.sender} belongs to another session than round {header.round}")

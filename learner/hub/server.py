@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import grpc
 
+from dprelease.errors import NotFound, VersionMismatch
 from dprelease.wire import transport
 from dprelease.wire.call import Pace
 from dprelease.wire.limits import Limiter, Rate, Streams
@@ -20,7 +21,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
 from dprelease.wire.v1.relay_pb2_grpc import add_RelayServiceServicer_to_server
-from learner.hub.approved import Record
+from learner.hub.approved import AcceptedRun, Record
 from learner.hub.coordination import Coordination
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
@@ -116,12 +117,26 @@ class Hub:
                 storage.keep_record(known)
             return known
 
+        def find_session(digest: str) -> Record | AcceptedRun:
+            run = storage.run(digest)
+            if run is not None:
+                return run
+            try:
+                return find_record(digest)
+            except NotFound as unknown:
+                try:
+                    run = coordination.accepted_run(digest)
+                except VersionMismatch:  # a coordinator of before, which has no alignment runs
+                    raise unknown from None
+                storage.keep_run(run)
+                return run
+
         news = News()
         intake = Intake(storage, find_record, root_pem, publisher.nudge, _now, news.tell)
         party_streams = Streams(limits.streams_per_peer, limits.streams_total)
         public_streams = Streams(limits.streams_per_peer, limits.streams_total)
         intake_servicer = IntakeServicer(intake, revocations, party_streams)
-        relay = Relay(storage, find_record, revocations.look, news.tell)
+        relay = Relay(storage, find_session, revocations.look, news.tell)
         relay_servicer = RelayServicer(relay, revocations, party_streams, news)
         public_servicer = PublicServicer(Shelf(storage), public_streams)
 

@@ -1,6 +1,7 @@
 """The hub's files. Everything is written under a temporary name, synced and renamed, so a restart finds only whole things.
 
     staging/DIGEST/record.json             spec and approvals, checked
+    staging/DIGEST/run.json                instead of it: task and acceptances of an alignment run, which has parcels only
     staging/DIGEST/parts/NAME.SEQUENCE.part         bytes of a block so far
     staging/DIGEST/parts/NAME.SEQUENCE.sealed.json  its sealed identity and the party's certificate
     staging/DIGEST/release/                         a `ReleaseFolder` that is being filled with complete blocks
@@ -27,7 +28,7 @@ from dprelease.files.durable import TEMPORARY, make_folder, rename_durably, sync
 from dprelease.release.folder import BLOCKS, ReleaseFolder
 from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
-from learner.hub.approved import Record
+from learner.hub.approved import AcceptedRun, Record
 from learner.hub.disk import lock, mapped, on_disk, put_at
 from learner.hub.index import PublishedIndex
 
@@ -110,6 +111,18 @@ class Storage:
         """Keep a record that was checked."""
         with on_disk():
             write_durably(self._stage(record.spec.digest()) / "record.json", record.to_bytes())
+
+    def run(self, digest: str) -> AcceptedRun | None:
+        """The record of an alignment run; None where there is none."""
+        try:
+            return AcceptedRun.from_bytes((self._stage(digest) / "run.json").read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def keep_run(self, run: AcceptedRun) -> None:
+        """Keep a record of an alignment run that was checked."""
+        with on_disk():
+            write_durably(self._stage(run.task.digest()) / "run.json", run.to_bytes())
 
     def entry(self, key: BlockKey) -> BlockEntry | None:
         """The sealed block that was announced under this name, if one was."""

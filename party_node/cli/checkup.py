@@ -10,11 +10,13 @@ from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed
 from dprelease.privacy.price import mu2_text
+from party_node.aligning.patients import in_force
 from party_node.hospital import HospitalState
 from party_node.identity import key_check
 from party_node.outgoing.calls import reach
 from party_node.settings import PartySettings
 from party_node.source.first_look import SourceLook
+from party_node.source.subjects import read_subjects
 from party_node.state.books import check as check_books
 
 _SOON = 6
@@ -54,6 +56,8 @@ def check(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = 
     except DataRefused as error:
         findings.append(Finding("public columns", False, error.message))
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
+    if desk.runs.in_force() is not None:
+        findings.append(_attempt("aligned", lambda: _aligned(desk)))
     enrolled = _attempt("enrolment", lambda: _certificate(desk))
     findings.append(enrolled)
     findings.append(_attempt("ledger", lambda: _ledger(desk)))
@@ -95,6 +99,21 @@ def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
 
 def _alignment_key(desk: HospitalState) -> str:
     return f"key check {key_check(desk.identity.alignment_key())}; it must be the same at every hospital"
+
+
+def _aligned(desk: HospitalState) -> str:
+    """How many patients of the table are read; raises `DataRefused` where some that should be are gone from it."""
+    roster, entry = in_force(desk.runs, desk.settings), desk.runs.in_force()
+    assert roster is not None, entry  # noqa: S101 - callers looked
+    assert entry is not None, roster  # noqa: S101
+    subjects = read_subjects(desk.settings, desk.identity.alignment_key())
+    gone, named = roster.gone_from(subjects), f"version {entry.version}, alignment run {entry.run[:12]}"
+    if gone:
+        raise DataRefused(
+            f"{named}: {gone} of its {entry.common} patients are in the table no more; put them back, or ask the office to "
+            "align anew"
+        )
+    return f"{named}: its {entry.common} patients are read, of {len(subjects)} in the table"
 
 
 def _certificate(desk: HospitalState) -> str:

@@ -8,6 +8,7 @@ from dprelease.cli.console import Command, Commands
 from dprelease.version import __version__
 
 COMMANDS = {
+    "align": Command("party_node.cli.align:align", "Find the patients that all hospitals have."),
     "alignment-key": Command(
         "party_node.cli.keys:alignment_key", "The secret by which hospitals agree on the order of patients."
     ),

@@ -66,6 +66,7 @@ def card(
         "consortium": spec.consortium,
         "roster": spec.roster,
         "patients": spec.rows,
+        **({"common_to_all_by_alignment_run": spec.aligned} if spec.aligned is not None else {}),
         "would_publish": _published(spec, words),
         "own_columns": [describe(column) for column in (own.columns if own else ())],
         "own_cells_seen_here_only": [f"{name}: {found.words()}" for name, found in findings.items()],

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dprelease.data.bounding import BoundedRows
-from dprelease.errors import PeerUnavailable
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
@@ -20,6 +19,7 @@ from dprelease.mpc.session import Outside, Products, Session
 from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, Before
+from party_node.computation.turns import take_turns
 from party_node.outgoing.relay import Relay
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
@@ -99,20 +99,8 @@ class Computation:
             PeerUnavailable: the relay is away, or forgets what it takes; try again.
             DataRefused, Conflict: our rows are not those that were approved, or nothing is reserved for them.
         """
-        put = False
-        while True:
-            messages = self._relay.messages()
-            ready = self.session.receive(messages)
-            outgoing = [each for each in self._folder.outgoing() if each.message in ready]
-            before, put = put, self._relay.put(outgoing, messages)
-            if before and put:
-                raise PeerUnavailable("the hub's relay does not list messages that it has just taken; try again")
-            if not put:
-                done = self.session.advance()
-                if isinstance(done, Products):
-                    return Finished(self._bounded(), done)
-                if done is not None:
-                    return done
+        done = take_turns(self.session, self._folder, self._relay)
+        return done if isinstance(done, str) else Finished(self._bounded(), done)
 
     def _matrix(self) -> Codes:
         return mechanism_of(self._spec).matrix(self._bounded(), self._spec, self._earlier)

@@ -26,6 +26,7 @@ from party_node.state.streams import Prefix, Streams, over
 from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
+    from party_node.source.alignment import Roster
     from party_node.source.table import Table
 
 _CHARGED = frozenset({"charge", "send"})
@@ -111,7 +112,13 @@ class Continuations:
             )
 
     def read(
-        self, spec: ReleaseSpec, settings: PartySettings, key: bytes, columns: tuple[Column, ...], whole: Prefix | None
+        self,
+        spec: ReleaseSpec,
+        settings: PartySettings,
+        key: bytes,
+        columns: tuple[Column, ...],
+        whole: Prefix | None,
+        roster: Roster | None = None,
     ) -> Table | None:
         """The new rows of a checkpoint; None outside streams.
 
@@ -121,6 +128,7 @@ class Continuations:
             key: alignment key.
             columns: ours of the spec.
             whole: the file when its rows were last aligned, by this key.
+            roster: the patients whose rows count; None for all.
 
         Raises:
             SpecRefused, IntegrityError: as `earlier`.
@@ -137,7 +145,8 @@ class Continuations:
         sealed = _numbered(continual, stream, self._sealed(continual))
         codes = {each: record.codes or "" for each, record in sealed.items() if each < number}
         known = self.folder.prefix(stream, number)
-        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, Checkpoint(number, codes, known, whole))
+        at = Checkpoint(number, codes, known, whole, roster)
+        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, at)
         if prefix is not None:
             self.folder.note(stream, number, prefix)
         return table

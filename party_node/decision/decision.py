@@ -124,7 +124,7 @@ def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consort
         raise SpecRefused(f"the release belongs to consortium {spec.consortium}, we enrolled in {consortium}")
     if part.key != fingerprint:
         raise SpecRefused("the release names another key as ours")
-    facts = ("roster", "rows", "rows_per_subject", "alignment")
+    facts = ("roster", "aligned", "rows", "rows_per_subject", "alignment")
     for fact in facts:
         if getattr(spec, fact) != getattr(own, fact):
             raise SpecRefused(f"the release says {fact} = {getattr(spec, fact)}, our table has {getattr(own, fact)}")

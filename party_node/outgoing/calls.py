@@ -30,6 +30,7 @@ from dprelease.wire.v1 import (
     intake_pb2_grpc,
     release_pb2,
 )
+from party_node.outgoing.alignments import Alignments
 
 HEALTH_SECONDS = 10.0
 
@@ -69,10 +70,12 @@ class Coordinator:
 
     Attributes:
         stub: the same calls as the protocol has them.
+        alignments: calls about alignment runs.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self.alignments = Alignments(channel)
 
     @classmethod
     @contextmanager

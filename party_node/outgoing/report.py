@@ -37,14 +37,15 @@ class TableReport:
 
     def forget(self) -> None:
         """Report it next time in any case."""
-        self._seen: tuple[Stamp, frozenset[str]] | None = None
+        self._seen: tuple[Stamp, frozenset[str], str] | None = None
         self._due = 0.0
 
     def look(self, coordinator: Coordinator) -> None:
-        """Report the table if it or its public columns changed. One that cannot be used, or is not taken, holds up no release."""
+        """Report the table if it, its patients or public columns changed. One that cannot be used or taken holds up nothing."""
         source = self._desk.settings.source
         try:
-            seen = (stamp(source), frozenset(self._desk.public()))
+            version = self._desk.runs.in_force()
+            seen = (stamp(source), frozenset(self._desk.public()), "" if version is None else version.run)
             if seen == self._seen and self._clock() < self._due:
                 return
             if source.refreshed:

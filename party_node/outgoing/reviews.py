@@ -46,21 +46,29 @@ class Reviews:
         if note != record.note:
             log.info("release %s waits for a person: party-node review show %s", short, short)
             self._desk.journal.annotate(record.release, note)
-        target = self._desk.settings.daemon.on_review
-        if target is None or record.release in self._told:
-            return
-        self._told.add(record.release)
-        if self._desk.journal.first_call(record.release):
-            self.call(short, target)
+        self._once(record.release, "")
 
-    def call(self, release: str, target: str | tuple[str, ...]) -> None:
+    def begin_run(self, run: str) -> None:
+        """Tell that an alignment run waits for a person, once for each."""
+        self._once(run, f"alignment run {run[:12]} waits for a person: party-node align show {run[:12]}")
+
+    def _once(self, digest: str, words: str) -> None:
+        target = self._desk.settings.daemon.on_review
+        if target is None or digest in self._told:
+            return
+        self._told.add(digest)
+        if self._desk.journal.first_call(digest):
+            self.call(digest[:12], target, words)
+
+    def call(self, release: str, target: str | tuple[str, ...], words: str = "") -> None:
         """Tell of a release, in the background; whatever goes wrong is logged and holds up nothing.
 
         Args:
-            release: first digits of its digest.
+            release: first digits of its digest, or of an alignment run's.
             target: from `on_review`.
+            words: what is told; that a release waits for a review, if left out.
         """
-        words = f"release {release} waits for a review: party-node review show {release}"
+        words = words or f"release {release} waits for a review: party-node review show {release}"
         thread = threading.Thread(target=self._called, args=(release, words, target), daemon=True, name="on-review")
         self._calls = [each for each in self._calls if each.is_alive()] + [thread]
         thread.start()
@@ -77,10 +85,11 @@ class Reviews:
             )
         except Exception as error:  # of an unforeseen one the class is enough, for an address may be a secret
             trouble = f"unforeseen {type(error).__name__}"
+        what = words.partition(" waits")[0]
         if trouble:
-            log.warning("on_review was not told that release %s waits: %s", release, one_line(trouble))
+            log.warning("on_review was not told that %s waits: %s", what, one_line(trouble))
         else:
-            log.info("on_review was told that release %s waits", release)
+            log.info("on_review was told that %s waits", what)
 
     def _run(self, command: tuple[str, ...], release: str, words: str) -> str:
         """What went wrong with a command that gets both as its last arguments; empty if nothing did."""

@@ -11,8 +11,9 @@ import hashlib
 import hmac
 import secrets
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ import numpy.typing as npt
 from dprelease.errors import DataRefused, InvalidInput
 
 KEY_BYTES = 32
+SUBJECT_BYTES = 32
+"""A subject's pseudonym; in a row's, that of the record within the subject follows."""
 
 
 def new_key() -> bytes:
@@ -89,3 +92,44 @@ def align(key: bytes, pseudonyms: Sequence[bytes], roster: str, rows_per_subject
     header = f"dprelease/alignment/v1|{roster}|{len(ordered)}|".encode()
     digest = hmac.new(key, header + b"".join(ordered), hashlib.sha256).hexdigest()
     return Alignment(order, digest, len(ordered))
+
+
+@dataclass(frozen=True, repr=False)
+class Roster:
+    """Patients that all hospitals of an alignment run have; rows of others are read over.
+
+    Attributes:
+        run: digest of the run.
+        pseudonyms: 32 bytes of each patient, rising.
+    """
+
+    run: str
+    pseudonyms: bytes
+
+    def of(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+        """(n,) whether each row is of one of the patients.
+
+        Args:
+            rows: pseudonyms of the rows.
+
+        Raises:
+            DataRefused: none is.
+        """
+        kept = np.fromiter((row[:SUBJECT_BYTES] in self._subjects for row in rows), np.bool_, len(rows))
+        if not kept.any():
+            raise DataRefused(f"the table has no patient of alignment run {self.run[:12]}, by which it is read")
+        return kept
+
+    def gone_from(self, subjects: Set[bytes]) -> int:
+        """How many of the patients are not among these."""
+        return len(self._subjects - subjects)
+
+    @cached_property
+    def _subjects(self) -> frozenset[bytes]:
+        starts = range(0, len(self.pseudonyms), SUBJECT_BYTES)
+        return frozenset(self.pseudonyms[start : start + SUBJECT_BYTES] for start in starts)
+
+
+def subjects_of(rows: Sequence[bytes]) -> set[bytes]:
+    """The patients that some rows are of, by the subject's part of the rows' pseudonyms."""
+    return {row[:SUBJECT_BYTES] for row in rows}

@@ -17,7 +17,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
-from party_node.source.alignment import Alignment, align
+from party_node.source.alignment import Alignment, Roster, align
 from party_node.source.batches import NONE, numbers_of
 from party_node.source.prefix import begins_with, is_whole, prefix_of, returning, state_of
 from party_node.source.table import Table, read_rows
@@ -33,12 +33,14 @@ class Checkpoint:
         released: earlier checkpoints of which a block was made to the digests of the codes that were approved for them.
         known: what was read for the checkpoint before, if that is remembered.
         whole: the file when all of its rows were last aligned together, if that is remembered.
+        roster: the patients whose rows count; None for all.
     """
 
     number: int
     released: Mapping[int, str] = field(default_factory=dict)
     known: Prefix | None = None
     whole: Prefix | None = None
+    roster: Roster | None = None
 
 
 def read_checkpoint(
@@ -60,13 +62,17 @@ def read_checkpoint(
         DataRefused: as `read_table`; or the batch is not there, a patient has more than q rows in all batches up to it, or
             rows of an earlier checkpoint are not those that were approved then.
     """
-    before, known = state_of(settings), at.known
+    before, known = state_of(settings) if at.roster is None else None, at.known
     if before is None or known is None or not begins_with(known, settings, at.number, at.released.items()):
         known = None
     rows = read_rows(settings, key, columns, grid_bits, known.size if known is not None else 0)
     numbers = numbers_of(rows.numbers, settings.source, known.rows if known is not None else 0)
     if known is not None and not set(at.released).isdisjoint(numbers.tolist()):
         return read_checkpoint(settings, key, columns, grid_bits, replace(at, known=None))  # which says what is wrong
+    if at.roster is not None:
+        kept = at.roster.of(rows.pseudonyms)
+        rows = replace(rows, codes=rows.codes[kept], pseudonyms=[*compress(rows.pseudonyms, kept)])
+        numbers = numbers[kept]
     new = numbers == at.number
     if not new.any():
         raise DataRefused(f"the source has no rows of batch {at.number}")
@@ -91,5 +97,6 @@ def read_checkpoint(
     bounded, alignment = aligned(new)
     batch = Batch(number=at.number, rows=alignment.rows, alignment=alignment.digest)
     released = (*at.released.items(), (at.number, bounded.digest()))
-    prefix = prefix_of(settings, numbers, known, released) if state_of(settings) == before else None
+    same = before is not None and state_of(settings) == before
+    prefix = prefix_of(settings, numbers, known, released) if same else None
     return Table(bounded, alignment, rows.findings, rows.implausible, (batch,)), prefix

@@ -10,11 +10,11 @@ from itertools import compress
 
 import numpy as np
 
-from dprelease.catalogue import Batch
+from dprelease.catalogue import Batch, Catalogue
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
-from party_node.source.alignment import align
+from party_node.source.alignment import Roster, align, subjects_of
 from party_node.source.batches import NONE, Numbers, numbers_of
 from party_node.source.findings import Findings
 from party_node.source.prefix import is_known, prefix_of, state_of
@@ -30,6 +30,7 @@ class Overview:
 
     Attributes:
         rows: n.
+        subjects: patients of the whole table, those included whose rows do not count.
         alignment: digest of the canonical order.
         findings: column name to what its cells were like.
         implausible: columns that must not be released.
@@ -39,9 +40,11 @@ class Overview:
         key: alignment key.
         columns: declarations that cells were read by.
         prefix: the file; None where a longer one has to be read from its beginning.
+        run: the alignment run whose patients' rows count; None where all rows do.
     """
 
     rows: int = 0
+    subjects: int = 0
     alignment: str = ""
     findings: dict[str, Findings] = field(default_factory=dict)
     implausible: frozenset[str] = frozenset()
@@ -51,13 +54,33 @@ class Overview:
     key: bytes = b""
     columns: tuple[Column, ...] = ()
     prefix: Prefix | None = None
+    run: str | None = None
+
+    def catalogue(self, settings: PartySettings) -> Catalogue:
+        """What the office is told of the table."""
+        return Catalogue(
+            party=settings.name,
+            roster=settings.roster,
+            rows=self.rows,
+            rows_per_subject=settings.rows_per_subject,
+            alignment=self.alignment,
+            columns=self.columns,
+            batches=self.batches,
+            identifiers=settings.source.identifiers.canonical,
+            aligned=self.run,
+            subjects=self.subjects if self.subjects != self.rows else 0,
+        )
 
 
 _NOTHING = Overview()
 
 
 def overview(
-    settings: PartySettings, key: bytes, columns: tuple[Column, ...], before: Overview | None = None
+    settings: PartySettings,
+    key: bytes,
+    columns: tuple[Column, ...],
+    before: Overview | None = None,
+    roster: Roster | None = None,
 ) -> Overview:
     """Look over the hospital's table.
 
@@ -66,11 +89,14 @@ def overview(
         key: alignment key.
         columns: declarations to read by.
         before: an earlier overview; where the file only grew since, its new rows are read alone.
+        roster: the patients whose rows count; None for all. With one, the file is read from its beginning.
 
     Raises:
         DataRefused: as `read_table`.
     """
     state = state_of(settings)
+    if roster is not None:
+        return _added(settings, key, columns, _NOTHING, None, roster)
     if before is not None and (before.key, before.columns) == (key, columns) and _grew(before.prefix, settings):
         try:
             return _added(settings, key, columns, before, state)
@@ -89,31 +115,38 @@ def _added(
     columns: tuple[Column, ...],
     before: Overview,
     state: tuple[int, ...] | None,
+    roster: Roster | None = None,
 ) -> Overview:
     """The overview of the rows of another one and those that come after them in the file."""
     prefix = before.prefix
     rows = read_rows(settings, key, columns, _GRID_BITS, prefix.size if prefix is not None else 0)
     new = numbers_of(rows.numbers, settings.source, before.rows)
-    names = [*_split(before.names, before.rows), *rows.pseudonyms]
+    names, numbers = [*_split(before.names, before.rows), *rows.pseudonyms], np.concatenate([before.numbers, new])
+    count, subjects = len(names), len(subjects_of(names))
+    if roster is not None:
+        kept = roster.of(names)
+        names, numbers, new = [*compress(names, kept)], numbers[kept], new[kept]
 
     whole = align(key, names, settings.roster, settings.rows_per_subject)
     names = [names[place] for place in whole.order]
-    numbers = np.concatenate([before.numbers, new])[whole.order]
+    numbers = numbers[whole.order]
     batches = {each.number: each for each in before.batches}
     for number in map(int, np.unique(new[new != NONE])):
         batches[number] = batch_of(number, list(compress(names, numbers == number)), settings, key)
     findings = {name: before.findings.get(name, Findings()) + each for name, each in rows.findings.items()}
     return Overview(
         rows=whole.rows,
+        subjects=subjects,
         alignment=whole.digest,
         findings=findings,
-        implausible=implausible(settings, findings, whole.rows),
+        implausible=implausible(settings, findings, count),
         batches=tuple(batches[number] for number in sorted(batches)),
         names=b"".join(names),
         numbers=numbers,
         key=key,
         columns=columns,
-        prefix=prefix_of(settings, new, prefix, ()) if state == state_of(settings) else None,
+        prefix=prefix_of(settings, new, prefix, ()) if state is not None and state == state_of(settings) else None,
+        run=roster.run if roster is not None else None,
     )
 
 

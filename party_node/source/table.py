@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Alignment, align, pseudonym
+from party_node.source.alignment import Alignment, Roster, align, pseudonym
 from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
 from party_node.source.cells import Cells, plain_numbers, read_cells, texts
 from party_node.source.derived import derive
@@ -65,7 +66,9 @@ class Rows:
     implausible: frozenset[str]
 
 
-def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int) -> Table:
+def read_table(
+    settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, roster: Roster | None = None
+) -> Table:
     """Read, bound and align the hospital's table.
 
     Args:
@@ -73,18 +76,23 @@ def read_table(settings: PartySettings, key: bytes, columns: tuple[Column, ...],
         key: alignment key.
         columns: declarations to bound by, in released order.
         grid_bits: b of the grid.
+        roster: the patients whose rows count; None for all.
 
     Raises:
         DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
     """
     rows = read_rows(settings, key, columns, grid_bits)
-    alignment = align(key, rows.pseudonyms, settings.roster, settings.rows_per_subject)
-    of_batch = numbers_of(rows.numbers, settings.source)[alignment.order]
+    pseudonyms, codes, numbers = rows.pseudonyms, rows.codes, numbers_of(rows.numbers, settings.source)
+    if roster is not None:
+        kept = roster.of(pseudonyms)
+        pseudonyms, codes, numbers = [*compress(pseudonyms, kept)], codes[kept], numbers[kept]
+    alignment = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
+    of_batch = numbers[alignment.order]
     batches = []
     for number in np.unique(of_batch[of_batch != NONE]):
-        names = [rows.pseudonyms[place] for place in alignment.order[of_batch == number]]
+        names = [pseudonyms[place] for place in alignment.order[of_batch == number]]
         batches.append(batch_of(int(number), names, settings, key))
-    bounded = BoundedRows(rows.codes[alignment.order], columns, grid_bits)
+    bounded = BoundedRows(codes[alignment.order], columns, grid_bits)
     return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches))
 
 

@@ -30,10 +30,11 @@ class Entry:
         number: 1, 2, 3, ...
         roster: whose budget.
         kind: ``open``, ``reserve``, ``charge``, ``send``, ``refund``, ``close`` or ``made``; ``public`` for a column that was
-            declared so.
-        release: spec digest; empty for ``open`` and ``public``.
-        mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public`` and ``made``.
-        detail: JSON for people: title, epsilon, delta; what was declared for ``public``; SHA-256 of the blocks for ``made``.
+            declared so; ``align`` for an alignment run.
+        release: spec digest; empty for ``open``, ``public`` and ``align``.
+        mu2: exact mu^2 as a rational; the cap for ``open``, 0 for ``public``, ``align`` and ``made``.
+        detail: JSON for people: title, epsilon, delta; what was declared for ``public``; the run's digest for ``align``;
+            SHA-256 of the blocks for ``made``.
         at: when.
         previous: hash of the entry before.
         hash: SHA-256 over all of the above.
@@ -123,6 +124,11 @@ def last_made(entries: Iterable[Entry]) -> tuple[str, ...]:
 def last_kept(entries: Iterable[Entry]) -> str:
     """SHA-256 of what is kept of a release for later checkpoints of its stream, from its entries, oldest first; or empty."""
     return next((entry.kept for entry in reversed(list(entries)) if entry.blocks), "")
+
+
+def aligned(entries: Iterable[Entry], roster: str) -> tuple[str, ...]:
+    """The alignment runs that are noted for a roster, oldest first."""
+    return tuple(json.loads(each.detail)["run"] for each in entries if (each.roster, each.kind) == (roster, "align"))
 
 
 def balance_of(entries: list[Entry], roster: str) -> Balance:

@@ -24,10 +24,10 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput
+from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, PolicyRefused
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import instant
-from party_node.state.entries import STAGES, Balance, Entry, balance_of, last_made, stage_of
+from party_node.state.entries import STAGES, Balance, Entry, aligned, balance_of, last_made, stage_of
 from party_node.state.transactions import prepare, transaction
 
 _SCHEMA = """
@@ -148,6 +148,26 @@ class Ledger:
         with self._transaction() as db:
             for detail in declared:
                 _append(db, roster, "public", "", Fraction(0), detail)
+
+    def align(self, roster: str, run: str, most: int, detail: dict[str, str | float]) -> None:
+        """Note an alignment run, for good, before its first byte leaves; the same one again changes nothing.
+
+        Raises:
+            PolicyRefused: `most` of the roster were noted before.
+        """
+        with self._transaction() as db:
+            before = aligned(_read(db), roster)
+            if run in before:
+                return
+            if len(before) >= most:
+                raise PolicyRefused(
+                    f"roster {roster} was aligned {len(before)} times, and alignments = {most} under [policy] allows no more"
+                )
+            _append(db, roster, "align", "", Fraction(0), detail | {"run": run})
+
+    def alignments(self, roster: str) -> tuple[str, ...]:
+        """The alignment runs of a roster of which a byte may have left, oldest first."""
+        return aligned(self.entries(roster), roster)
 
     def reserve(
         self,

@@ -3,8 +3,10 @@
     joint/RELEASE/session.json   round, session key, and what belongs to the session of the files beside it
     joint/RELEASE/out/NAME       a message of ours: signed header (.json) and sealed body (.body), frozen before it is sent
     joint/RELEASE/in/NAME        what was dealt to us, as it came, sealed to the session key
+    joint/RELEASE/own/NAME       what only we may know
 
-Seeds that we deal are never here, not even sealed to ourselves. Everything is removed when the release is over.
+Seeds that we deal are never here, not even sealed to ourselves. Everything is removed when the release is over. The session of an
+alignment run is kept in the same way under aligning/RUN, and the pseudonyms of our patients beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprelease.files.durable import make_folder, sync_folder, write_durably
+from dprelease.files.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
 from dprelease.mpc.storage import State
@@ -53,9 +55,8 @@ class SessionFolder:
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
         on may not go on with it.
         """
-        make_folder(self._folder.parent)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(self._folder.parent)
+        self._make()
+        self._remove("own")
         self._remove("in")  # the earlier round can still fetch it again; the new one must not find it
         state = self._save(State(round=number, key=private_bytes(new_session_key(draw)).hex()))
         self._remove("out")
@@ -90,11 +91,29 @@ class SessionFolder:
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
-        with os.fdopen(os.open(self.body(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(self.body(name), pieces)
+
+    def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write a file that never leaves, whole or not at all; on disk when this returns."""
+        path = self._folder / "own" / name
+        make_folder(path.parent)
+        _write(path.with_name(f".{name}{TEMPORARY}"), pieces)
+        rename_durably(path.with_name(f".{name}{TEMPORARY}"), path)
+
+    def read_private(self, name: str) -> bytes | None:
+        """A file that never leaves; None where it was never completed."""
+        path = self._folder / "own" / name
+        return path.read_bytes() if path.exists() else None
+
+    def keep_patients(self, pseudonyms: bytes) -> None:
+        """Keep the patients that an alignment run is about here, for all rounds of its session."""
+        self._make()
+        write_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
+
+    def patients(self) -> bytes | None:
+        """What `keep_patients` kept; None before."""
+        path = self._folder / "patients"
+        return path.read_bytes() if path.exists() else None
 
     def dealt(self, dealer: str) -> bytes | None:
         """What a dealer dealt to us, as it came; None before it has."""
@@ -111,6 +130,11 @@ class SessionFolder:
             shutil.rmtree(self._folder)
             sync_folder(self._folder.parent)
 
+    def _make(self) -> None:
+        make_folder(self._folder.parent)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(self._folder.parent)
+
     def _remove(self, name: str) -> None:
         if (self._folder / name).exists():
             shutil.rmtree(self._folder / name)
@@ -126,3 +150,11 @@ class SessionFolder:
     def _save(self, state: State) -> State:
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
         return state
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())

@@ -62,7 +62,15 @@ def create(study: str, *more: str) -> dict[str, object]:
     return described
 
 
-READS = [("release", "list"), ("release", "show"), ("release", "watch"), ("party", "list"), ("hub", "show")]
+READS = [
+    ("align", "list"),
+    ("align", "show"),
+    ("hub", "show"),
+    ("party", "list"),
+    ("release", "list"),
+    ("release", "show"),
+    ("release", "watch"),
+]
 
 
 @pytest.mark.parametrize("path", READS, ids=" ".join)
@@ -72,7 +80,7 @@ def test_every_read_offers_json(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in ALL if path and path[-1] not in ("init", "release", "party", "hub", "backup")],
+    [path for path in ALL if path and path[-1] not in ("init", "align", "release", "party", "hub", "backup")],
     ids=" ".join,
 )
 def test_without_settings_the_error_says_what_to_do(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +88,7 @@ def test_without_settings_the_error_says_what_to_do(path: tuple[str, ...], monke
     arguments = {"invite": ["north"], "create": ["x.toml"], "revoke": ["north"], "show": ["abcd"], "watch": ["abcd"]}
     arguments |= {"next": ["abcd"], "cancel": ["abcd", "--reason", "x"], "reissue": ["--into", "next"]}
     arguments |= {"make": ["copy.sqlite"], "recall": ["published"]}
+    arguments |= {"start": ["--roster", "cohort", "north", "south"]}
     more = arguments.get(path[-1], [])
     result = run(*path, *more)
     assert result.exit_code == 2

@@ -11,7 +11,7 @@ from dprelease.errors import (
     PeerUnavailable,
     TooManyRequests,
 )
-from learner.hub.relay import most_bytes
+from learner.hub.plans import most_bytes
 from learner.hub.storage import PartyShare, Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import Sealed, World, fill, pieces

@@ -11,6 +11,7 @@ from typing import Any
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, NotFound, PeerUnavailable, VersionMismatch
+from dprelease.intersection.ring import Ring
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.release.spec import ReleaseSpec
@@ -30,6 +31,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         coordinator: tells the specs; given a dealer when a release is first seen here.
         posts: release to what is kept of it.
         offices: release to what the coordinator deals for it.
+        rings: alignment run to its ring; what else is asked for is a release.
         open: header digest to a message that was announced.
         partial: header digest to the part of a body that has come.
         offsets: where every upload began.
@@ -47,6 +49,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
     coordinator: FakeCoordinator
     posts: dict[str, Post] = field(default_factory=dict)
     offices: dict[str, Office] = field(default_factory=dict)
+    rings: dict[str, Ring] = field(default_factory=dict)
     open: dict[str, Message] = field(default_factory=dict)
     partial: dict[str, bytearray] = field(default_factory=dict)
     offsets: list[int] = field(default_factory=list)
@@ -74,6 +77,8 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         """What is kept of a release."""
         if self.raises is not None:
             raise self.raises
+        if release in self.rings:
+            return self.posts.setdefault(release, Post(self.rings[release]))
         if release not in self.coordinator.records:
             raise NotFound("no such release")
         if release not in self.posts:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
+from dprelease.intersection.ring import Ring
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
@@ -27,7 +28,7 @@ class Post:
     """A relay's memory.
 
     Attributes:
-        schedule: of the release.
+        schedule: of the release, or the ring of an alignment run.
         messages: complete messages that are listed, in their order.
         bodies: header digest to body.
         given: whoever put a message there, its header and its body, in order; also what was put there again.
@@ -39,7 +40,7 @@ class Post:
         altered: digest of a header to that of what was sent in its place.
     """
 
-    schedule: Schedule
+    schedule: Schedule | Ring
     messages: dict[str, Message] = field(default_factory=dict)
     bodies: dict[str, bytes] = field(default_factory=dict)
     given: list[tuple[str, Message, bytes]] = field(default_factory=list)

@@ -13,6 +13,7 @@ import pytest
 from dprelease.errors import InvalidInput
 from party_node.outgoing.reviews import Reviews
 from party_node.settings import DaemonSettings
+from tests.party_node import aligning
 from tests.party_node.world import World
 from tests.support.web import Handler, Web, serving
 
@@ -191,3 +192,14 @@ def test_targets_that_cannot_be(careful: World, target: object, words: str) -> N
         careful.north.desk()
     assert words in caught.value.message
     assert "secret" not in caught.value.message
+
+
+def test_an_alignment_run_is_told_of_as_well(careful: World, hook: Web, log: pytest.LogCaptureFixture) -> None:
+    told(careful, hook.url + SECRET)
+    run = aligning.propose(careful)
+    cycles(careful, 2)
+    cycles(careful)
+    ((_, body),) = hook.asked
+    text = f"alignment run {run[:12]} waits for a person: party-node align show {run[:12]}"
+    assert json.loads(body or "") == {"release": run[:12], "text": text}
+    assert f"on_review was told that alignment run {run[:12]} waits" in log.text

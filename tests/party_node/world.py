@@ -23,7 +23,7 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
-from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
+from dprelease.wire.v1 import alignment_pb2_grpc, coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
 from party_node.cli.main import main
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
@@ -31,6 +31,7 @@ from party_node.identity import Enrolment
 from party_node.outgoing.calls import Coordinator
 from party_node.settings import PartySettings
 from party_node.state.journal import Record
+from tests.party_node.fake_alignments import FakeAlignments
 from tests.party_node.fake_relay import FakeRelay
 from tests.party_node.fakes import FakeCoordinator, FakeHub, Server
 from tests.support.certificates import Authority, Member
@@ -171,6 +172,7 @@ class World:
         self.coordinator = FakeCoordinator()
         self.hub = FakeHub(self.coordinator)
         self.relay = FakeRelay(self.coordinator)
+        self.alignments = FakeAlignments()
         self.office = Server(members["office"], authority, self._add_coordinator)
         self.shelf = Server(members["shelf"], authority, self._add_hub)
         for server in (self.office, self.shelf):
@@ -180,6 +182,7 @@ class World:
 
     def _add_coordinator(self, server: object) -> None:
         coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(self.coordinator, server)  # type: ignore[arg-type]
+        alignment_pb2_grpc.add_AlignmentServiceServicer_to_server(self.alignments, server)  # type: ignore[arg-type]
 
     def _add_hub(self, server: object) -> None:
         intake_pb2_grpc.add_IntakeServiceServicer_to_server(self.hub, server)  # type: ignore[arg-type]

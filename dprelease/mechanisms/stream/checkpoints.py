@@ -64,7 +64,7 @@ class Checkpoints(Continual):
         if terms.history != _history(previous):
             raise SpecRefused(f"checkpoint {terms.checkpoint} has another history than the checkpoint before it leaves")
         ours, theirs = _fixed(spec), _fixed(previous)
-        changed = sorted(key for key in ours if ours[key] != theirs[key])
+        changed = sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key))
         if changed:
             raise SpecRefused(
                 f"checkpoint {terms.checkpoint} changes what the stream's first one fixed: {', '.join(changed)}"

@@ -1,0 +1,233 @@
+"""Alignment runs at the daemon: each one step further, safe to repeat and to kill anywhere.
+
+A run ends here with the patients that all hospitals have on disk. They are in force, and the table is read by them, once the
+office says that every hospital has them; so no two hospitals are left with different versions by a run that failed half-way.
+
+Source: docs/party.md, "Aligning patients".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from traceback import extract_tb
+
+import numpy as np
+
+from dprelease.acceptance import check_all_accepted
+from dprelease.errors import (
+    DataRefused,
+    DpReleaseError,
+    PeerUnavailable,
+    PolicyRefused,
+    SpecRefused,
+    VersionMismatch,
+)
+from dprelease.identity.certificates import read_identity
+from dprelease.intersection.ring import Ring
+from dprelease.spec_base import moment
+from dprelease.wire.status import row_for
+from party_node.aligning.consent import consider, sign
+from party_node.computation.turns import take_turns
+from party_node.hospital import HospitalState
+from party_node.outgoing.alignments import PendingRun
+from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.line import HubLine
+from party_node.outgoing.relay import Relay
+from party_node.state.runs import OVER, RunEntry, RunStatus
+
+log = logging.getLogger(__name__)
+
+FORGOTTEN = timedelta(days=90)
+"""How long after a run's last day of decision its session is kept: the coordinator tells of an end for 30 days."""
+
+_ENDED = frozenset({"DONE", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"})
+
+
+class AlignmentWork:
+    """All alignment runs of one party.
+
+    Args:
+        desk: the party's state.
+        hub: the connection to its relay.
+        tell: told of every run that waits for a person, again and again.
+
+    Attributes:
+        computing: whether peers compute with us, as of the last cycle.
+    """
+
+    def __init__(self, desk: HospitalState, hub: HubLine, tell: Callable[[str], object] = lambda run: None) -> None:
+        self._desk = desk
+        self._hub = hub
+        self._tell = tell
+        self._older = False
+        self.computing = False
+
+    def cycle(self, coordinator: Coordinator) -> bool:
+        """Take every run one step further; one that is stuck never holds up another, or a release.
+
+        Returns:
+            Whether everybody who had to be asked was there.
+        """
+        self.computing, reached = False, True
+        for pending in self._pending(coordinator):
+            run = pending.task.digest()
+            try:
+                self._step(coordinator, pending)
+            except PeerUnavailable as error:
+                reached = False
+                self._hub.close()  # a connection that is half open would keep it so
+                self._say(run, f"waits: {error.message}", error.message)
+            except DpReleaseError as error:
+                self._say(run, f"is held: {error.message}", error.message)
+            except Exception as error:
+                # The words of an unforeseen error may quote an identifier; its class and place do not.
+                words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
+                self._say(run, f"is held: {words}", words)
+        return reached
+
+    def sweep(self, now: datetime) -> None:
+        """Erase sessions of runs that are over here, or that nobody can have told us the end of any more."""
+        for run in self._desk.runs.sessions():
+            entry = self._desk.runs.get(run)
+            if entry is None or entry.status in OVER or moment(entry.task.expires) + FORGOTTEN < now:
+                log.warning("alignment run %s: its session is removed", run[:12])
+                self._desk.runs.tidy(run)
+
+    def _pending(self, coordinator: Coordinator) -> list[PendingRun]:
+        try:
+            return coordinator.alignments.pending()
+        except VersionMismatch:
+            if not self._older:
+                log.info("the coordinator knows no alignment runs")
+            self._older = True
+            return []
+
+    def _say(self, run: str, words: str, note: str) -> None:
+        log.warning("alignment run %s %s", run[:12], words)
+        self._desk.runs.annotate(run, note)
+
+    def _step(self, coordinator: Coordinator, pending: PendingRun) -> None:
+        runs, run = self._desk.runs, pending.task.digest()
+        entry = runs.get(run)
+        if entry is None:
+            if pending.state != "PROPOSED":
+                return
+            entry = runs.offer(pending.task)
+        if entry.status is RunStatus.DECLINED:
+            if pending.state not in _ENDED:
+                coordinator.alignments.decline(run, entry.note)
+            return
+        if pending.state in _ENDED:
+            self._end(entry, pending)
+        elif entry.status is RunStatus.WAITING:
+            self._wait(coordinator, entry)
+        elif entry.status is RunStatus.ACCEPTED:
+            self._accept(coordinator, entry)
+        elif pending.state == "PROPOSED":
+            if entry.acceptance is not None and entry.acceptance not in pending.acceptances:
+                coordinator.alignments.accept(entry.acceptance)
+        elif pending.state == "RUNNING":
+            self._compute(coordinator, entry, pending)
+
+    def _wait(self, coordinator: Coordinator, entry: RunEntry) -> None:
+        try:
+            consent = consider(self._desk, entry.task)
+        except (SpecRefused, PolicyRefused) as error:
+            self._refuse(coordinator, entry, error)
+            return
+        note = "; ".join(consent.blockers) or "waits for a person"
+        if note != entry.note:
+            log.info("alignment run %s waits for a person: party-node align show %s", entry.run[:12], entry.run[:12])
+            self._desk.runs.annotate(entry.run, note)
+        self._tell(entry.run)
+
+    def _accept(self, coordinator: Coordinator, entry: RunEntry) -> None:
+        from party_node.source.subjects import read_subjects  # Arrow is slow to load
+
+        desk = self._desk
+        try:
+            signed = sign(desk, entry, lambda: read_subjects(desk.settings, desk.identity.alignment_key()))
+        except (SpecRefused, PolicyRefused, DataRefused) as error:
+            self._refuse(coordinator, entry, error)
+            return
+        coordinator.alignments.accept(signed)
+        log.info("alignment run %s: accepted", entry.run[:12])
+
+    def _refuse(self, coordinator: Coordinator, entry: RunEntry, error: DpReleaseError) -> None:
+        # Across the boundary goes the constant sentence; what exactly was wrong stays here.
+        log.error("alignment run %s is declined: %s", entry.run[:12], error.message)
+        sentence = row_for(error).sentence
+        before = {RunStatus.WAITING, RunStatus.ACCEPTED, RunStatus.SIGNED}
+        self._desk.runs.move(entry.run, before, RunStatus.DECLINED, sentence)
+        self._desk.runs.tidy(entry.run)
+        coordinator.alignments.decline(entry.run, sentence)
+
+    def _compute(self, coordinator: Coordinator, entry: RunEntry, pending: PendingRun) -> None:
+        """All parties accepted: check that, then compute. No byte of the run leaves before this."""
+        desk, relay = self._desk, self._relay(entry)
+        folder = desk.runs.session(entry.run)
+        if entry.status is RunStatus.SIGNED:
+            try:
+                done = self._take_turns(entry, pending, relay)
+            except (PolicyRefused, DataRefused) as error:
+                self._refuse(coordinator, entry, error)
+                return
+            if isinstance(done, str):
+                self.computing = True
+                if done != entry.note:
+                    log.info("alignment run %s: %s", entry.run[:12], done)
+                    desk.runs.annotate(entry.run, done)
+                return
+            desk.runs.finish(entry.run, done)
+            log.info("alignment run %s: done here", entry.run[:12])
+        else:
+            relay.put(folder.outgoing(), relay.messages())  # for peers that are not as far, what the relay has lost
+        coordinator.alignments.finish(entry.run)
+
+    def _take_turns(self, entry: RunEntry, pending: PendingRun, relay: Relay) -> str | bytes:
+        """Pseudonyms of the patients that all hospitals have; or for whom we wait."""
+        from dprelease.intersection.session import Outside, Session  # loads what only hospitals have
+
+        desk, folder = self._desk, self._desk.runs.session(entry.run)
+        acceptances = pending.signed_acceptances()
+        check_all_accepted(acceptances, entry.task, desk.enrolment.root, desk.pins())
+        patients = folder.patients()
+        if patients is None:
+            raise DataRefused("what was kept of our patients for this alignment run is gone")
+        self._note(entry)
+        elements = np.frombuffer(patients, np.uint8).reshape(-1, 32)
+        session = Session(
+            Ring.of(entry.task),
+            desk.settings.name,
+            desk.identity.key(),
+            {each.acceptance.party: read_identity(each.certificate).key for each in acceptances},
+            folder,
+            Outside(relay.fetch, lambda: self._note(entry), lambda: elements),
+        )
+        done = take_turns(session, folder, relay)
+        return done if isinstance(done, str) else elements[done.positions].tobytes()
+
+    def _note(self, entry: RunEntry) -> None:
+        """Before the first byte leaves."""
+        peers = [each.party for each in entry.task.members if each.party != self._desk.settings.name]
+        detail: dict[str, str | float] = {"title": f"alignment run {entry.run[:12]} with {', '.join(peers)}"}
+        self._desk.ledger.align(entry.task.roster, entry.run, self._desk.settings.policy.alignments, detail)
+
+    def _end(self, entry: RunEntry, pending: PendingRun) -> None:
+        runs = self._desk.runs
+        if entry.status in OVER:
+            pass  # and what follows was perhaps cut short
+        elif pending.state == "DONE" and entry.status is RunStatus.FINISHED and entry.common:
+            runs.enforce(entry.run)
+            log.info("alignment run %s is in force: the table is read by it from now on", entry.run[:12])
+        else:
+            none = pending.state == "DONE" and entry.status is RunStatus.FINISHED
+            note = "no patient is common to all" if none else f"{pending.state.lower()}: {pending.explanation}"
+            runs.move(entry.run, set(RunStatus) - OVER, RunStatus.ENDED, note)
+            log.info("alignment run %s is over: %s", entry.run[:12], note)
+        runs.tidy(entry.run)
+
+    def _relay(self, entry: RunEntry) -> Relay:
+        return Relay(self._hub.channel(), entry.run, self._desk.settings.daemon.stall_seconds)

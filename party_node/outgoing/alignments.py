@@ -1,0 +1,91 @@
+"""Calls to the coordinator about alignment runs. The party dials out; nothing listens here."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import grpc
+
+from dprelease.acceptance import SignedAcceptance
+from dprelease.errors import InvalidInput
+from dprelease.intersection.task import Task
+from dprelease.one_line import one_line
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.transport import CALL_SECONDS
+from dprelease.wire.v1 import alignment_pb2 as pb
+from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
+
+PEER = "the coordinator"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PendingRun:
+    """An alignment run as the coordinator tells it.
+
+    Attributes:
+        task: from canonical bytes.
+        state: the coordinator's state, e.g. ``PROPOSED``.
+        acceptances: signed acceptances passed on, unchecked.
+        explanation: whom it waits for, or why it ended.
+    """
+
+    task: Task
+    state: str
+    acceptances: tuple[bytes, ...]
+    explanation: str
+
+    def signed_acceptances(self) -> tuple[SignedAcceptance, ...]:
+        """The acceptances, parsed; raises `InvalidInput` if one is malformed."""
+        return tuple(SignedAcceptance.from_bytes(data) for data in self.acceptances)
+
+
+class Alignments:
+    """Calls over one channel.
+
+    Args:
+        channel: to the coordinator, as ourselves.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._stub = AlignmentServiceStub(channel)
+
+    def pending(self) -> list[PendingRun]:
+        """The runs we take part in, that are not over or ended lately. One that cannot be read is left out.
+
+        Raises:
+            VersionMismatch: this coordinator knows no alignment runs.
+        """
+        with translated(PEER):
+            answer = self._stub.ListRuns(pb.ListRunsRequest(), timeout=CALL_SECONDS, metadata=VERSION)
+        pending = []
+        for record in answer.runs:
+            try:
+                # An unknown number raises ValueError: a state that only a later version has.
+                state = pb.RunState.Name(record.state).removeprefix("RUN_STATE_")
+                task = Task.from_bytes(record.task)
+            except (InvalidInput, ValueError) as error:
+                log.warning("an alignment run cannot be read and is left alone: %s", one_line(str(error)))
+                continue
+            pending.append(PendingRun(task, state, tuple(record.acceptances), one_line(record.explanation)))
+        return pending
+
+    def accept(self, acceptance: bytes) -> None:
+        """Hand in our signed acceptance."""
+        with translated(PEER):
+            request = pb.AcceptRunRequest(signed_acceptance=acceptance)
+            self._stub.AcceptRun(request, timeout=CALL_SECONDS, metadata=VERSION)
+
+    def decline(self, run: str, reason: str) -> None:
+        """Take no part, or go on no longer."""
+        with translated(PEER):
+            request = pb.DeclineRunRequest(run=bytes.fromhex(run), reason=reason)
+            self._stub.DeclineRun(request, timeout=CALL_SECONDS, metadata=VERSION)
+
+    def finish(self, run: str) -> None:
+        """Say that the result is on our disk; not what or how large it is."""
+        with translated(PEER):
+            request = pb.FinishRunRequest(run=bytes.fromhex(run))
+            self._stub.FinishRun(request, timeout=CALL_SECONDS, metadata=VERSION)

@@ -1,0 +1,212 @@
+"""What the hospital knows of every alignment run that it was offered: its own record, which no coordinator can change.
+
+SQLite beside the ledger, as the journal of releases. The patients that a run found to be common to all its hospitals are a file
+of pseudonyms under `rosters/`, in rising order; the record has its SHA-256. Runs that all hospitals finished are versions 1, 2, 3,
+... of the table's patients; the highest one is in force.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dprelease.canonical import sha256
+from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.files.durable import write_durably
+from dprelease.intersection.task import Task
+from dprelease.spec_base import instant
+from party_node.state.session import SessionFolder
+from party_node.state.transactions import prepare, transaction
+
+
+class RunStatus(StrEnum):
+    """Where a run stands here."""
+
+    WAITING = "waiting"  # for a person
+    ACCEPTED = "accepted"  # decided; the acceptance is not signed yet
+    SIGNED = "signed"  # waits for the others, or is being computed
+    FINISHED = "finished"  # the common patients are on disk; waits for the others
+    IN_FORCE = "in force"  # all hospitals have them: a version
+    DECLINED = "declined"
+    ENDED = "ended"  # over without a result
+
+
+OVER = frozenset({RunStatus.IN_FORCE, RunStatus.DECLINED, RunStatus.ENDED})
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, task BLOB NOT NULL, status TEXT NOT NULL, note TEXT NOT NULL, seen TEXT NOT NULL,
+    changed TEXT NOT NULL, acceptance BLOB, common INTEGER, roster TEXT, version INTEGER UNIQUE
+)
+"""
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One run.
+
+    Attributes:
+        run: digest of the task.
+        task: what is computed.
+        status: where it stands here.
+        note: why, in words; local.
+        seen: first offered at.
+        changed: last change at.
+        acceptance: canonical bytes of our signed acceptance.
+        common: how many of our patients all hospitals have; None before that is known.
+        roster: SHA-256 of the file of their pseudonyms.
+        version: 1, 2, 3, ...; None unless all hospitals finished it.
+    """
+
+    run: str
+    task: Task
+    status: RunStatus
+    note: str
+    seen: str
+    changed: str
+    acceptance: bytes | None
+    common: int | None
+    roster: str | None
+    version: int | None
+
+
+class Runs:
+    """The party's own record of alignment runs.
+
+    Args:
+        state: the party's state folder; `alignments.sqlite`, `rosters/` and `aligning/` are made when they are needed.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path, self._folder, self._sessions = state / "alignments.sqlite", state / "rosters", state / "aligning"
+        prepare(self._path, _SCHEMA)
+
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._path)
+
+    def entries(self) -> list[RunEntry]:
+        """All runs, oldest first."""
+        return self._select("TRUE")
+
+    def get(self, run: str) -> RunEntry | None:
+        """A run by its whole digest, or None."""
+        return next(iter(self._select("run = ?", run)), None)
+
+    def find(self, prefix: str) -> RunEntry:
+        """The run whose digest begins so.
+
+        Raises:
+            NotFound: there is none.
+            InvalidInput: there are several.
+        """
+        found = self._select("substr(run, 1, ?) = ?", len(prefix), prefix.lower())
+        if not found:
+            raise NotFound(f"no alignment run {prefix} was offered here; see: party-node align list")
+        if len(found) > 1:
+            raise InvalidInput(f"{prefix} fits {len(found)} alignment runs; give more digits")
+        return found[0]
+
+    def in_force(self) -> RunEntry | None:
+        """The version that the table is read by; None where hospitals never aligned."""
+        return next(iter(self._select("version = (SELECT MAX(version) FROM runs)")), None)
+
+    def standing(self) -> dict[str, str]:
+        """Status of every run by its digest; cheap, unlike `entries`."""
+        with self._transaction() as db:
+            return dict(db.execute("SELECT run, status FROM runs"))
+
+    def offer(self, task: Task) -> RunEntry:
+        """Note a run that was offered for the first time; offering it again changes nothing."""
+        now = instant(datetime.now(UTC))
+        values = (task.digest(), task.to_bytes(), RunStatus.WAITING, "new", now, now)
+        with self._transaction() as db:
+            db.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)", values)
+        return self.find(task.digest())
+
+    def move(self, run: str, before: frozenset[RunStatus] | set[RunStatus], status: RunStatus, note: str = "") -> None:
+        """Move a run on.
+
+        Raises:
+            Conflict: it does not stand where the caller believes.
+        """
+        self._update(run, before, "status = ?, note = ?", status, note)
+
+    def annotate(self, run: str, note: str) -> None:
+        """Say in words why a run is not moving; one that is over keeps its last words."""
+        with self._transaction() as db:
+            over = tuple(OVER)
+            db.execute("UPDATE runs SET note = ? WHERE run = ? AND status NOT IN (?, ?, ?)", (note, run, *over))
+
+    def sign(self, run: str, acceptance: bytes) -> None:
+        """Keep our signed acceptance; raises `Conflict` if the run is no longer accepted here, and it must not be sent."""
+        values = (acceptance, RunStatus.SIGNED, "waits for the others")
+        self._update(run, {RunStatus.ACCEPTED}, "acceptance = ?, status = ?, note = ?", *values)
+
+    def finish(self, run: str, pseudonyms: bytes) -> None:
+        """Keep the patients that all hospitals have: 32 bytes each, rising. On disk when this returns."""
+        write_durably(self._folder / run, pseudonyms, mode=0o600)
+        values = (len(pseudonyms) // 32, sha256(pseudonyms), RunStatus.FINISHED, "waits for the others to finish")
+        self._update(run, {RunStatus.SIGNED}, "common = ?, roster = ?, status = ?, note = ?", *values)
+
+    def enforce(self, run: str) -> None:
+        """Make a finished run the version that the table is read by."""
+        version = "version = (SELECT COALESCE(MAX(version), 0) + 1 FROM runs)"
+        self._update(run, {RunStatus.FINISHED}, f"{version}, status = ?, note = ''", RunStatus.IN_FORCE)
+
+    def session(self, run: str) -> SessionFolder:
+        """Where the session of a run is kept."""
+        return SessionFolder(self._sessions / run)
+
+    def sessions(self) -> list[str]:
+        """Runs of which a session is kept."""
+        return sorted(path.name for path in self._sessions.glob("*"))
+
+    def roster(self, run: str) -> bytes:
+        """Pseudonyms of the patients of a finished run, 32 bytes each, rising.
+
+        Raises:
+            NotFound: it was never finished here.
+            IntegrityError: the file is gone or was altered.
+        """
+        entry = self.get(run)
+        if entry is None or entry.roster is None:
+            raise NotFound(
+                f"there are no patients of alignment run {run[:12]} here; it was not finished at this hospital"
+            )
+        path = self._folder / run
+        data = path.read_bytes() if path.exists() else b""
+        if sha256(data) != entry.roster:
+            raise IntegrityError(
+                f"{path} is gone or was altered; restore it from a backup, or ask the office to align anew"
+            )
+        return data
+
+    def tidy(self, run: str) -> None:
+        """Erase the session of a run, and its patients' file unless it is, or was, in force; again changes nothing."""
+        entry = self.get(run)
+        if entry is None or entry.version is None:
+            (self._folder / run).unlink(missing_ok=True)
+        self.session(run).erase()
+
+    def _update(self, run: str, before: frozenset[RunStatus] | set[RunStatus], change: str, *values: object) -> None:
+        with self._transaction() as db:
+            row = db.execute("SELECT status FROM runs WHERE run = ?", (run,)).fetchone()
+            if row is None or row[0] not in before:
+                raise Conflict(f"alignment run {run[:12]} is {row[0] if row else 'unknown'} here; nothing was changed")
+            now = instant(datetime.now(UTC))
+            db.execute(f"UPDATE runs SET changed = ?, {change} WHERE run = ?", (now, *values, run))  # noqa: S608 - ours
+
+    def _select(self, condition: str, *values: str | int) -> list[RunEntry]:
+        query = f"SELECT * FROM runs WHERE {condition} ORDER BY seen, run"  # noqa: S608 - conditions are ours
+        with self._transaction() as db:
+            return [_entry(row) for row in db.execute(query, values)]
+
+
+def _entry(row: tuple[Any, ...]) -> RunEntry:
+    run, task, status, *rest = row
+    return RunEntry(run, Task.from_bytes(task), RunStatus(status), *rest)

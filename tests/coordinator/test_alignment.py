@@ -1,0 +1,270 @@
+"""Alignment runs at the office: from catalogues to a task, consent, progress, and every way in which a run ends."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from coordinator.alignment.lifecycle import (
+    Accepted,
+    Cancelled,
+    Declined,
+    Event,
+    Finished,
+    PartyRevoked,
+    RunRecord,
+    RunState,
+    Tick,
+    advance,
+)
+from coordinator.alignment.start import start
+from coordinator.cli.main import main
+from coordinator.proposals.proposals import create
+from coordinator.service.recovery import take_into_use
+from coordinator.store.alignments import Run
+from coordinator.store.copies import back_up
+from coordinator.store.store import Store
+from dprelease.acceptance import accept
+from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.identity.signing import key_fingerprint
+from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.v1 import alignment_pb2 as pb
+from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
+from tests.coordinator.office import NOW, RUN_TIME, Office, catalogue, request
+from tests.coordinator.world import SECONDS, World, report
+
+HOURS = timedelta(hours=72)
+RUN = "5e" * 32
+
+
+def record(**changed: object) -> RunRecord:
+    return RunRecord(("north", "south"), RunState.PROPOSED, NOW, NOW + HOURS, RUN_TIME, **changed)  # type: ignore[arg-type]
+
+
+ALL_ACCEPTED = (Accepted("north"), Accepted("south"))
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "words"),
+    [
+        ((), "PROPOSED", "waits for north, south to accept since 2026-03-01T12:00:00Z"),
+        ((Accepted("north"),), "PROPOSED", "waits for south to accept"),
+        (ALL_ACCEPTED, "RUNNING", "waits for north, south to compute"),
+        ((*ALL_ACCEPTED, Finished("south")), "RUNNING", "waits for north to compute"),
+        ((*ALL_ACCEPTED, Finished("south"), Finished("north")), "DONE", "releases may name it"),
+        ((Accepted("north"), Declined("south", "no time")), "DECLINED", "south declined"),
+        ((*ALL_ACCEPTED, Declined("south")), "FAILED", "south cannot go on"),
+        ((Accepted("north"), Cancelled("newer export")), "CANCELLED", "cancelled: newer export"),
+        ((*ALL_ACCEPTED, Cancelled("newer export")), "CANCELLED", "cancelled: newer export"),
+        ((PartyRevoked("south"),), "CANCELLED", "south was revoked"),
+        ((*ALL_ACCEPTED, PartyRevoked("south")), "FAILED", "south was revoked"),
+        ((PartyRevoked("east"),), "PROPOSED", "waits"),
+    ],
+)
+def test_a_run_lives_so(events: tuple[Event, ...], state: str, words: str) -> None:
+    found = record()
+    for event in events:
+        found = advance(found, event, NOW)
+        assert advance(found, event, NOW) == found
+    assert found.state == state
+    assert words in found.explain()
+    assert (found.deadline is None) is found.final
+
+
+def test_deadlines_pass_whether_or_not_somebody_looks() -> None:
+    late = NOW + HOURS
+    expired = advance(record(accepted=frozenset({"north"})), Tick(), late)
+    assert (expired.state, expired.reason) == ("EXPIRED", "not accepted in time by south")
+    with pytest.raises(Conflict, match="the run is EXPIRED"):
+        advance(record(accepted=frozenset({"north"})), Accepted("south"), late)
+    running = advance(advance(record(), Accepted("north"), NOW), Accepted("south"), NOW)
+    assert advance(running, Tick(), late).reason == "no result in time at north, south"
+    for event in (Finished("south"), Accepted("east"), Finished("east")):
+        with pytest.raises(Conflict):
+            advance(record(), event, NOW)
+
+
+def begun(office: Office) -> Run:
+    return start(office.store, "cohort", ("north", "south"), HOURS, RUN_TIME, NOW)
+
+
+def test_a_run_is_about_what_hospitals_reported_last(office: Office) -> None:
+    office.report(catalogue("south", rows=700, subjects=900, aligned=RUN, identifiers='{"case":"upper"}'))
+    office.report(catalogue("north", identifiers='{"case":"upper"}'))
+    task = begun(office).read_task()
+    assert [(each.party, each.patients, each.key) for each in task.members] == [
+        (name, patients, key_fingerprint(office.keys[name].public_key()))
+        for name, patients in (("north", 1000), ("south", 900))
+    ]
+    assert (task.consortium, task.roster, task.identifiers) == ("Trio", "cohort", '{"case":"upper"}')
+    assert (task.created, task.expires) == ("2026-03-01T12:00:00Z", "2026-03-04T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("changed", "parties", "roster", "words"),
+    [
+        ({}, ("north",), "cohort", "of 2 to 10 different hospitals"),
+        ({}, ("north", "north"), "cohort", "different hospitals"),
+        ({}, ("north", "west"), "cohort", "no party called 'west' takes part"),
+        ({}, ("north", "south"), "trial", "these hospitals have another one: north cohort, south cohort"),
+        ({"roster": "other"}, ("north", "south"), "cohort", "another one: south other"),
+        ({"identifiers": '{"case":"upper"}'}, ("north", "south"), "cohort", "north: as they stand | south: "),
+    ],
+)
+def test_what_cannot_begin_is_refused(
+    office: Office, changed: dict[str, object], parties: tuple[str, ...], roster: str, words: str
+) -> None:
+    office.report(catalogue("south", **changed))
+    with pytest.raises(InvalidInput) as refused:
+        start(office.store, roster, parties, HOURS, RUN_TIME, NOW)
+    assert words in refused.value.message
+    with office.store.reading() as tx:
+        assert tx.alignments.all() == ()
+
+
+def test_one_run_of_a_hospital_at_a_time(office: Office) -> None:
+    first = begun(office)
+    with pytest.raises(Conflict, match=f"alignment run {first.digest[:12]} of north, south is open: waits for north"):
+        begun(office)
+    with office.store.writing() as tx:
+        tx.alignments.advance(first.digest, Cancelled("again"), NOW)
+    assert begun(office).digest != first.digest
+
+
+def test_clock_revocation_and_restore_end_runs(office: Office) -> None:
+    ends = []
+    for end in (
+        lambda: office.store.tick(NOW + HOURS),
+        lambda: office.store.revoke("south", NOW),
+    ):
+        run = begun(office)
+        end()
+        with office.store.reading() as tx:
+            ends.append(str(tx.alignments.get(run.digest).record.state))
+    assert ends == ["EXPIRED", "CANCELLED"]
+
+
+def test_a_restored_office_ends_what_was_open(office: Office, tmp_path: Path) -> None:
+    run = begun(office)
+    back_up(f"sqlite:///{tmp_path / 'coordinator.sqlite'}", tmp_path / "copy.sqlite", NOW)
+    with closing(Store.open(f"sqlite:///{tmp_path / 'copy.sqlite'}", copy=True)) as copied:
+        take_into_use(copied, NOW)
+        with copied.reading() as tx:
+            assert tx.alignments.get(run.digest).record.state is RunState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("aligned", "words"),
+    [
+        ({"south": RUN}, f"not aligned by one run: north: never | south: run {RUN[:12]}"),
+        ({"north": "77" * 32, "south": RUN}, f"north: run 777777777777 | south: run {RUN[:12]}"),
+    ],
+)
+def test_a_release_never_mixes_versions(office: Office, aligned: dict[str, str], words: str) -> None:
+    office.report(*(catalogue(party, rows=900, aligned=run) for party, run in aligned.items()))
+    with pytest.raises(InvalidInput) as refused:
+        create(office.store, request(), RUN_TIME, NOW)
+    assert words in refused.value.message
+    office.report(*(catalogue(party, rows=900, aligned=RUN) for party in ("north", "south")))
+    assert create(office.store, request(), RUN_TIME, NOW).proposal.spec.aligned == RUN
+
+
+def test_without_alignment_specs_are_as_before(office: Office) -> None:
+    assert b"aligned" not in office.propose().spec
+
+
+def stub(world: World, party: str) -> AlignmentServiceStub:
+    return AlignmentServiceStub(world.channel(world.hub if party == "hub" else world.credentials(party)))
+
+
+def ask(method: object, request_: object) -> object:
+    with translated("the coordinator"):
+        return method(request_, timeout=SECONDS, metadata=VERSION)  # type: ignore[operator]
+
+
+def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
+    for party in ("north", "south", "west"):
+        report(world.join(party), party)
+    store = world.store()
+    run = start(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())
+    digest, task = bytes.fromhex(run.digest), run.read_task()
+
+    def signed(party: str, key: str = "") -> pb.AcceptRunRequest:
+        made = accept(task, party, world.keys[key or party], world.certificates[key or party], world.clock())
+        return pb.AcceptRunRequest(signed_acceptance=made.to_bytes())
+
+    north, south, west, hub = (stub(world, name) for name in ("north", "south", "west", "hub"))
+    for wrong, error in (
+        (lambda: ask(south.AcceptRun, signed("north")), AccessDenied),
+        (lambda: ask(north.AcceptRun, signed("north", "south")), IntegrityError),
+        (lambda: ask(west.AcceptRun, signed("west")), IntegrityError),
+        (lambda: ask(north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=b"{}")), InvalidInput),
+        (lambda: ask(north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=bytes(1 << 17))), InvalidInput),
+        (lambda: ask(west.DeclineRun, pb.DeclineRunRequest(run=digest)), AccessDenied),
+        (lambda: ask(west.FinishRun, pb.FinishRunRequest(run=digest)), AccessDenied),
+        (lambda: ask(north.FinishRun, pb.FinishRunRequest(run=digest)), Conflict),
+        (lambda: ask(north.FinishRun, pb.FinishRunRequest(run=b"1")), InvalidInput),
+        (lambda: ask(north.GetRun, pb.GetRunRequest(run=digest)), AccessDenied),
+        (lambda: ask(hub.ListRuns, pb.ListRunsRequest()), AccessDenied),
+        (lambda: ask(hub.GetRun, pb.GetRunRequest(run=bytes(32))), NotFound),
+    ):
+        with pytest.raises(error):
+            wrong()
+    assert ask(west.ListRuns, pb.ListRunsRequest()) == pb.ListRunsResponse()
+    for _ in range(2):
+        ask(north.AcceptRun, signed("north"))
+    (shown,) = ask(south.ListRuns, pb.ListRunsRequest()).runs  # type: ignore[attr-defined]
+    assert (shown.task, shown.state, len(shown.acceptances)) == (run.data, pb.RUN_STATE_PROPOSED, 1)
+    ask(south.AcceptRun, signed("south"))
+    found = ask(hub.GetRun, pb.GetRunRequest(run=digest)).run  # type: ignore[attr-defined]
+    assert (found.state, len(found.acceptances)) == (pb.RUN_STATE_RUNNING, 2)
+    ask(north.FinishRun, pb.FinishRunRequest(run=digest))
+    ask(south.FinishRun, pb.FinishRunRequest(run=digest))
+    (shown,) = ask(south.ListRuns, pb.ListRunsRequest()).runs  # type: ignore[attr-defined]
+    assert shown.state == pb.RUN_STATE_DONE
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_office_starts_shows_and_cancels(opened: Office) -> None:
+    made = json.loads(invoke("align", "start", "--roster", "cohort", "north", "south", "--json"))
+    assert (made["state"], made["patients"]) == ("PROPOSED", {"north": 1000, "south": 1000})
+    assert made["run"][:12] in invoke("align", "list")
+    assert "north: 1000 patients" in invoke("align", "show", made["run"][:6])
+    invoke("align", "cancel", made["run"][:6], "--reason", "a newer export")
+    shown = json.loads(invoke("align", "show", made["run"], "--json"))
+    assert [line["what"] for line in shown["history"]] == ["proposed", "cancelled: a newer export"]
+    assert json.loads(invoke("align", "list", "--json"))[0]["state"] == "CANCELLED"
+
+
+def test_runs_are_found_by_their_first_digits(office: Office) -> None:
+    run = begun(office)
+    unknown = f"{(int(run.digest[0], 16) + 1) % 16:x}000"
+    with office.store.reading() as tx:
+        assert tx.alignments.find(run.digest[:4]).digest == run.digest
+        for prefix, error in (("12", InvalidInput), ("zzzz", InvalidInput), (unknown, NotFound)):
+            with pytest.raises(error):
+                tx.alignments.find(prefix)
+
+
+def test_both_kinds_of_database_keep_runs(any_store: Store) -> None:
+    office = Office(any_store)
+    office.enrol("north", "south")
+    office.report(catalogue("north"), catalogue("south"))
+    run = begun(office)
+    with any_store.writing() as tx:
+        tx.alignments.advance(run.digest, Accepted("south"), NOW, b"consent")
+    with any_store.reading() as tx:
+        found = tx.alignments.of_party("north", NOW)
+        assert [(each.digest, each.acceptances, each.record.accepted) for each in found] == [
+            (run.digest, (b"consent",), frozenset({"south"}))
+        ]

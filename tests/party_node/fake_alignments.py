@@ -1,0 +1,83 @@
+"""The coordinator's side of alignment runs in a few lines: it tells what a test puts there, and notes what hospitals say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dprelease.acceptance import SignedAcceptance
+from dprelease.errors import VersionMismatch
+from dprelease.intersection.task import Task
+from dprelease.wire.boundary import caller
+from dprelease.wire.v1 import alignment_pb2 as pb
+from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceServicer
+
+
+@dataclass
+class FakeAlignments(AlignmentServiceServicer):
+    """Runs that hospitals are told.
+
+    Attributes:
+        records: run to record; states are changed by the test, or by what hospitals say.
+        heard: party, method and request of every call but ListRuns.
+        finished: run to the parties that have the result.
+        ends: whether a run is done once all parties have the result.
+        older: it knows no runs.
+    """
+
+    records: dict[str, pb.RunRecord] = field(default_factory=dict)
+    heard: list[tuple[str, str, Any]] = field(default_factory=list)
+    finished: dict[str, set[str]] = field(default_factory=dict)
+    ends: bool = True
+    older: bool = False
+
+    def propose(self, task: Task) -> str:
+        """Offer a run; its digest."""
+        self.records[task.digest()] = pb.RunRecord(task=task.to_bytes(), state=pb.RUN_STATE_PROPOSED)
+        return task.digest()
+
+    def move(self, run: str, state: str, explanation: str = "because a test says so") -> None:
+        """Tell another state, true or not."""
+        self.records[run].state = pb.RunState.Value(f"RUN_STATE_{state}")
+        self.records[run].explanation = explanation
+
+    def said(self, method: str) -> list[tuple[str, Any]]:
+        """Who called a method, and with what."""
+        return [(party, request) for party, name, request in self.heard if name == method]
+
+    def ListRuns(self, request: Any, context: Any) -> pb.ListRunsResponse:
+        caller(context, "party")
+        if self.older:
+            raise VersionMismatch("this one is older")
+        return pb.ListRunsResponse(runs=list(self.records.values()))
+
+    def AcceptRun(self, request: Any, context: Any) -> pb.AcceptRunResponse:
+        self._note("AcceptRun", request, context)
+        self.take(request.signed_acceptance)
+        return pb.AcceptRunResponse()
+
+    def take(self, data: bytes) -> None:
+        """Keep an acceptance; all of them together start the run."""
+        run = SignedAcceptance.from_bytes(data).acceptance.run
+        record = self.records[run]
+        if data not in record.acceptances:
+            record.acceptances.append(data)
+        if len(record.acceptances) == len(Task.from_bytes(record.task).members):
+            self.move(run, "RUNNING")
+
+    def DeclineRun(self, request: Any, context: Any) -> pb.DeclineRunResponse:
+        self._note("DeclineRun", request, context)
+        self.move(request.run.hex(), "DECLINED")
+        return pb.DeclineRunResponse()
+
+    def FinishRun(self, request: Any, context: Any) -> pb.FinishRunResponse:
+        party, run = self._note("FinishRun", request, context), request.run.hex()
+        self.finished.setdefault(run, set()).add(party)
+        if self.ends and len(self.finished[run]) == len(Task.from_bytes(self.records[run].task).members):
+            self.move(run, "DONE")
+        return pb.FinishRunResponse()
+
+    def _note(self, method: str, request: Any, context: Any) -> str:
+        party = caller(context, "party").name
+        self.heard.append((party, method, request))
+        return party

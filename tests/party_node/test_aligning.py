@@ -1,0 +1,270 @@
+"""Alignment runs through the whole daemon, over real TLS: every cycle is a fresh process that goes on from its disk."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+
+import pytest
+
+from party_node.state.runs import RunStatus
+from tests.party_node.aligning import (
+    SHARED,
+    accepted,
+    common,
+    go,
+    noted,
+    overlap,
+    propose,
+    status,
+    task,
+    words_of,
+)
+from tests.party_node.world import ROWS, World
+
+
+def test_two_hospitals_find_the_patients_that_both_have(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    before = world.spec()
+    run = accepted(overlap(world))
+    assert status(world.north, run) == "signed"
+    go(world, run)
+    for hospital in (world.north, world.south):
+        entry = hospital.desk().runs.find(run)
+        assert (entry.status, entry.version, entry.common) == (RunStatus.IN_FORCE, 1, SHARED)
+        assert hospital.desk().runs.roster(run) == common()
+        assert noted(hospital) == [(run, "0")]
+        file = hospital.folder / "state" / "rosters" / run
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert not (hospital.folder / "state" / "aligning" / run).exists()
+        told = hospital.desk().make_catalogue()
+        assert (told.rows, told.patients, told.aligned) == (SHARED, ROWS if hospital is world.north else 36, run)
+        assert hospital.desk().read().alignment.rows == SHARED
+    digests = {hospital.desk().catalogue().alignment for hospital in (world.north, world.south)}
+    assert len(digests) == 1
+    assert digests != {before.alignment}
+    heard = [*world.relay.posts[run].record(), *(data for _, data in world.coordinator.received)]
+    heard += [request.SerializeToString() for _, _, request in world.alignments.heard]
+    names = [common()[at : at + 32] for at in range(0, len(common()), 32)]
+    assert not any(name in data or name.hex().encode() in data for name in names for data in heard)
+    assert "is held" not in caplog.text
+
+
+def test_a_release_names_the_run_and_reads_its_patients(world: World) -> None:
+    run = accepted(overlap(world))
+    go(world, run)
+    release = world.propose(rows=SHARED, aligned=run, alignment=world.south.desk().catalogue().alignment)
+    deliver = [hospital for _ in range(3) for hospital in (world.north, world.south)]
+    for hospital in deliver:
+        hospital.cycle()
+    assert [world.north.status(release), world.south.status(release)] == ["delivered", "delivered"]
+    for other in ({"aligned": None}, {"aligned": "77" * 32}):
+        refused = world.propose(
+            "another", rows=SHARED, alignment=world.south.desk().catalogue().alignment, columns=("age",), **other
+        )
+        world.north.cycle()
+        assert world.north.status(refused) == "declined"
+
+
+def test_a_release_from_before_goes_on_with_the_patients_it_was_proposed_for(world: World) -> None:
+    release = world.approved()
+    run = accepted(world)
+    go(world, run)
+    world.north.cycle()
+    assert world.north.desk().catalogue().aligned == run
+    assert world.north.status(release) == "delivered"
+
+
+def test_nothing_leaves_before_a_person_here_and_all_others_accepted(world: World) -> None:
+    run = propose(overlap(world))
+    world.north.cycle(2)
+    assert (status(world.north, run), world.alignments.heard) == ("waiting", [])
+    world.alignments.move(run, "RUNNING")  # it is not
+    world.north.cycle(2)
+    assert status(world.north, run) == "waiting"
+    world.alignments.move(run, "PROPOSED")
+    assert world.north.run("align", "accept", run, "--yes").exit_code == 0
+    world.north.cycle()
+    world.alignments.move(run, "RUNNING")
+    world.north.cycle(2)
+    assert "no acceptance by south" in world.north.desk().runs.find(run).note
+    assert world.relay.posts == {}
+    assert noted(world.north) == []
+
+
+def test_a_pin_that_was_taken_back_stops_a_run(world: World) -> None:
+    run = accepted(overlap(world))
+    world.north.desk().identity.forget("south")
+    world.north.cycle(2)
+    assert "not the one pinned here" in world.north.desk().runs.find(run).note
+    assert world.relay.posts == {}
+    assert noted(world.north) == []
+
+
+def test_an_unpinned_key_has_to_be_compared_first(world: World) -> None:
+    world.north.desk().identity.forget("south")
+    run = propose(overlap(world))
+    world.north.cycle()
+    refused = world.north.run("align", "accept", run, "--yes")
+    assert refused.exit_code != 0
+    assert "what its party-node fingerprint prints" in words_of(refused)
+    shown = json.loads(world.north.run("align", "show", run, "--json").stdout)
+    assert shown["other_hospitals"] == {"south": "36 patients, key not pinned"}
+    assert "peers pin south FINGERPRINT" in shown["first"][0]
+    assert world.members["south"].fingerprint not in json.dumps(shown)
+    world.north.desk().identity.pin("south", "ab" * 32)
+    assert "another key for south" in words_of(world.north.run("align", "accept", run, "--yes"))
+    assert status(world.north, run) == "waiting"
+
+
+def members(world: World, **sizes: int) -> list[dict[str, object]]:
+    return [
+        member.model_dump() | {"patients": sizes.get(member.party, member.patients)} for member in task(world).members
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"roster": "other"}, "the alignment run says roster = other, and here it is cohort"),
+        ({"consortium": "Quartet"}, "says consortium = Quartet"),
+        (
+            {"identifiers": '{"case":"upper"}'},
+            'normal form of identifiers = {"case":"upper"}, and here it is as they stand',
+        ),
+        ({"north": ROWS + 1}, f"says number of our patients = {ROWS + 1}, and here it is {ROWS}"),
+        ({"expires": "2020-01-02T00:00:00Z", "created": "2020-01-01T00:00:00Z"}, "the alignment run has expired"),
+        ({"attempts": 1}, "aligned 1 times, and alignments = 1 under [policy] allows no more"),
+        ({"attempts": 0}, "aligned 0 times, and alignments = 0 under [policy] allows no more"),
+    ],
+)
+def test_what_does_not_fit_is_declined(
+    world: World, changes: dict[str, object], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if "attempts" in changes:
+        most = changes.pop("attempts")
+        world.north.edit(r"^\[policy\.auto_approve\]", f"[policy]\nalignments = {most}\n[policy.auto_approve]")
+        assert isinstance(most, int)
+        for number in range(most):
+            world.north.desk().ledger.align("cohort", f"{number:064}", 5, {})
+    if "north" in changes:
+        changes = {"members": members(world, north=ROWS + 1)}
+    run = propose(world, **changes)
+    world.north.cycle(2)
+    assert words in caplog.text
+    assert status(world.north, run) == "declined"
+    ((party, request),) = world.alignments.said("DeclineRun")
+    assert party == "north"
+    assert request.reason == world.north.desk().runs.find(run).note
+    assert str(ROWS) not in request.reason
+    assert noted(world.north) == [(f"{number:064}", "0") for number in range(len(noted(world.north)))]
+
+
+def test_a_table_that_changed_after_a_person_accepted_is_declined(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = propose(world)
+    world.north.cycle()
+    assert world.north.run("align", "accept", run, "--yes").exit_code == 0
+    lines = world.north.source.read_text().splitlines()
+    world.north.source.write_text("\n".join(lines[:-1]) + "\n")
+    daemon = world.north.daemon()
+    with world.north.dialled() as coordinator:
+        daemon._aligning.cycle(coordinator)  # before the table is reported again
+    assert f"the table has {ROWS - 1} patients now, and {ROWS} were announced" in caplog.text
+    assert status(world.north, run) == "declined"
+    assert world.alignments.said("AcceptRun") == []
+
+
+def test_a_table_that_changes_afterwards_is_the_next_runs(world: World) -> None:
+    run = accepted(overlap(world))
+    lines = world.north.source.read_text().splitlines()
+    world.north.source.write_text("\n".join(line for line in lines if not line.startswith("subject-0003,")) + "\n")
+    go(world, run)
+    assert world.north.desk().runs.roster(run) == common()
+    said = f"1 of its {SHARED} patients are in the table no more"
+    assert said in words_of(world.north.run("check"))
+    assert f"its {SHARED} patients are read, of 36 in the table" in words_of(world.south.run("check"))
+
+
+@pytest.mark.parametrize(("state", "cycles"), [("EXPIRED", 0), ("CANCELLED", 2), ("FAILED", 12)])
+def test_a_run_that_ends_leaves_nothing(world: World, state: str, cycles: int) -> None:
+    run = accepted(overlap(world))
+    world.alignments.ends = False
+    for _ in range(cycles):
+        for hospital in (world.north, world.south):
+            if status(world.south, run) != "finished":
+                hospital.cycle()
+    world.alignments.move(run, state)
+    go(world, run)
+    for hospital in (world.north, world.south):
+        assert status(hospital, run) == "ended"
+        assert not list((hospital.folder / "state" / "aligning").glob("*"))
+        assert not list((hospital.folder / "state" / "rosters").glob("*"))
+        assert hospital.desk().make_catalogue().aligned is None
+        assert len(noted(hospital)) == (cycles > 0)
+
+
+def test_a_person_may_decline_while_it_is_computed(world: World) -> None:
+    run = accepted(overlap(world))
+    for hospital in (world.north, world.south):
+        hospital.cycle()
+    assert world.south.run("align", "decline", run, "--reason", "a newer export").exit_code == 0
+    go(world, run)
+    assert (status(world.south, run), status(world.north, run)) == ("declined", "ended")
+    assert [request.reason for _, request in world.alignments.said("DeclineRun")] == ["a newer export"]
+    assert not list((world.south.folder / "state" / "aligning").glob("*"))
+    assert world.south.run("align", "accept", run, "--yes").exit_code != 0
+
+
+def test_no_common_patient_is_no_version(world: World) -> None:
+    text = world.south.source.read_text().replace("subject-", "other-")
+    world.south.source.write_text(text)
+    world.south.desk().make_catalogue()
+    run = accepted(world)
+    go(world, run)
+    entry = world.north.desk().runs.find(run)
+    assert (entry.status, entry.note, entry.common) == (RunStatus.ENDED, "no patient is common to all", 0)
+    assert world.north.desk().make_catalogue().aligned is None
+
+
+def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> None:
+    overlap(world)
+    runs = []
+    for _ in range(2):
+        runs.append(accepted(world))
+        go(world, runs[-1])
+    assert [entry.version for entry in world.north.desk().runs.entries()] == [1, 2]
+    assert [run for run, _ in noted(world.north)] == runs
+    assert world.north.desk().catalogue().patients == ROWS
+    shown = json.loads(world.north.run("align", "list", "--json").stdout)
+    assert [(line["version"], line["common_patients_seen_here_only"]) for line in shown] == [(1, SHARED), (2, SHARED)]
+    assert "alignment run" in words_of(world.north.run("ledger", "show"))
+    third = propose(world)
+    world.north.cycle()
+    shown = json.loads(world.north.run("align", "show", third, "--json").stdout)
+    assert (shown["runs_before"], shown["runs_left"]) == (2, "2 after this one, of 5")
+
+
+def test_rules_of_identifiers_that_changed_make_the_version_useless_until_it_is_put_back(world: World) -> None:
+    run = accepted(world)
+    go(world, run)
+    world.north.edit(r'^subject = "patient"', 'subject = "patient"\n[source.identifiers]\ncase = "upper"')
+    assert "identifiers] changed after alignment run" in words_of(world.north.run("check"))
+
+
+def test_a_roster_that_was_altered_is_not_read_by(world: World) -> None:
+    run = accepted(world)
+    go(world, run)
+    file = world.north.folder / "state" / "rosters" / run
+    file.write_bytes(file.read_bytes()[32:])
+    assert "is gone or was altered" in words_of(world.north.run("check"))
+
+
+def test_an_older_coordinator_is_asked_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    world.alignments.older = True
+    world.north.cycle(3)
+    assert caplog.text.count("knows no alignment runs") == 1

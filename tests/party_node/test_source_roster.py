@@ -1,0 +1,93 @@
+"""A table that is read by the patients of an alignment run is the table of these patients alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprelease.errors import DataRefused
+from party_node.source.alignment import Roster, pseudonym
+from party_node.source.checkpoint import Checkpoint, read_checkpoint
+from party_node.source.overview import overview
+from party_node.source.subjects import read_subjects
+from party_node.source.table import Table, read_table
+from tests.party_node.tables import GRID_BITS, KEY, csv, settings
+
+RUN = "5e" * 32
+LINES = [f"s-{i:02},{i / 20:.5f},{'uvw'[i % 3]},r{i % 2},{1 + i // 10}" for i in range(20)]
+COMMON = (3, 4, 8, 11, 17)
+
+
+def roster(numbers: Sequence[int] = COMMON) -> Roster:
+    return Roster(RUN, b"".join(sorted(pseudonym(KEY, f"s-{number:02}") for number in numbers)))
+
+
+def written(folder: Path, lines: Sequence[str], name: str) -> Path:
+    return csv(folder, "\n".join(["id,x,c,record,month", *lines]) + "\n", name)
+
+
+def read(path: Path, patients: Roster | None = None, **source: Any) -> Table:
+    described = settings(path, **source)
+    return read_table(described, KEY, described.declarations(), GRID_BITS, patients)
+
+
+@pytest.mark.parametrize("source", [{}, {"batch": "month"}, {"rows_per_subject": 2, "record": "record"}])
+def test_it_is_the_table_of_these_patients_alone(tmp_path: Path, source: dict[str, Any]) -> None:
+    more = [line.replace(",r", ",q") for line in LINES[8:10]] if "record" in source else []
+    lines = [*LINES, *more]
+    alone = read(written(tmp_path, [line for line in lines if int(line[2:4]) in COMMON], "alone.csv"), **source)
+    path = written(tmp_path, lines, "all.csv")
+    found = read(path, roster(), **source)
+    assert np.array_equal(found.bounded.codes, alone.bounded.codes)
+    assert (found.alignment.digest, found.alignment.rows) == (alone.alignment.digest, alone.alignment.rows)
+    assert found.batches == alone.batches
+    described = settings(path, **source)
+    seen = overview(described, KEY, described.declarations(), None, roster())
+    told = seen.catalogue(described)
+    assert (told.rows, told.alignment, told.batches) == (found.alignment.rows, found.alignment.digest, found.batches)
+    assert (told.aligned, told.patients, seen.prefix) == (RUN, 20, None)
+    assert seen.implausible == read(path, **source).implausible
+
+
+def test_patients_who_left_the_table_are_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, [line for line in LINES if line[2:4] not in ("04", "17", "05")], "some.csv")
+    assert read(path, roster()).alignment.rows == len(COMMON) - 2
+    assert roster().gone_from(read_subjects(settings(path), KEY)) == 2
+    with pytest.raises(DataRefused, match=f"has no patient of alignment run {RUN[:12]}"):
+        read(path, roster((4, 17)))
+
+
+def test_a_batch_has_common_patients_only(tmp_path: Path) -> None:
+    described = settings(written(tmp_path, LINES, "all.csv"), batch="month")
+    at = Checkpoint(2, {}, None, None, roster())
+    table, prefix = read_checkpoint(described, KEY, described.declarations(), GRID_BITS, at)
+    assert (table.alignment.rows, prefix) == (2, None)
+    earlier = read_checkpoint(
+        described, KEY, described.declarations(), GRID_BITS, Checkpoint(1, {}, None, None, roster())
+    )
+    at = Checkpoint(2, {1: earlier[0].bounded.digest()}, None, None, roster())
+    again, _ = read_checkpoint(described, KEY, described.declarations(), GRID_BITS, at)
+    assert again.bounded.digest() == table.bounded.digest()
+    at = Checkpoint(2, {}, None, None, roster((3, 4)))
+    with pytest.raises(DataRefused, match="no rows of batch 2"):
+        read_checkpoint(described, KEY, described.declarations(), GRID_BITS, at)
+
+
+@pytest.mark.parametrize("source", [{}, {"rows": "last"}, {"rows_per_subject": 2, "record": "record"}])
+def test_subjects_are_patients_whatever_their_rows(tmp_path: Path, source: dict[str, Any]) -> None:
+    more = [line.replace(",r", ",q") for line in LINES[8:10]] if source else []
+    path = written(tmp_path, [*LINES, *more], "all.csv")
+    assert roster(range(20)).pseudonyms == b"".join(sorted(read_subjects(settings(path, **source), KEY)))
+    described = settings(path, **source)
+    assert overview(described, KEY, described.declarations()).catalogue(described).patients == 20
+
+
+def test_without_alignment_catalogues_are_as_before(tmp_path: Path) -> None:
+    described = settings(written(tmp_path, LINES, "all.csv"))
+    data = overview(described, KEY, described.declarations()).catalogue(described).to_bytes()
+    assert b"aligned" not in data
+    assert b"subjects" not in data
