@@ -38,7 +38,7 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
         table = pyarrow.Table.from_batches(reader.batches(reader.header(), 0))
         exact = {act.source for act in public_declarations(hospital.ledger, hospital.settings.roster)}
         for column in (table[name] for name in table.column_names if name not in exact):
-            words |= {str(cell).encode() for cell in column.unique().to_pylist() if cell is not None}
+            words |= {str(cell).strip().encode() for cell in column.unique().to_pylist() if cell is not None}
         for declared in hospital.settings.declarations():
             public |= {*(name.encode() for name in declared.released), *_WORD.findall(declared.derivation.encode())}
             if isinstance(declared, CategoricalColumn):

@@ -105,7 +105,7 @@ def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_r
     ]
     for each in clipped_blocks(clipping, parties):
         if each.radius2 is not None:
-            kept = f"k = {each.k:.2g}; normal rows keep {each.kept:.0%} of their variance"
+            kept = f"k = {round(each.k, 6) + 0.0:.2g}; normal rows keep {each.kept:.0%} of their variance"
             lines.append(
                 f"{each.party}: {_numbers(each.columns)} of a patient clipped to r^2 = {each.radius2:.3g} ({kept})"
             )
