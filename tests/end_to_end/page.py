@@ -88,6 +88,8 @@ def shape(text: str) -> str:
 class Walk:
     """Whoever follows a page, with all roles on this machine.
 
+    What a hospital's daemon sends is kept in a file beside its log, ``NAME.sent``.
+
     Args:
         consortium: whose office and hub run.
         names: of the hospitals; the page shows the first one's files and screen.
@@ -128,7 +130,9 @@ class Walk:
     def _type(self, step: Step, where: str, name: str) -> None:
         command, *words = shlex.split(self._filled(step.text, name))
         if words == ["run"]:
-            self.consortium.start(where, command, *words, home=self.home(where))
+            kept = str(self.consortium.folder / f"{where}.sent")
+            launcher = ("-m", "tests.support.recorded", kept, "--")
+            self.consortium.start(where, command, *words, home=self.home(where), launcher=launcher)
             return
         words += ["--yes"] if _QUESTION.search(step.text) else []
         said = ""

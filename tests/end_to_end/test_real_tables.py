@@ -27,6 +27,7 @@ EPSILON = 1e5
 """In place of the page's: so little noise that one cell of one patient, if it were read as another number, would be seen."""
 
 ENTRIES = 52
+CALLS = "ReportCatalogue", "AcceptRun", "SendParcel", "Approve", "SendBlock"
 CERTAIN = chi2.ppf(1e-9, ENTRIES), chi2.isf(1e-9, ENTRIES)
 
 SETTINGS = {
@@ -174,11 +175,16 @@ def least_squares(parties: list[Hospital], target: str, features: list[str]) -> 
 
 
 def nothing_of_patients_is_elsewhere(consortium: Consortium) -> None:
-    """Every spelling of an identifier, a date and a remark are found by the audit, and none of them outside the tables."""
+    """The audit finds every spelling of an identifier, and a remark, but none in any state, log, or message that was sent."""
+    for name in NAMES:
+        sent = (consortium.folder / f"{name}.sent").read_bytes()
+        assert all(f"/{call}\n".encode() in sent for call in CALLS), name
     assert audit(consortium.folder) == []
-    leak = consortium.hub / "leak"
     number = FIRST + 3  # whom all have
-    for word in (f"{number:010d}", f"{number}.0", f"{number}", REMARK):
+    leaks = [consortium.hub / f"leak-{place}" for place in range(4)]
+    for leak, word in zip(leaks, (f"{number:010d}", f"{number}.0", f"{number}", REMARK), strict=True):
         leak.write_text(f"of {word} today")
-        assert [violation.where for violation in audit(consortium.folder)] == ["office/hub/leak"], word
-    leak.unlink()
+    found = {violation.where for violation in audit(consortium.folder)}
+    assert found == {str(leak.relative_to(consortium.folder)) for leak in leaks}
+    for leak in leaks:
+        leak.unlink()
