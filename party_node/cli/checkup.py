@@ -86,7 +86,12 @@ def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
     findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
     findings += [Finding("source", False, words) for words in look.problems]
     if not look.problems:
-        findings.append(Finding("source", True, f"{look.rows} rows, no identifier twice, {len(look.columns)} columns"))
+        rows = (
+            f"{look.rows} rows, no identifier twice"
+            if look.read is None
+            else f"{look.size}, one of which is made of each"
+        )
+        findings.append(Finding("source", True, f"{rows}, {len(look.columns)} columns"))
     if settings.source.tells_batches and look.rows:
         there = listed([f"{number} ({rows} rows)" for number, rows in sorted(look.batches.items(), reverse=True)])
         findings.append(Finding("batches", True, f"{there}, the latest first" if there else "none is complete yet"))
