@@ -8,7 +8,9 @@ import stat
 
 import pytest
 
+from party_node.outgoing.relay import Relay
 from party_node.state.runs import RunStatus
+from party_node.state.session import Outgoing
 from tests.party_node.aligning import (
     SHARED,
     accepted,
@@ -216,6 +218,27 @@ def test_a_person_may_decline_while_it_is_computed(world: World) -> None:
     assert [request.reason for _, request in world.alignments.said("DeclineRun")] == ["a newer export"]
     assert not list((world.south.folder / "state" / "aligning").glob("*"))
     assert world.south.run("align", "accept", run, "--yes").exit_code != 0
+
+
+@pytest.mark.parametrize("kind", ["hello", "points", "transcript"])
+def test_nothing_leaves_after_a_person_declined_in_the_middle_of_a_step(
+    world: World, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, sent = accepted(overlap(world)), Relay.send
+
+    def and_declined(relay: Relay, outgoing: Outgoing) -> None:
+        sent(relay, outgoing)
+        header = outgoing.message.header
+        if (header.sender, header.kind, status(world.south, run)) == ("south", kind, "signed"):
+            assert world.south.run("align", "decline", run, "--reason", "a newer export").exit_code == 0
+
+    monkeypatch.setattr(Relay, "send", and_declined)
+    go(world, run)
+    assert (status(world.south, run), status(world.north, run)) == ("declined", "ended")
+    ours = [each.header for each in world.relay.posts[run].messages.values() if each.header.sender == "south"]
+    assert {header.round for header in ours} == {1}
+    assert ours[-1].kind == kind
+    assert not list((world.south.folder / "state" / "aligning").glob("*"))
 
 
 def test_no_common_patient_is_no_version(world: World) -> None:
