@@ -277,6 +277,16 @@ def test_rules_of_identifiers_that_changed_make_the_version_useless_until_it_is_
     assert "identifiers] changed after alignment run" in words_of(world.north.run("check"))
 
 
+def test_another_roster_is_not_read_by_the_patients_of_this_one(world: World) -> None:
+    run = accepted(overlap(world))
+    go(world, run)
+    world.north.edit(r'^roster = "cohort"', 'roster = "another"')
+    told = world.north.desk().make_catalogue()
+    assert (told.roster, told.rows, told.aligned) == ("another", ROWS, None)
+    world.north.edit(r'^roster = "another"', 'roster = "cohort"')
+    assert world.north.desk().make_catalogue().aligned == run
+
+
 def test_a_roster_that_was_altered_is_not_read_by(world: World) -> None:
     run = accepted(world)
     go(world, run)
