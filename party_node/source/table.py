@@ -12,6 +12,7 @@ from itertools import compress
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dprelease.catalogue import Batch
 from dprelease.data.bounding import BoundedRows, Codes, bound
@@ -24,6 +25,7 @@ from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
 from party_node.source.cells import Cells, plain_numbers, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
+from party_node.source.identifiers import DISTINCT, LOST
 from party_node.source.reader import read_errors, record_batches
 from party_node.source.records import Records
 
@@ -217,12 +219,23 @@ def _refuse_nameless(count: int, where: str) -> None:
 
 def identifiers_in(batch: pa.RecordBatch, source: SourceSettings) -> list[str | None]:
     """The identifier of each row in its normal form, None where there is none."""
+    return source.identifiers.normal(texts(subjects_in(batch, source), source.subject, source.missing), source.subject)
+
+
+def subjects_in(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
+    """The column of identifiers; floats and decimals are whole numbers where identifiers are.
+
+    Raises:
+        DataRefused: a number is no whole one, or so large that a float no longer tells it from the next one.
+    """
     cells = batch.column(source.subject)
     if source.identifiers.whole_numbers and (pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
+        if pa.types.is_floating(cells.type) and pc.any(pc.greater_equal(pc.abs(cells), float(DISTINCT))).as_py():
+            raise DataRefused(f"column {source.subject} holds floats of {DISTINCT} or more, {LOST}")
         try:
             cells = cells.cast(pa.int64())
         except pa.ArrowInvalid:
             raise DataRefused(
                 f"column {source.subject} holds numbers that are no whole ones; identifiers have to be"
             ) from None
-    return source.identifiers.normal(texts(cells, source.subject, source.missing), source.subject)
+    return cells

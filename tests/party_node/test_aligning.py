@@ -270,6 +270,21 @@ def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> N
     assert (shown["runs_before"], shown["runs_left"]) == (2, "2 after this one, of 5")
 
 
+def test_a_ledger_from_an_older_backup_does_not_give_attempts_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = world.north.folder / "state" / "ledger.sqlite"
+    older = ledger.read_bytes()
+    go(world, accepted(world))
+    ledger.write_bytes(older)
+    assert noted(world.north) == []
+    world.north.edit(r"^\[policy\.auto_approve\]", "[policy]\nalignments = 1\n[policy.auto_approve]")
+    run = propose(world)
+    world.north.cycle()
+    assert status(world.north, run) == "declined"
+    assert "was aligned 1 times" in caplog.text
+
+
 def test_rules_of_identifiers_that_changed_make_the_version_useless_until_it_is_put_back(world: World) -> None:
     run = accepted(world)
     go(world, run)
