@@ -83,7 +83,7 @@ def read_table(
     Raises:
         DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
     """
-    rows = read_rows(settings, key, columns, grid_bits)
+    rows = read_rows(settings, key, columns, grid_bits, roster=roster)
     pseudonyms, codes, numbers = rows.pseudonyms, rows.codes, numbers_of(rows.numbers, settings.source)
     if roster is not None:
         kept = roster.of(pseudonyms)
@@ -108,7 +108,14 @@ def batch_of(number: int, pseudonyms: Sequence[bytes], settings: PartySettings, 
     return Batch(number=number, rows=alone.rows, alignment=alone.digest)
 
 
-def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, start: int = 0) -> Rows:
+def read_rows(
+    settings: PartySettings,
+    key: bytes,
+    columns: tuple[Column, ...],
+    grid_bits: int,
+    start: int = 0,
+    roster: Roster | None = None,
+) -> Rows:
     """The rows of the file, bounded; as `read_table`, but for what follows from all of them together.
 
     Args:
@@ -117,6 +124,7 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
         columns: declarations to bound by, in released order.
         grid_bits: b of the grid.
         start: byte of a plain CSV file at which a row begins; the rows before are not read.
+        roster: the patients whose cells are counted; None for all.
     """
     source = settings.source
     read, derived = _plan(settings, columns)
@@ -124,20 +132,23 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
     codes: list[Codes] = []
     pseudonyms: list[bytes] = []
     numbers: list[Numbers] = []
+    count = 0
     with read_errors(source):
         for raw, names, of_batch in _pieces(settings, read, findings, key, start):
             for column, each in derived:
                 assert each.formula is not None  # noqa: S101 - it is derived
                 sources = [(of.column, raw[of.column.name]) for of in each.sources]
                 raw[column.name] = derive(each.formula, sources, column)
+            counted = np.ones(len(names), bool) if roster is None else roster.among(names)
             for name, cells in raw.items():
-                findings[name].count(cells.missing, cells.unreadable, cells.outside)
+                findings[name].count(*(mask[counted] for mask in (cells.missing, cells.unreadable, cells.outside)))
+            count += int(counted.sum())
             codes.append(bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits))
             pseudonyms += names
             numbers.append(of_batch)
     if not codes:
         raise DataRefused(f"{source.place} has no rows")
-    return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, len(pseudonyms)))
+    return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, count))
 
 
 def _pieces(
