@@ -139,7 +139,8 @@ class Daemon:
             self._ears.follow(self._desk.settings.daemon)
             self._table.forget()
         self._table.look(coordinator)
-        self._computing = self._unreached = False
+        self._unreached = not self._aligning.cycle(coordinator)
+        self._computing = self._aligning.computing
         standing = self._desk.journal.standing()
         unsettled = [release for release, status in standing.items() if status not in FINAL]
         for pending in coordinator.pending_releases(unsettled if len(unsettled) <= _MOST_UNSETTLED else None):
@@ -161,8 +162,6 @@ class Daemon:
                 words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
                 log.error("release %s is held: %s", release[:12], words)
                 self._desk.journal.annotate(release, words)
-        self._unreached |= not self._aligning.cycle(coordinator)
-        self._computing |= self._aligning.computing
         if not self._computing:
             self._joint.drop_rows()
             give_back()
