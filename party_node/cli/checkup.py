@@ -56,7 +56,7 @@ def check(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = 
     except DataRefused as error:
         findings.append(Finding("public columns", False, error.message))
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
-    if desk.runs.in_force() is not None:
+    if desk.runs.in_force(desk.settings.roster) is not None:
         findings.append(_attempt("aligned", lambda: _aligned(desk)))
     enrolled = _attempt("enrolment", lambda: _certificate(desk))
     findings.append(enrolled)
@@ -108,7 +108,7 @@ def _alignment_key(desk: HospitalState) -> str:
 
 def _aligned(desk: HospitalState) -> str:
     """How many patients of the table are read; raises `DataRefused` where some that should be are gone from it."""
-    roster, entry = in_force(desk.runs, desk.settings), desk.runs.in_force()
+    roster, entry = in_force(desk.runs, desk.settings), desk.runs.in_force(desk.settings.roster)
     assert roster is not None, entry  # noqa: S101 - callers looked
     assert entry is not None, roster  # noqa: S101
     subjects = read_subjects(desk.settings, desk.identity.alignment_key())
