@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -134,7 +135,7 @@ class Setting:
         check_target(self.target.epsilon, self.target.delta)
         check_weights(self.columns, self.weights)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Declared columns of all parties."""
         return tuple(column for declared in self.parties.values() for column in declared)
@@ -153,8 +154,11 @@ class Setting:
 
     def guess(self, name: str) -> Guess:
         """What is guessed of a declared column."""
-        column = next(column for column in self.columns if column.name == name)
-        return Guess.of(column, self.spread, signs=self.signs)
+        return self._guesses[name]
+
+    @cached_property
+    def _guesses(self) -> dict[str, Guess]:
+        return {column.name: Guess.of(column, self.spread, signs=self.signs) for column in self.columns}
 
     def assumed(self, signal: float) -> Assumed:
         """The regression of the outcome on the features.

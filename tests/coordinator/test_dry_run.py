@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,18 @@ from dprelease.release.accounting import guarantee
 from dprelease.release.trust import trust
 from learner.cli.main import main as learner
 from tests.coordinator.office import AGE, GLUCOSE, SEX, STUDY, Office, catalogue
+from tests.support.chains import chains
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["release", "create", *arguments])
+
+
+@pytest.fixture(autouse=True)
+def short_chains() -> Iterator[None]:
+    """A report says what a fit says, whatever it says."""
+    with chains(20, 10):
+        yield
 
 
 @pytest.fixture

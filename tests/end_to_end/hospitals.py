@@ -41,7 +41,7 @@ class Hospital:
     cells: dict[str, list[object]]
     parquet: bool = False
     policy: str = '[policy.auto_approve]\nmechanisms = ["moments", "mixed", "rows"]\n'
-    poll_seconds: float = 0.1
+    poll_seconds: float = 1.0
     rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ def other_columns(hospitals: list[Hospital], number: int) -> dict[str, list[str]
 
 def final_state(consortium: Consortium, release: str) -> str:
     """Wait until the release is over; its state."""
-    watch = ("release", "watch", release, "--timeout", "120")
+    watch = ("release", "watch", release, "--timeout", "120", "--poll-seconds", "0.1")
     consortium.run("coordinator", *watch, home=consortium.office)
     shown = json.loads(consortium.run("coordinator", "release", "show", release, "--json", home=consortium.office))
     return str(shown["state"])

@@ -128,13 +128,24 @@ PATIENT: tuple[Place, ...] = ((2, 0), (2, 1))
 """Two rows of one patient at one checkpoint, the worst place for them."""
 
 
-@pytest.mark.parametrize(("places", "q"), [(EVENT, 1), (PATIENT, 2)], ids=["an event", "a patient with two rows"])
+@pytest.mark.parametrize(
+    ("places", "q"),
+    [
+        pytest.param(EVENT, 1, id="an event", marks=pytest.mark.slow),
+        pytest.param(PATIENT, 2, id="a patient with two rows"),
+    ],
+)
 def test_a_stream_is_worth_what_is_stated(places: tuple[Place, ...], q: int) -> None:
     specs = specs_of(ALONE, q)
     measured = audited(specs, places, {"a": SeededNoise(q)}, JOINT_RUNS)
     assert measured.standard_error < 0.05 / 3 * 1.05 * nominal(specs)
     assert measured.agrees(nominal(specs), errors=3)
     assert abs(measured.mu / nominal(specs) - 1) < 0.05
+
+
+def test_an_event_is_worth_what_is_stated() -> None:
+    specs = specs_of(ALONE)
+    assert audited(specs, EVENT, {"a": SeededNoise(1)}, CONTROL_RUNS).agrees(nominal(specs), errors=3)
 
 
 def test_a_curious_hospital_learns_what_is_stated() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -61,7 +62,13 @@ def after_counts(counts: Integers, rows: int, scales: Scales) -> Location:
         rows: n.
         scales: of the noise.
     """
-    return from_counts(Distribution.of(counts, rows, scales.counts))
+    return _after_counts(counts.astype(np.int64).tobytes(), rows, scales.counts)
+
+
+@lru_cache(maxsize=256)
+def _after_counts(counts: bytes, rows: int, scale: float) -> Location:
+    """Kept, for who reads a release recomputes it several times."""
+    return from_counts(Distribution.of(np.frombuffer(counts, np.int64), rows, scale))
 
 
 def first(found: Location) -> Placed:

@@ -96,6 +96,7 @@ def test_features_are_the_columns_that_are_no_outcomes() -> None:
         fit(released(SeededNoise(1)), ["y2"], ["x1", "y1"])
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_a_feature_can_be_a_target_too() -> None:
     found = fit(released(ZeroNoise()), ["x1"], method="ols")
     assert found.features == ("x2",)

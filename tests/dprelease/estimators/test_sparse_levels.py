@@ -72,6 +72,7 @@ def test_the_other_coefficients_are_those_of_a_fit_without_it(
     assert lower[0, 2] < 3 < upper[0, 2]
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_a_table_and_plain_data_name_what_is_counted_together() -> None:
     found = fit(stages((0.6, 0, 0.4)), ["severity"], ["age", "stage"])
     told = "Counted together, as noise hides how few patients one of the two has: stage=early with stage=none."

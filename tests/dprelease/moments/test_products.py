@@ -81,7 +81,7 @@ def test_without_noise_the_sum_is_the_gram_matrix(parties: int, data: st.DataObj
         assert released(spec, tables) == entries(spec, exact_gram(spec, tables))
 
 
-@pytest.mark.parametrize("parties", range(1, 7))
+@pytest.mark.parametrize("parties", [1, 2, 3, *(pytest.param(more, marks=pytest.mark.slow) for more in (4, 5)), 6])
 @pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, -1)])
 def test_the_bounds_themselves_are_exact(parties: int, signs: tuple[int, int]) -> None:
     spec = joint_spec(["nbl", "n", "bn", "l", "nn", "b"][:parties], 301, 24)

@@ -88,6 +88,7 @@ def test_plans_charge_what_a_proposal_does() -> None:
         compare(Setting(ROWS, parties, SPEC.target, "moments", "cost", ("age",), outcomes=("cost",)))
 
 
+@pytest.mark.usefixtures("half_chains")
 @pytest.mark.parametrize("noise", [ZeroNoise(), SeededNoise(6)], ids=["exact", "noisy"])
 def test_fits_are_in_the_unit_of_the_data(noise: NoiseSource) -> None:
     release = released(SPEC, noise)
@@ -109,6 +110,7 @@ def test_fits_are_in_the_unit_of_the_data(noise: NoiseSource) -> None:
     assert abs(predicted[0]) < 1e6  # a feature beyond its range is at its end
 
 
+@pytest.mark.usefixtures("half_chains")
 def test_a_dry_run_fits_made_up_rows(tmp_path: Path) -> None:
     """0 to 100, evenly: a third of the range lies beyond the norm's reach, so the fit is a little off."""
     found = trial(rehearsed(SPEC, "cost", tmp_path, SeededNoise(9)), "cost")

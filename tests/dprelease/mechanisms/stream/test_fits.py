@@ -26,6 +26,7 @@ def dependent(spec: ReleaseSpec, seed: int) -> dict[str, BoundedRows]:
     }
 
 
+@pytest.mark.usefixtures("half_chains")
 @pytest.mark.parametrize("of", ["moments", "mixed"])
 def test_a_fit_at_a_later_checkpoint_is_that_of_everybody(of: str) -> None:
     """With little noise, weights are least squares of all three batches, within what noise leaves open."""
