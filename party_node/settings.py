@@ -112,6 +112,8 @@ def check_reading(declared: Mapping[str, Declaration], source: SourceSettings) -
             raise ValueError(
                 f'column {name}: decimal and thousands are the same mark, {decimal!r}; say thousands = "" where there is none'
             )
+        for word in sorted(each.reading.level_of.keys() & {*source.missing}):
+            raise ValueError(f"column {name}: spellings: {word!r} is a missing cell by source.missing")
         if each.reading.aggregate is not None and source.rows == "one":
             raise ValueError(
                 f'column {name}: aggregate: needs source.rows = "first" or "last", of which all other columns are'

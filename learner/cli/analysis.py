@@ -11,12 +11,14 @@ import click
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
+from dprelease.estimators.design import design
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.files.durable import write_durably
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
+from dprelease.one_line import listed
 from dprelease.release.release import Release
 from learner.cli import counterfactual, show
 from learner.cli.releases import from_option, json_option
@@ -46,6 +48,7 @@ def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out."
         ),
+        click.option("--without", multiple=True, metavar="A,B,...", help="Columns or levels of these not to fit on."),
         click.option(
             "--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out."
         ),
@@ -72,6 +75,7 @@ def fit_release(
     release: str,
     targets: tuple[str, ...],
     features: tuple[str, ...],
+    without: tuple[str, ...],
     method: str | None,
     within: ConvexSet | None,
     intercept: bool | None,
@@ -89,7 +93,7 @@ def fit_release(
       learner fit 3f9a12c4 --target glucose --features age,sex --method rmgm --output fit.json
     """
     opened = open_verified(Library(home).find(release), TrustStore(home), name)
-    chosen = names_of(features, opened.release) or None
+    chosen = features_of(features, without, targets, opened.release) or None
     result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
     data = json.dumps(result.to_json(), indent=2)
     if output is not None:
@@ -182,6 +186,34 @@ def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> Table |
             f"a release of mechanism {opened.release.spec.mechanism!r} has rows and no matrix of moments; leave out --as"
         )
     return table(opened)
+
+
+def features_of(
+    features: Sequence[str], without: Sequence[str], targets: Sequence[str], release: Release
+) -> tuple[str, ...]:
+    """Names of the features that were asked for, all that may be if empty.
+
+    Args:
+        features: comma-separated lists; every other column if empty.
+        without: comma-separated lists of what is left out of them.
+        targets: what is fitted; the outcomes of the release if empty.
+        release: has the columns.
+
+    Raises:
+        InvalidInput: no such column, one that is no feature of this fit, or none is left.
+    """
+    wanted = names_of(features, release)
+    if not without:
+        return wanted
+    every = design(release, targets or release.spec.outcomes, wanted or None).features
+    out = release.expand(names_of(without, release), reference=True)
+    strangers = [name for name in out if name not in every]
+    if strangers:
+        raise InvalidInput(f"--without: {strangers[0]} is not among the features {listed(every)}")
+    left = tuple(name for name in every if name not in out)
+    if not left:
+        raise InvalidInput("--without leaves no feature to fit on")
+    return left
 
 
 def names_of(texts: Sequence[str], release: Release) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
-from learner.cli.analysis import names_of, of_a_fit
+from learner.cli.analysis import features_of, of_a_fit
 from learner.cli.releases import json_option
 from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
@@ -89,11 +89,13 @@ def _opened(home: Path, release: str, name: str | None) -> Opened:
 
 
 def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
-    return any(asked[key] not in ((), None) for key in ("targets", "features", "method", "within", "intercept"))
+    return any(
+        asked[key] not in ((), None) for key in ("targets", "features", "without", "method", "within", "intercept")
+    )
 
 
 def _report(opened: Opened, asked: Mapping[str, Any]) -> Report:
-    features = names_of(asked["features"], opened.release)
+    features = features_of(asked["features"], asked["without"], asked["targets"], opened.release)
     return report(opened, asked["targets"], features, asked["method"], asked["intercept"], asked["within"])
 
 

@@ -12,8 +12,8 @@ from party_node.state.runs import Runs
 
 
 def in_force(runs: Runs, settings: PartySettings) -> Roster | None:
-    """The patients of the latest version; None where hospitals never aligned. Raises as `patients_of`."""
-    entry = runs.in_force()
+    """The patients of the roster's latest version; None where hospitals never aligned. Raises as `patients_of`."""
+    entry = runs.in_force(settings.roster)
     return None if entry is None else patients_of(runs, settings, entry.run)
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from traceback import extract_tb
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dprelease.acceptance import check_all_accepted
 from dprelease.errors import (
+    Conflict,
     DataRefused,
     DpReleaseError,
     PeerUnavailable,
@@ -26,6 +29,7 @@ from dprelease.errors import (
 )
 from dprelease.identity.certificates import read_identity
 from dprelease.intersection.ring import Ring
+from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.status import row_for
 from party_node.aligning.consent import consider, sign
@@ -35,7 +39,10 @@ from party_node.outgoing.alignments import PendingRun
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.relay import Relay
-from party_node.state.runs import OVER, RunEntry, RunStatus
+from party_node.state.runs import OVER, RunEntry, Runs, RunStatus
+
+if TYPE_CHECKING:
+    from dprelease.intersection.session import Common, Session
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +50,29 @@ FORGOTTEN = timedelta(days=90)
 """How long after a run's last day of decision its session is kept: the coordinator tells of an end for 30 days."""
 
 _ENDED = frozenset({"DONE", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"})
+
+
+@dataclass(frozen=True)
+class _WhileAccepted:
+    """A session as long as its run is accepted: a person may decline while it is computed, and the session is erased then.
+
+    To the session itself an erased folder is a lost one, which it would begin anew.
+    """
+
+    session: Session
+    runs: Runs
+    run: str
+
+    def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
+        """As the session; raises `Conflict` once the run is declined."""
+        entry = self.runs.get(self.run)
+        if entry is None or entry.status is not RunStatus.SIGNED:
+            raise Conflict("it was declined here while it was computed; nothing more of it leaves")
+        return self.session.receive(listed)
+
+    def advance(self) -> str | Common | None:
+        """As the session."""
+        return self.session.advance()
 
 
 class AlignmentWork:
@@ -116,6 +146,7 @@ class AlignmentWork:
                 return
             entry = runs.offer(pending.task)
         if entry.status is RunStatus.DECLINED:
+            runs.tidy(run)  # a person may have declined while a step wrote to its session
             if pending.state not in _ENDED:
                 coordinator.alignments.decline(run, entry.note)
             return
@@ -206,7 +237,7 @@ class AlignmentWork:
             folder,
             Outside(relay.fetch, lambda: self._note(entry), lambda: elements),
         )
-        done = take_turns(session, folder, relay)
+        done = take_turns(_WhileAccepted(session, desk.runs, entry.run), folder, relay)
         return done if isinstance(done, str) else elements[done.positions].tobytes()
 
     def _note(self, entry: RunEntry) -> None:

@@ -56,7 +56,7 @@ def check(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = 
     except DataRefused as error:
         findings.append(Finding("public columns", False, error.message))
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
-    if desk.runs.in_force() is not None:
+    if desk.runs.in_force(desk.settings.roster) is not None:
         findings.append(_attempt("aligned", lambda: _aligned(desk)))
     enrolled = _attempt("enrolment", lambda: _certificate(desk))
     findings.append(enrolled)
@@ -86,7 +86,12 @@ def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
     findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
     findings += [Finding("source", False, words) for words in look.problems]
     if not look.problems:
-        findings.append(Finding("source", True, f"{look.rows} rows, no identifier twice, {len(look.columns)} columns"))
+        rows = (
+            f"{look.rows} rows, no identifier twice"
+            if look.read is None
+            else f"{look.size}, one of which is made of each"
+        )
+        findings.append(Finding("source", True, f"{rows}, {len(look.columns)} columns"))
     if settings.source.tells_batches and look.rows:
         there = listed([f"{number} ({rows} rows)" for number, rows in sorted(look.batches.items(), reverse=True)])
         findings.append(Finding("batches", True, f"{there}, the latest first" if there else "none is complete yet"))
@@ -103,7 +108,7 @@ def _alignment_key(desk: HospitalState) -> str:
 
 def _aligned(desk: HospitalState) -> str:
     """How many patients of the table are read; raises `DataRefused` where some that should be are gone from it."""
-    roster, entry = in_force(desk.runs, desk.settings), desk.runs.in_force()
+    roster, entry = in_force(desk.runs, desk.settings), desk.runs.in_force(desk.settings.roster)
     assert roster is not None, entry  # noqa: S101 - callers looked
     assert entry is not None, roster  # noqa: S101
     subjects = read_subjects(desk.settings, desk.identity.alignment_key())

@@ -36,7 +36,7 @@ LEVELS = """\
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -50,6 +50,8 @@ LEVELS = """\
 @click.option("--levels", is_flag=True, help="List texts of the first lines as comments: they are patients' data.")
 def declare(file: Path, output: Path, unknown_bounds: bool, levels: bool) -> None:
     """Write a first party.toml from a table's header: names, kinds by type, how the file is written. No value of it.
+
+    FILE may be several: a pattern in quotation marks, or a folder of Parquet files. The first of them is read.
 
     What only people know is left blank: who you are, bounds, levels. The file cannot be used before that is filled in.
 

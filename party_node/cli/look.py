@@ -33,7 +33,7 @@ def print_look(console: Console, look: SourceLook) -> None:
         counts = [f"{count:,}" for count in (found.missing, found.unreadable, found.outside)]
         lines = _described(each, look.where, ascii_only=ascii_only)
         grid.add_row(one_line(name), *(["-"] * 3 if each.unread or not look.rows else counts), "\n".join(lines))
-    console.print(f"{one_line(look.place)}: {look.rows:,} rows")
+    console.print(f"{one_line(look.place)}: {look.size}")
     console.print(grid)
     if look.undeclared:
         console.print(f"not declared, so never read: {listed([one_line(name) for name in look.undeclared])}")

@@ -124,6 +124,8 @@ def _words(value: object) -> str:
         return "\n".join(one_line(str(item)) for item in value) or "-"
     if isinstance(value, Fraction):
         return mu2_text(value)
+    if value is None:
+        return "-"
     # Every number of the card that is no mu^2 is an epsilon or a delta.
     return epsilon_figure(value) if isinstance(value, float) else one_line(str(value))
 

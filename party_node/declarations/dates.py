@@ -43,6 +43,8 @@ class DateColumn(Settings):
     @field_validator("format")
     @classmethod
     def _format_gives_one_date(cls, text: str) -> str:
+        if text != text.strip():
+            raise ValueError(f"{text!r} has blanks at its ends; leave them out, for those of cells never count")
         parts = [part.replace("-", "") for part in re.findall(r"%-?.?", text)]
         unknown = [part for part in re.findall(r"%-?.?", text) if part not in _DIRECTIVES]
         if unknown:

@@ -58,16 +58,22 @@ class Declaration:
 
     @property
     def origin(self) -> str:
-        """Where cells come from: the source's name, or canonical bytes of all names, declarations and aggregates behind it."""
-        how = self.reading.aggregate
+        """Where cells come from: the source's name, or canonical bytes of all names, declarations, aggregates and spellings."""
+        how = self._how
         if self.read_from is not None:
             return self.read_from if how is None else canonical_bytes([[self.read_from, how]]).decode()
         return canonical_bytes([[each.read_from, each._described] for each in self.sources]).decode()
 
     @property
     def _described(self) -> dict[str, Any]:
-        how = self.reading.aggregate
+        how = self._how
         return self.column.model_dump(mode="json") | ({} if how is None else {"aggregate": how})
+
+    @property
+    def _how(self) -> Any:
+        """Its aggregate, with its spellings if it has some; None where cells are the source's own."""
+        aggregate, words = self.reading.aggregate, self.reading.spellings
+        return {"aggregate": aggregate, "spellings": {key: sorted(words[key]) for key in words}} if words else aggregate
 
 
 def names_in(origin: str, column: Column) -> tuple[str, ...]:

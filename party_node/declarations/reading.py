@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.files.settings import Settings
@@ -19,6 +19,14 @@ _OF_NUMBERS = ("decimal", "thousands", "suffix", "bands")
 _AGGREGATES = {CategoricalColumn: ("first", "last"), DateColumn: ("first", "last", "min", "max")}
 
 
+def _listed(words: object) -> object:
+    return (words,) if isinstance(words, str) else words
+
+
+Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+"""Texts, of which one may stand without brackets."""
+
+
 class Reading(Settings):
     """How a column's cells are written.
 
@@ -28,20 +36,22 @@ class Reading(Settings):
         thousands: mark between groups of three digits, where it is not the source's; a blank stands for every kind of blank.
         suffix: texts of which one may follow a number, such as ``kg`` or ``%``; they change nothing of it.
         bands: whether a number may be written as a band, such as ``[70-80)`` or ``80+``, and is then its midpoint.
+        spellings: of a category, level to other texts that mean it.
         aggregate: what a patient's several cells become, where the source has several rows a patient.
     """
 
-    missing: tuple[str, ...] = ()
+    missing: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     decimal: Decimal | None = None
     thousands: Thousands | None = None
-    suffix: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    suffix: Words = ()
     bands: bool = False
+    spellings: dict[str, Words] = Field(default_factory=dict)
     aggregate: Aggregate | None = None
 
-    @field_validator("missing", "suffix", mode="before")
-    @classmethod
-    def _one_is_a_list_of_one(cls, words: object) -> object:
-        return (words,) if isinstance(words, str) else words
+    @property
+    def level_of(self) -> dict[str, str]:
+        """Text to the level that it means."""
+        return {word: level for level, words in self.spellings.items() for word in words}
 
     def check(self, column: Source) -> None:
         """Raise a ValueError that begins with the key, if the rules do not fit a column."""
@@ -51,9 +61,23 @@ class Reading(Settings):
                 raise ValueError(f"{key}: only numbers have it")
         if self.bands and isinstance(column, NumericColumn) and not column.bounded:
             raise ValueError("bands: one that is open, such as 80+, ends at a declared bound; declare lower and upper")
+        if isinstance(column, CategoricalColumn):
+            self._check_spellings(column)
+        elif self.spellings:
+            raise ValueError("spellings: only categories have them")
         allowed = _AGGREGATES.get(type(column), (self.aggregate,))
         if self.aggregate not in (None, *allowed):
             raise ValueError(f"aggregate: of a {column.kind} column it is one of {', '.join(map(str, allowed))}")
+
+    def _check_spellings(self, column: CategoricalColumn) -> None:
+        known = {*column.values, *self.missing}
+        for level, words in self.spellings.items():
+            if level not in column.levels:
+                raise ValueError(f"spellings: {level!r} is not one of its levels")
+            for word in words:
+                if word in known:
+                    raise ValueError(f"spellings: {word!r} means something already; a text means one level")
+                known.add(word)
 
 
 KEYS = tuple(Reading.model_fields)

@@ -115,10 +115,14 @@ class Roster:
         Raises:
             DataRefused: none is.
         """
-        kept = np.fromiter((row[:SUBJECT_BYTES] in self._subjects for row in rows), np.bool_, len(rows))
+        kept = self.among(rows)
         if not kept.any():
             raise DataRefused(f"the table has no patient of alignment run {self.run[:12]}, by which it is read")
         return kept
+
+    def among(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+        """The same of a part of the rows, which may have none."""
+        return np.fromiter((row[:SUBJECT_BYTES] in self._subjects for row in rows), np.bool_, len(rows))
 
     def gone_from(self, subjects: Set[bytes]) -> int:
         """How many of the patients are not among these."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +64,7 @@ def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -
     cells, column, rules = _decoded(cells), declared.column, declared.reading
     name, missing = str(declared.read_from), (*source.missing, *rules.missing)
     if isinstance(column, CategoricalColumn):
-        return _categories(cells, name, column, missing)
+        return _categories(cells, name, column, declared.reading.level_of, missing)
     if rules.aggregate == "count":
         numbers, absent = _ones(cells, missing)
     elif isinstance(column, DateColumn):
@@ -102,9 +102,12 @@ def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:
     )
 
 
-def _categories(cells: pa.Array, name: str, column: CategoricalColumn, missing: tuple[str, ...]) -> Cells:
+def _categories(
+    cells: pa.Array, name: str, column: CategoricalColumn, level_of: Mapping[str, str], missing: tuple[str, ...]
+) -> Cells:
     kinds = cells.dictionary_encode()
-    words = [*texts(kinds.dictionary, name, missing), None]
+    found = texts(kinds.dictionary, name, missing)
+    words = [*(word if word is None else level_of.get(word, word) for word in found), None]
     places = kinds.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
     absent = np.array([word is None for word in words])[places]
     outside = np.array([word not in (*column.levels, None) for word in words])[places]

@@ -65,7 +65,7 @@ def read_checkpoint(
     before, known = state_of(settings) if at.roster is None else None, at.known
     if before is None or known is None or not begins_with(known, settings, at.number, at.released.items()):
         known = None
-    rows = read_rows(settings, key, columns, grid_bits, known.size if known is not None else 0)
+    rows = read_rows(settings, key, columns, grid_bits, known.size if known is not None else 0, roster=at.roster)
     numbers = numbers_of(rows.numbers, settings.source, known.rows if known is not None else 0)
     if known is not None and not set(at.released).isdisjoint(numbers.tolist()):
         return read_checkpoint(settings, key, columns, grid_bits, replace(at, known=None))  # which says what is wrong

@@ -87,6 +87,7 @@ class PostgreSql:
 
 
 _LOCAL = re.compile(r"$|/|localhost(:\d+)?$|127\.|\[::1\]")
+_NOT_PLAIN = "{} is not one line of UTF-8 text; write the password alone into it, as plain text"
 _MANNERS = {
     "application_name": "dprelease",
     "client_encoding": "UTF8",
@@ -146,6 +147,11 @@ def _password(file: Path) -> str:
     try:
         if stat.S_IMODE(file.stat().st_mode) & 0o077:
             raise DataRefused(f"others than its owner may use {file}, which has a password: chmod 600 {file}")
-        return file.read_text(encoding="utf-8").rstrip("\r\n")
+        password = file.read_text(encoding="utf-8-sig").rstrip("\r\n")
     except OSError as error:
         raise DataRefused(f"cannot read the password in {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataRefused(_NOT_PLAIN.format(file)) from None
+    if not password.isprintable():  # a library that is given NUL quotes the whole password
+        raise DataRefused(_NOT_PLAIN.format(file))
+    return password

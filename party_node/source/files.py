@@ -20,9 +20,15 @@ def files_of(source: SourceSettings) -> list[Path]:
     Raises:
         DataRefused: there is none.
     """
-    path = source.path
-    if path is None:
-        return []
+    return [] if source.path is None else files_at(source.path)
+
+
+def files_at(path: Path) -> list[Path]:
+    """The files of a path, pattern or folder of Parquet files, sorted by name.
+
+    Raises:
+        DataRefused: there is none.
+    """
     if path.is_dir():
         found = sorted(each for each in path.iterdir() if each.suffix in PARQUET)
         if not found:

@@ -22,7 +22,7 @@ import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import ISO_8601, DateColumn
-from party_node.source.files import PARQUET
+from party_node.source.files import PARQUET, files_at
 from party_node.source.numbers import NumberStyle, read_numbers
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".", "-")
@@ -33,6 +33,7 @@ MOST_LINES = 1000
 
 _HEAD_BYTES = 1 << 20
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_SQLITE = b"SQLite format 3\0"
 _DELIMITERS = (",", ";", "\t", "|")
 _STYLES = ((".", ""), (",", ""), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
 """Decimal mark and mark between thousands; of those that fit equally many columns the first counts."""
@@ -87,11 +88,15 @@ class FirstLines:
 
 
 def first_lines(path: Path) -> FirstLines:
-    """Read the beginning of a CSV file, plain or .gz, or the schema of a Parquet file.
+    """Read the beginning of a CSV file, plain or .gz, or the schema of a Parquet file; of several files, of the first.
+
+    Args:
+        path: a file, a pattern of names, or a folder of Parquet files.
 
     Raises:
-        DataRefused: the file cannot be read, or has no header.
+        DataRefused: the file cannot be read, is no table, or has no header.
     """
+    path = files_at(path)[0]
     try:
         return _parquet(path) if path.suffix in PARQUET else _csv(path)
     except OSError as error:
@@ -123,6 +128,7 @@ def _kind_of(kind: pa.DataType) -> Kind:
 def _csv(path: Path) -> FirstLines:
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         data = file.read(_HEAD_BYTES)
+    _check_text(path, data)
     encoding, text = _decoded(data)
     delimiter = max(_DELIMITERS, key=lambda each: _fields(text, each))
     header, *rows = _rows(text, delimiter, MOST_LINES + 1) or [[]]
@@ -138,6 +144,15 @@ def _csv(path: Path) -> FirstLines:
     usual = {"delimiter": ",", "encoding": "utf-8", "decimal": ".", "thousands": ""}
     written = {"delimiter": delimiter, "encoding": encoding, "decimal": marks[0], "thousands": marks[1]}
     return FirstLines(tuple(columns), {key: value for key, value in written.items() if value != usual[key]})
+
+
+def _check_text(path: Path, data: bytes) -> None:
+    if data.startswith(_SQLITE):
+        raise DataRefused(
+            f"{path} is a database of SQLite; begin with deploy/party.toml, name it by url (docs/party.md, Data in a database)"
+        )
+    if b"\0" in data and not data.startswith(tuple(mark for mark, _ in _MARKS)):
+        raise DataRefused(f"{path} is not text; export a workbook as CSV, and name a Parquet file .parquet")
 
 
 def _decoded(data: bytes) -> tuple[str, str]:

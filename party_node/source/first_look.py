@@ -64,9 +64,9 @@ class ColumnLook:
             before: rows of earlier batches.
         """
         column, reading = self.declared.column, self.declared.reading
-        # Beside the only level every other value is in order; what is aggregated is compared with the bounds afterwards.
+        # Beside the only level every other value is in order; numbers that are aggregated are compared with the bounds afterwards.
         two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
-        in_order = two_valued or reading.aggregate is not None
+        in_order = two_valued or reading.aggregate not in (None, "first", "last")
         self.findings.note(raw, cells.unreadable, cells.outside & (not in_order), before)
 
 
@@ -79,6 +79,7 @@ class SourceLook:
         columns: column of party.toml to what it is like, in the order of the file.
         where: says where the row of a number, from 1, is.
         rows: n; of a source with several rows a patient, patients.
+        read: rows of the source, where they are more than n.
         problems: what is wrong with the whole of it.
         undeclared: columns of the source that party.toml does not read.
         batches: number of each batch to how many rows came with it.
@@ -88,9 +89,15 @@ class SourceLook:
     columns: dict[str, ColumnLook]
     where: Callable[[int], str] = "row {}".format
     rows: int = 0
+    read: int | None = None
     problems: list[str] = field(default_factory=list)
     undeclared: tuple[str, ...] = ()
     batches: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> str:
+        """How many rows there are, and of how many patients, in words."""
+        return f"{self.rows:,} rows" if self.read is None else f"{self.read:,} rows of {self.rows:,} patients"
 
     @property
     def in_order(self) -> bool:
@@ -164,6 +171,7 @@ def _read(settings: PartySettings, found: SourceLook, identifiers: IdentifiersLo
             records = records or Records(source, {name: settings.declared[name] for name in cells})
             records.add(names, cells)
         before += batch.num_rows
+    found.read = None if source.rows == "one" else before
     for patients, merged in () if records is None else records.merged():
         found.count(merged, len(patients))
 

@@ -20,6 +20,11 @@ from dprelease.files.settings import Settings
 _WHOLE = re.compile(r"[0-9]+(\.(0{0,2}|0{4,}))?", re.ASCII)
 """A whole number; ``1.000`` is none, for it may be a thousand."""
 
+DISTINCT = 1 << 53
+"""Below it a double tells every whole number from the next one."""
+
+LOST = "whose last digits may be another patient's; export identifiers as text or whole numbers"
+
 
 def _luhn(text: str) -> bool:
     """Whether the last digit is Luhn's: with every second one from the right doubled, digits add up to 10 k (ISO/IEC 7812-1)."""
@@ -92,6 +97,8 @@ class IdentifierSettings(Settings):
         if self.whole_numbers:
             what = 'are no whole numbers, as whole_numbers = true says ("1", "001" or "1.0")'
             _refuse_others(found, _is_like(_WHOLE), name, what)
+            what = f"are written as floats of {DISTINCT} or more, {LOST}"
+            _refuse_others(found, lambda text: "." not in text or int(text.partition(".")[0]) < DISTINCT, name, what)
             found = [text and (text.partition(".")[0].lstrip("0") or "0") for text in found]
         if self.strip_leading_zeros:
             found = [text and (text.lstrip("0") or "0") for text in found]

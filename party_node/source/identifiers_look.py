@@ -14,7 +14,7 @@ from party_node.settings import PartySettings
 from party_node.source.alignment import align, new_key
 from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
 from party_node.source.cells import texts
-from party_node.source.table import named_in, pseudonyms_in
+from party_node.source.table import named_in, pseudonyms_in, subjects_in
 
 
 class IdentifiersLook:
@@ -47,7 +47,9 @@ class IdentifiersLook:
         """
         found = None
         try:
-            parts = [texts(batch.column(name), name, self._source.missing) for name in self._columns]
+            columns = [subjects_in(batch, self._source), *(batch.column(name) for name in self._columns[1:])]
+            named_columns = zip(columns, self._columns, strict=True)
+            parts = [texts(column, name, self._source.missing) for column, name in named_columns]
             named = np.array([all(row) for row in zip(*parts, strict=True)], bool)
             self._nameless += (before + 1 + np.flatnonzero(~named)).tolist()
             kept = batch.filter(pa.array(named))

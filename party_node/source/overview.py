@@ -119,10 +119,10 @@ def _added(
 ) -> Overview:
     """The overview of the rows of another one and those that come after them in the file."""
     prefix = before.prefix
-    rows = read_rows(settings, key, columns, _GRID_BITS, prefix.size if prefix is not None else 0)
+    rows = read_rows(settings, key, columns, _GRID_BITS, prefix.size if prefix is not None else 0, roster=roster)
     new = numbers_of(rows.numbers, settings.source, before.rows)
     names, numbers = [*_split(before.names, before.rows), *rows.pseudonyms], np.concatenate([before.numbers, new])
-    count, subjects = len(names), len(subjects_of(names))
+    subjects = len(subjects_of(names))
     if roster is not None:
         kept = roster.of(names)
         names, numbers, new = [*compress(names, kept)], numbers[kept], new[kept]
@@ -139,7 +139,7 @@ def _added(
         subjects=subjects,
         alignment=whole.digest,
         findings=findings,
-        implausible=implausible(settings, findings, count),
+        implausible=implausible(settings, findings, whole.rows),
         batches=tuple(batches[number] for number in sorted(batches)),
         names=b"".join(names),
         numbers=numbers,

@@ -117,7 +117,7 @@ def read_errors(source: SourceSettings, path: Path | None = None) -> Iterator[No
         yield
     except OSError as error:
         raise DataRefused(f"cannot read {place}: {error.strerror or 'not a readable file'}") from None
-    except (pa.ArrowException, UnicodeDecodeError):
+    except (pa.ArrowException, UnicodeError):
         what = "table" if path is None else f"{_kind(source, path)} file in {source.encoding.upper()}"
         raise DataRefused(f"{place} is not a well-formed {what}") from None
 

@@ -67,6 +67,10 @@ class Records:
         patients, of_rows = list(self._patients), np.concatenate(self._of_rows)
         cells = {name: _joined(self._cells.pop(name)) for name in self._read}
         order = _order(cells[self._source.by] if self._source.by is not None else None, len(of_rows))
+        if self._source.url is not None:
+            places = _settled(of_rows, order, cells.values())
+            of_rows, order = of_rows[places], order[places]
+            cells = {name: (numbers[places], states[places]) for name, (numbers, states) in cells.items()}
         rows = _Rows(of_rows, len(patients), order, last=self._source.rows == "last")
         merged = {name: rows.merged(*cells.pop(name), each) for name, each in self._read.items()}
         for start in range(0, len(patients), _AT_A_TIME):
@@ -132,6 +136,22 @@ class _Rows:
 
 def _order(by: tuple[Floats, States] | None, rows: int) -> Floats:
     return np.zeros(rows) if by is None else np.where(by[1] == _READ, by[0], np.nan)
+
+
+def _settled(of_rows: Places, order: Floats, cells: Iterable[tuple[Floats, States]]) -> Places:
+    """(n,) places of rows with equal ones of a patient in the order of their cells: a database gives them in any order.
+
+    Rows that are alike in all cells may change places, for nothing tells them apart.
+    """
+    by = np.nan_to_num(order, nan=np.inf)
+    ranked = np.lexsort((by, of_rows))
+    alike = (of_rows[ranked][1:] == of_rows[ranked][:-1]) & (by[ranked][1:] == by[ranked][:-1])
+    tied = np.zeros(len(ranked), bool)
+    tied[ranked[1:][alike]] = tied[ranked[:-1][alike]] = True
+    places, those = np.arange(len(of_rows)), np.flatnonzero(tied)
+    keys = [key[those] for numbers, states in cells for key in (np.where(states == _READ, numbers, 0.0), states)]
+    places[those] = those[np.lexsort(keys)]
+    return places
 
 
 def _joined(parts: Sequence[tuple[Floats, States]]) -> tuple[Floats, States]:

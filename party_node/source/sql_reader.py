@@ -20,6 +20,9 @@ from party_node.source.databases import Database, PostgreSql, Sqlite
 _PASSING = frozenset({"08", "40", "53", "55", "57", "58"})
 """Classes of SQLSTATE: connections, rollbacks, resources, locks, operators, the system."""
 
+_OF_CELLS = frozenset({"22", "23", "38", "39", "P0"})
+"""Of data, constraints and functions: their words may quote a cell, also before the first row is sent."""
+
 _LOCKED = "is locked"
 """What SQLite says of a file that somebody else writes to."""
 
@@ -90,7 +93,10 @@ class SqlReader:
 
         state = (getattr(error, "sqlstate", None) or "")[:2]
         passing = isinstance(error, OperationalError) or state in _PASSING or _said(error).endswith(_LOCKED)
-        return self._stopped() if passing else DataRefused(f"{self._source.place}: {_said(error)}")
+        words = (
+            "the query fails on what it reads; the database's own log says why" if state in _OF_CELLS else _said(error)
+        )
+        return self._stopped() if passing else DataRefused(f"{self._source.place}: {words}")
 
     def _stopped(self) -> PeerUnavailable:
         return PeerUnavailable(f"{self._source.place}: the database stopped before the last row; its own log says why")

@@ -12,6 +12,7 @@ from itertools import compress
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dprelease.catalogue import Batch
 from dprelease.data.bounding import BoundedRows, Codes, bound
@@ -24,6 +25,7 @@ from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
 from party_node.source.cells import Cells, plain_numbers, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
+from party_node.source.identifiers import DISTINCT, LOST
 from party_node.source.reader import read_errors, record_batches
 from party_node.source.records import Records
 
@@ -81,7 +83,7 @@ def read_table(
     Raises:
         DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
     """
-    rows = read_rows(settings, key, columns, grid_bits)
+    rows = read_rows(settings, key, columns, grid_bits, roster=roster)
     pseudonyms, codes, numbers = rows.pseudonyms, rows.codes, numbers_of(rows.numbers, settings.source)
     if roster is not None:
         kept = roster.of(pseudonyms)
@@ -106,7 +108,14 @@ def batch_of(number: int, pseudonyms: Sequence[bytes], settings: PartySettings, 
     return Batch(number=number, rows=alone.rows, alignment=alone.digest)
 
 
-def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, start: int = 0) -> Rows:
+def read_rows(
+    settings: PartySettings,
+    key: bytes,
+    columns: tuple[Column, ...],
+    grid_bits: int,
+    start: int = 0,
+    roster: Roster | None = None,
+) -> Rows:
     """The rows of the file, bounded; as `read_table`, but for what follows from all of them together.
 
     Args:
@@ -115,6 +124,7 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
         columns: declarations to bound by, in released order.
         grid_bits: b of the grid.
         start: byte of a plain CSV file at which a row begins; the rows before are not read.
+        roster: the patients whose cells are counted; None for all.
     """
     source = settings.source
     read, derived = _plan(settings, columns)
@@ -122,20 +132,23 @@ def read_rows(settings: PartySettings, key: bytes, columns: tuple[Column, ...], 
     codes: list[Codes] = []
     pseudonyms: list[bytes] = []
     numbers: list[Numbers] = []
+    count = 0
     with read_errors(source):
         for raw, names, of_batch in _pieces(settings, read, findings, key, start):
             for column, each in derived:
                 assert each.formula is not None  # noqa: S101 - it is derived
                 sources = [(of.column, raw[of.column.name]) for of in each.sources]
                 raw[column.name] = derive(each.formula, sources, column)
+            counted = np.ones(len(names), bool) if roster is None else roster.among(names)
             for name, cells in raw.items():
-                findings[name].count(cells.missing, cells.unreadable, cells.outside)
+                findings[name].count(*(mask[counted] for mask in (cells.missing, cells.unreadable, cells.outside)))
+            count += int(counted.sum())
             codes.append(bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits))
             pseudonyms += names
             numbers.append(of_batch)
     if not codes:
         raise DataRefused(f"{source.place} has no rows")
-    return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, len(pseudonyms)))
+    return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, count))
 
 
 def _pieces(
@@ -217,12 +230,23 @@ def _refuse_nameless(count: int, where: str) -> None:
 
 def identifiers_in(batch: pa.RecordBatch, source: SourceSettings) -> list[str | None]:
     """The identifier of each row in its normal form, None where there is none."""
+    return source.identifiers.normal(texts(subjects_in(batch, source), source.subject, source.missing), source.subject)
+
+
+def subjects_in(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
+    """The column of identifiers; floats and decimals are whole numbers where identifiers are.
+
+    Raises:
+        DataRefused: a number is no whole one, or so large that a float no longer tells it from the next one.
+    """
     cells = batch.column(source.subject)
     if source.identifiers.whole_numbers and (pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
+        if pa.types.is_floating(cells.type) and pc.any(pc.greater_equal(pc.abs(cells), float(DISTINCT))).as_py():
+            raise DataRefused(f"column {source.subject} holds floats of {DISTINCT} or more, {LOST}")
         try:
             cells = cells.cast(pa.int64())
         except pa.ArrowInvalid:
             raise DataRefused(
                 f"column {source.subject} holds numbers that are no whole ones; identifiers have to be"
             ) from None
-    return source.identifiers.normal(texts(cells, source.subject, source.missing), source.subject)
+    return cells

@@ -111,9 +111,10 @@ class Runs:
             raise InvalidInput(f"{prefix} fits {len(found)} alignment runs; give more digits")
         return found[0]
 
-    def in_force(self) -> RunEntry | None:
-        """The version that the table is read by; None where hospitals never aligned."""
-        return next(iter(self._select("version = (SELECT MAX(version) FROM runs)")), None)
+    def in_force(self, roster: str) -> RunEntry | None:
+        """The version that the table of a roster is read by; None where its hospitals never aligned."""
+        versions = [(each.version, each) for each in self._select("version IS NOT NULL") if each.task.roster == roster]
+        return max(versions, key=lambda pair: pair[0] or 0)[1] if versions else None
 
     def standing(self) -> dict[str, str]:
         """Status of every run by its digest; cheap, unlike `entries`."""

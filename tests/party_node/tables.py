@@ -80,9 +80,9 @@ def starts_of(patch: pytest.MonkeyPatch, module: str) -> list[int]:
     """From which byte on a module reads rows, time after time."""
     starts: list[int] = []
 
-    def noted(*given: object) -> object:
+    def noted(*given: object, **more: object) -> object:
         starts.append(given[-1])  # type: ignore[arg-type]
-        return read_rows(*given)  # type: ignore[arg-type]
+        return read_rows(*given, **more)  # type: ignore[arg-type]
 
     patch.setattr(f"{module}.read_rows", noted)
     return starts

@@ -8,7 +8,9 @@ import stat
 
 import pytest
 
+from party_node.outgoing.relay import Relay
 from party_node.state.runs import RunStatus
+from party_node.state.session import Outgoing
 from tests.party_node.aligning import (
     SHARED,
     accepted,
@@ -218,6 +220,27 @@ def test_a_person_may_decline_while_it_is_computed(world: World) -> None:
     assert world.south.run("align", "accept", run, "--yes").exit_code != 0
 
 
+@pytest.mark.parametrize("kind", ["hello", "points", "transcript"])
+def test_nothing_leaves_after_a_person_declined_in_the_middle_of_a_step(
+    world: World, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, sent = accepted(overlap(world)), Relay.send
+
+    def and_declined(relay: Relay, outgoing: Outgoing) -> None:
+        sent(relay, outgoing)
+        header = outgoing.message.header
+        if (header.sender, header.kind, status(world.south, run)) == ("south", kind, "signed"):
+            assert world.south.run("align", "decline", run, "--reason", "a newer export").exit_code == 0
+
+    monkeypatch.setattr(Relay, "send", and_declined)
+    go(world, run)
+    assert (status(world.south, run), status(world.north, run)) == ("declined", "ended")
+    ours = [each.header for each in world.relay.posts[run].messages.values() if each.header.sender == "south"]
+    assert {header.round for header in ours} == {1}
+    assert ours[-1].kind == kind
+    assert not list((world.south.folder / "state" / "aligning").glob("*"))
+
+
 def test_no_common_patient_is_no_version(world: World) -> None:
     text = world.south.source.read_text().replace("subject-", "other-")
     world.south.source.write_text(text)
@@ -247,11 +270,36 @@ def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> N
     assert (shown["runs_before"], shown["runs_left"]) == (2, "2 after this one, of 5")
 
 
+def test_a_ledger_from_an_older_backup_does_not_give_attempts_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = world.north.folder / "state" / "ledger.sqlite"
+    older = ledger.read_bytes()
+    go(world, accepted(world))
+    ledger.write_bytes(older)
+    assert noted(world.north) == []
+    world.north.edit(r"^\[policy\.auto_approve\]", "[policy]\nalignments = 1\n[policy.auto_approve]")
+    run = propose(world)
+    world.north.cycle()
+    assert status(world.north, run) == "declined"
+    assert "was aligned 1 times" in caplog.text
+
+
 def test_rules_of_identifiers_that_changed_make_the_version_useless_until_it_is_put_back(world: World) -> None:
     run = accepted(world)
     go(world, run)
     world.north.edit(r'^subject = "patient"', 'subject = "patient"\n[source.identifiers]\ncase = "upper"')
     assert "identifiers] changed after alignment run" in words_of(world.north.run("check"))
+
+
+def test_another_roster_is_not_read_by_the_patients_of_this_one(world: World) -> None:
+    run = accepted(overlap(world))
+    go(world, run)
+    world.north.edit(r'^roster = "cohort"', 'roster = "another"')
+    told = world.north.desk().make_catalogue()
+    assert (told.roster, told.rows, told.aligned) == ("another", ROWS, None)
+    world.north.edit(r'^roster = "another"', 'roster = "cohort"')
+    assert world.north.desk().make_catalogue().aligned == run
 
 
 def test_a_roster_that_was_altered_is_not_read_by(world: World) -> None:

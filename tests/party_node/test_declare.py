@@ -15,6 +15,7 @@ from dprelease.files.settings import read_settings
 from dprelease.wire.status import exit_code
 from party_node.cli.main import main
 from party_node.settings import PartySettings
+from party_node.source.first_lines import first_lines
 from party_node.source.first_look import look_at
 from tests.party_node.tables import csv, parquet
 
@@ -187,3 +188,27 @@ def test_what_cannot_be_described(tmp_path: Path) -> None:
     refused = run(tmp_path, export(tmp_path))
     assert (refused.exit_code, "is there already" in refused.stderr) == (exit_code(InvalidInput("")), True)
     assert (tmp_path / "party.toml").read_bytes() == before
+
+
+def test_several_files_are_described_by_the_first_and_named_by_their_pattern(tmp_path: Path) -> None:
+    for number in (2, 1):
+        csv(tmp_path, f"id,x{number}\na,1\n", f"part_{number}.csv")
+    found = declared(tmp_path, tmp_path / "part_*.csv")
+    assert found["source"]["path"] == str(tmp_path / "part_*.csv")
+    assert list(found["columns"]) == ["x1"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"SQLite format 3\0\x10\0", "is a database of SQLite; .* name it by url"),
+        (b"PK\x03\x04\x14\0\x06\0", "is not text; export a workbook as CSV"),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "rows.xlsx"
+    path.write_bytes(data)
+    with pytest.raises(DataRefused, match=words):
+        first_lines(path)
+    assert run(tmp_path, path).exit_code == exit_code(DataRefused(""))
+    assert not (tmp_path / "party.toml").exists()

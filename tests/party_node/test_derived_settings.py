@@ -161,6 +161,7 @@ def test_other_keys_that_do_not_go_with_it(more: dict[str, object], words: str) 
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
+        ({"format": "%d.%m.%Y "}, "format: .*blanks at its ends"),
         ({"format": "%d.%m"}, r"format: .*one year \(%Y\), one month"),
         ({"format": "%d.%b.%Y"}, "format: .*'%b' is none of"),
         ({"format": "%Y-%m-%d%"}, "format: .*'%' is none of"),

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from dprelease.catalogue import Catalogue
 from dprelease.errors import DataRefused
+from party_node.source.first_look import look_at
 from party_node.source.identifiers import IdentifierSettings
 from tests.party_node.tables import csv, parquet, read, settings
 
@@ -34,6 +35,7 @@ CASES: list[tuple[dict[str, Any], list[str], str]] = [
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     *(({"whole_numbers": True}, text, "no whole numbers") for text in ("1.5", "A1", "-1", "1.000", "1e3", "\u0663")),
+    ({"whole_numbers": True}, "9007199254740992.0", "floats of 9007199254740992 or more"),
     ({"pattern": "[0-9]{3}"}, "12", "do not match pattern = '[0-9]{3}'"),
     ({"pattern": "[0-9]{3}"}, "1234", "do not match"),
     ({"pattern": r"\d"}, "\u0663", "do not match"),
@@ -72,6 +74,10 @@ def test_two_exports_of_the_same_patients_have_equal_digests(tmp_path: Path) -> 
     assert first.bounded.digest() == floats.bounded.digest() == whole.bounded.digest()
     with pytest.raises(DataRefused, match="no whole ones"):
         read(parquet(tmp_path, {"id": pa.array([1.5, 2.0, 30.0]), **rest}), identifiers=rules)
+    with pytest.raises(DataRefused, match="last digits may be another patient's"):  # 2^53 + 1 is no double
+        read(parquet(tmp_path, {"id": pa.array([float(2**53 + 1), 2.0, 30.0]), **rest}), identifiers=rules)
+    looked = settings(parquet(tmp_path, {"id": pa.array([1.0, 2.0, 30.0]), **rest}), identifiers=rules)
+    assert look_at(looked).problems == []
 
 
 def test_patients_that_a_rule_makes_one_are_a_repeated_identifier(tmp_path: Path) -> None:

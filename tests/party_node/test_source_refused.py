@@ -61,6 +61,11 @@ def test_a_csv_file_at_fault(tmp_path: Path, text: str | bytes, words: str, capl
     assert MARK not in caplog.text
 
 
+def test_a_file_in_utf_16_without_a_mark_of_the_byte_order(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"{HEAD}{MARK},0,u\n".encode("utf-16-le"))
+    assert "not a well-formed csv file in UTF-16" in refused(lambda: read(path, encoding="utf-16")).message
+
+
 @pytest.mark.parametrize(("text", "words"), CSV_FAULTS.values(), ids=CSV_FAULTS)
 def test_a_fault_behind_the_first_block_reads_the_same(tmp_path: Path, text: str | bytes, words: str) -> None:
     data = text if isinstance(text, bytes) else text.encode()

@@ -50,7 +50,17 @@ def test_it_is_the_table_of_these_patients_alone(tmp_path: Path, source: dict[st
     told = seen.catalogue(described)
     assert (told.rows, told.alignment, told.batches) == (found.alignment.rows, found.alignment.digest, found.batches)
     assert (told.aligned, told.patients, seen.prefix) == (RUN, 20, None)
-    assert seen.implausible == read(path, **source).implausible
+    assert seen.findings == found.findings == alone.findings
+    assert seen.implausible == found.implausible == alone.implausible
+
+
+def test_whether_a_column_may_be_released_follows_from_the_patients_who_are_in_the_release(tmp_path: Path) -> None:
+    lines = [f"s-{i:02},{i / 20 if i in COMMON else 'none'},u,r,1" for i in range(20)]
+    path = written(tmp_path, lines, "study.csv")
+    assert read(path).implausible == {"x"}
+    assert read(path, roster()).implausible == frozenset()
+    assert read(path, roster((0, 1, 2, 3))).implausible == {"x"}
+    assert read(path, roster((0, 1, 2, 3))).findings["x"].unreadable == 3
 
 
 def test_patients_who_left_the_table_are_counted(tmp_path: Path) -> None:

@@ -201,3 +201,24 @@ def test_numbers_of_sqlite_to_the_last_bit(tmp_path: Path) -> None:
         found.append(np.concatenate([read_cells(each["x"], declared, described.source).values for each in batches]))
     assert np.array_equal(*found, equal_nan=True)
     assert set(values) >= set(found[0][~np.isnan(found[0])])
+
+
+@pytest.mark.parametrize("rows", ["first", "last"])
+def test_of_rows_on_one_day_the_order_in_which_a_database_gives_them_decides_nothing(tmp_path: Path, rows: str) -> None:
+    columns = {
+        "x": {"kind": "numeric", "lower": -2, "upper": 2},
+        "early": {"kind": "numeric", "from": "x", "lower": -2, "upper": 2, "aggregate": "first"},
+        "c": {"kind": "categorical", "levels": ["u", "v"], "aggregate": "last"},
+        "came": {"kind": "date"},
+    }
+    days = ["2020-01-05", "2020-01-05", None, "2019-12-31"]
+    visits = [(f"s-{i % 11}", [None, "?", 1.5, -1.0][i % 4], "uvw"[i % 3], days[i % 5 % 4]) for i in range(90)]
+    random, found = np.random.default_rng(2), set()
+    for number in range(5):
+        url = sqlite_table(
+            tmp_path / f"{number}.sqlite", "visits", "id, x, c, came", random.permutation(visits).tolist()
+        )
+        table = read(settings(tmp_path, columns, url=url, table="visits", rows=rows, by="came"))
+        assert table.alignment.rows == 11
+        found.add(table.bounded.digest())
+    assert len(found) == 1

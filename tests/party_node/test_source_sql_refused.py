@@ -97,6 +97,40 @@ def test_a_database_that_stops_in_the_middle_is_asked_again(
     assert read(settings(tmp_path, COLUMNS, **postgres.source(url), table="patients")).alignment.rows == len(ROWS)
 
 
+def test_a_function_that_fails_before_the_first_row_quotes_no_cell(
+    tmp_path: Path, postgres: Cluster, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told(
+        url,
+        "CREATE FUNCTION wrong() RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT max(id)::int FROM patients WHERE x > $$$$'",
+    )
+    error = refused(tmp_path, caplog, **postgres.source(url), query="SELECT id, wrong() AS x, c FROM patients")
+    assert isinstance(error, DataRefused)
+    assert "the database's own log says why" in error.message
+
+
+@pytest.mark.parametrize(
+    "data", [f"{PASSWORD}\n".encode("utf-16-le"), f"{PASSWORD}\n".encode("utf-16"), b"\xff" + PASSWORD.encode()]
+)
+def test_a_password_that_is_no_plain_text_is_not_quoted(
+    tmp_path: Path, data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "password").write_bytes(data)
+    (tmp_path / "password").chmod(0o600)
+    place = {"url": "postgresql://node@127.0.0.1:1/clinic", "password_file": str(tmp_path / "password")}
+    error = refused(tmp_path, caplog, **place, table="patients")
+    assert isinstance(error, DataRefused)
+    assert "write the password alone into it" in error.message
+
+
+def test_a_password_may_begin_with_a_mark_of_the_byte_order(tmp_path: Path, postgres: Cluster, url: str) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text(PASSWORD, encoding="utf-8-sig")
+    kept.chmod(0o600)
+    place = {**postgres.source(url), "password_file": str(kept)}
+    assert read(settings(tmp_path, COLUMNS, **place, table="patients")).alignment.rows == len(ROWS)
+
+
 def test_a_database_that_does_not_answer(tmp_path: Path, postgres: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text(f"{PASSWORD}!\n")

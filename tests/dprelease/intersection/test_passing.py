@@ -12,6 +12,7 @@ import pytest
 
 from dprelease.errors import IntegrityError
 from dprelease.intersection import curve
+from dprelease.intersection.passing import Passing
 from dprelease.mpc.messages import MessageHeader
 from tests.dprelease.intersection.conftest import SETS
 from tests.dprelease.intersection.driver import RUN, Driver, element, side_of
@@ -65,8 +66,12 @@ def points_from(driver: Driver, sender: str, origin: str) -> MessageHeader:
 @contextmanager
 def sending(change: Callable[[bytes], bytes]) -> Iterator[None]:
     """A party whose software changes the points that it passes on."""
-    original = curve.multiplied
-    with patch.object(curve, "multiplied", lambda points, scalar: change(original(points, scalar))):
+    original = Passing._send_points
+
+    def changed(party: Passing, origin: str, points: Iterator[bytes]) -> None:
+        original(party, origin, points if origin == party.party else map(change, points))
+
+    with patch.object(Passing, "_send_points", changed):
         yield
 
 
@@ -86,9 +91,22 @@ def twice(points: bytes) -> bytes:
     return points[:32] * 2 + points[64:]
 
 
+def shifted(points: bytes) -> bytes:
+    """Beside the first point its sum with (0, 0), of order 2, whose u is the inverse: any clamped scalar makes one of both."""
+    return (
+        points[:32] + pow(int.from_bytes(points[:32], "little"), -1, 2**255 - 19).to_bytes(32, "little") + points[64:]
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(twist, "not a point of the curve"), (top_bit, "not a point"), (zero, "not a point"), (twice, "a point twice")],
+    [
+        (twist, "not a point of the curve"),
+        (top_bit, "not a point"),
+        (zero, "not a point"),
+        (twice, "a point twice"),
+        (shifted, "a point twice"),
+    ],
 )
 def test_a_hop_that_sends_no_points_is_named(change: Callable[[bytes], bytes], words: str) -> None:
     cheat: dict[str, Callable[[], AbstractContextManager[object]]] = {"b": partial(sending, change)}
@@ -96,6 +114,12 @@ def test_a_hop_that_sends_no_points_is_named(change: Callable[[bytes], bytes], w
     with pytest.raises(IntegrityError, match=f"b sent, for patients of a: .*{words}"):
         driver.run()
     assert not any(header.kind in ("table", "key") and header.sender == "a" for header in driver.listed)
+
+
+def test_a_hop_is_not_blamed_for_points_that_only_its_own_multiplication_makes_one() -> None:
+    driver = Driver({"a": [1, 2, 3], "b": [3, 1], "c": [3, 9]}, cheat={"b": partial(sending, shifted)})
+    with pytest.raises(IntegrityError, match="b sent, for patients of a: a point twice"):
+        driver.run()
 
 
 def test_a_hop_that_swaps_patients_is_found_out_before_anybody_uses_the_result() -> None:
