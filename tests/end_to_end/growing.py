@@ -29,6 +29,7 @@ class Growing(Hospital):
     """A hospital that has the patients of all months from the beginning, and whose table has those of some."""
 
     policy: str = POLICY
+    poll_seconds: float = 0.3  # a table that grew is seen at the next look, and tests wait for that
 
     def write(self, folder: Path, seed: int) -> None:
         super().write(folder, seed)

@@ -49,6 +49,7 @@ def test_an_office_that_forgot_two_releases(consortium: Consortium) -> None:
             name,
             {f"{column}_{place}": numeric(0, 10) for place in range(2)},
             {f"{column}_{place}": [*map(float, random.uniform(0, 10, ROWS))] for place in range(2)},
+            poll_seconds=0.1,
         )
         for name, column in (("clinic", "dose"), ("ward", "pain"))
     ]
