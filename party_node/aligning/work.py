@@ -250,15 +250,26 @@ class AlignmentWork:
         runs = self._desk.runs
         if entry.status in OVER:
             pass  # and what follows was perhaps cut short
-        elif pending.state == "DONE" and entry.status is RunStatus.FINISHED and entry.common:
+        elif (
+            pending.state == "DONE"
+            and entry.status is RunStatus.FINISHED
+            and entry.common
+            and not self._outdated(entry)
+        ):
             runs.enforce(entry.run)
             log.info("alignment run %s is in force: the table is read by it from now on", entry.run[:12])
         else:
-            none = pending.state == "DONE" and entry.status is RunStatus.FINISHED
-            note = "no patient is common to all" if none else f"{pending.state.lower()}: {pending.explanation}"
+            note = f"{pending.state.lower()}: {pending.explanation}"
+            if pending.state == "DONE" and entry.status is RunStatus.FINISHED:
+                note = "a later run is in force" if entry.common else "no patient is common to all"
             runs.move(entry.run, set(RunStatus) - OVER, RunStatus.ENDED, note)
             log.info("alignment run %s is over: %s", entry.run[:12], note)
         runs.tidy(entry.run)
+
+    def _outdated(self, entry: RunEntry) -> bool:
+        """Whether a run that was proposed later is in force: who tells of ends in another order takes no version back."""
+        present = self._desk.runs.in_force(entry.task.roster)
+        return present is not None and moment(present.task.created) > moment(entry.task.created)
 
     def _relay(self, entry: RunEntry) -> Relay:
         return Relay(self._hub.channel(), entry.run, self._desk.settings.daemon.stall_seconds)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import stat
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dprelease.spec_base import instant
 from party_node.outgoing.relay import Relay
 from party_node.state.runs import RunStatus
 from party_node.state.session import Outgoing
@@ -268,6 +270,22 @@ def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> N
     world.north.cycle()
     shown = json.loads(world.north.run("align", "show", third, "--json").stdout)
     assert (shown["runs_before"], shown["runs_left"]) == (2, "2 after this one, of 5")
+
+
+def test_an_office_that_tells_of_ends_in_another_order_takes_no_version_back(world: World) -> None:
+    overlap(world)
+    world.alignments.ends = False
+    first, second = accepted(world, created=instant(datetime.now(UTC) - timedelta(minutes=1))), accepted(world)
+    for _ in range(12):
+        world.north.cycle()
+        world.south.cycle()
+    for run in (second, first):
+        assert (status(world.north, run), status(world.south, run)) == ("finished", "finished")
+        world.alignments.move(run, "DONE")
+        go(world, run, 1)
+    entry = world.north.desk().runs.find(first)
+    assert (entry.status, entry.note, entry.version) == (RunStatus.ENDED, "a later run is in force", None)
+    assert world.north.desk().make_catalogue().aligned == second
 
 
 def test_a_ledger_from_an_older_backup_does_not_give_attempts_back(
