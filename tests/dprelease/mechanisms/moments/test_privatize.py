@@ -13,7 +13,7 @@ from dprelease.errors import DataRefused, IntegrityError
 from dprelease.identity.signing import PrivateKey, key_fingerprint, new_private_key
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc import session
+from dprelease.mpc import round as mpc_round
 from dprelease.mpc.encryption import ColumnCipher
 from dprelease.mpc.in_memory import Step, multiply
 from dprelease.privacy.noise import NoiseSource
@@ -101,8 +101,8 @@ def test_other_rows_than_the_specs_are_refused() -> None:
 
 def test_a_parcel_that_its_sender_did_not_sign_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, keys = made(TWO_PARTIES)
-    honest, stranger = session.sign_message, new_private_key()
-    monkeypatch.setattr(session, "sign_message", lambda _, header: honest(stranger, header))
+    honest, stranger = mpc_round.sign_message, new_private_key()
+    monkeypatch.setattr(mpc_round, "sign_message", lambda _, header: honest(stranger, header))
     with pytest.raises(IntegrityError, match="did not sign"):
         run(spec, keys, ZeroNoise())
 
@@ -111,5 +111,5 @@ def test_columns_that_were_altered_under_way_are_not_multiplied(monkeypatch: pyt
     spec, keys = made(TWO_PARTIES)
     honest = ColumnCipher.encrypt
     monkeypatch.setattr(ColumnCipher, "encrypt", lambda *given: bytes([honest(*given)[0] ^ 1]) + honest(*given)[1:])
-    with pytest.raises(IntegrityError, match="masked columns of"):
+    with pytest.raises(IntegrityError, match="columns of .* was altered"):
         run(spec, keys, ZeroNoise())
