@@ -102,7 +102,8 @@ class HospitalState:
 
         roster = in_force(self.runs, self.settings)
         table = overview(self.settings, self.identity.alignment_key(), self.columns(), self._overview, roster)
-        self._overview = table if table.batches else None  # 32 bytes or more a row, for tables that grow
+        if table.prefix or not table.batches:  # a file that was read while it was written begins as before
+            self._overview = table if table.batches else None  # 32 bytes or more a row, for tables that grow
         write_findings(self._findings, table.findings, table.implausible)
         if table.implausible:
             raise DataRefused("not declared: " + "; ".join(problems(table.findings, table.implausible)))

@@ -100,8 +100,10 @@ def overview(
     if before is not None and (before.key, before.columns) == (key, columns) and _grew(before.prefix, settings):
         try:
             return _added(settings, key, columns, before, state)
-        except DataRefused:  # the whole table says what is wrong with it
-            pass
+        except DataRefused:
+            if state != state_of(settings):
+                raise  # it is being written: the next look sees more of it
+            # Otherwise the whole table says what is wrong with it.
     return _added(settings, key, columns, _NOTHING, state)
 
 

@@ -111,5 +111,5 @@ def test_columns_that_were_altered_under_way_are_not_multiplied(monkeypatch: pyt
     spec, keys = made(TWO_PARTIES)
     honest = ColumnCipher.encrypt
     monkeypatch.setattr(ColumnCipher, "encrypt", lambda *given: bytes([honest(*given)[0] ^ 1]) + honest(*given)[1:])
-    with pytest.raises(IntegrityError, match="columns of .* was altered"):
+    with pytest.raises(IntegrityError, match=r"columns of .* was altered"):
         run(spec, keys, ZeroNoise())
