@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
 from dprelease.errors import Conflict
 from dprelease.spec_base import instant
 
@@ -92,37 +93,10 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Declined:
-    """The party takes no part, or cannot go on. The reason is for the office; the other parties do not see it."""
-
-    party: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class Finished:
     """The party has the result on its disk."""
 
     party: str
-
-
-@dataclass(frozen=True)
-class Cancelled:
-    """The office withdraws the run; every party sees the reason."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class PartyRevoked:
-    """The office revoked a party's certificate."""
-
-    party: str
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
 
 
 Event = Accepted | Declined | Finished | Cancelled | PartyRevoked | Tick

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from coordinator.alignment import start as starting
-from coordinator.alignment.lifecycle import Cancelled
 from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
 from coordinator.clock import utc_now
+from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.alignments import Run
 from coordinator.store.history import Happening

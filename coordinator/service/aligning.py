@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from coordinator.alignment.lifecycle import Accepted, Declined, Finished
+from coordinator.alignment.lifecycle import Accepted, Finished
 from coordinator.clock import Clock
+from coordinator.lifecycle.lifecycle import Declined
 from coordinator.service.announcer import Announcer
 from coordinator.service.coordination import DIGEST_BYTES, REMEMBERED
 from coordinator.settings import Limits

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from coordinator.alignment import lifecycle as alignment
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.lifecycle.status import Record, State
 from coordinator.store.store import Store, Transaction
@@ -60,7 +59,7 @@ def take_into_use(store: Store, now: datetime) -> Restored:
         due = [release.digest for release in tx.releases.open() if release.record.publishing is None]
         ended = tuple(release.digest for release in (tx.releases.advance(each, event, now) for each in due))
         for run in tx.alignments.open():
-            tx.alignments.advance(run.digest, alignment.Cancelled(event.reason), now)
+            tx.alignments.advance(run.digest, Cancelled(event.reason), now)
         invited = tx.members.end_invitations(now)
         tx.history.note(f"restored; what happened from {instant(since)} to now was forgotten", now)
     return Restored(since, invited, ended)

@@ -9,12 +9,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, true
 
 from coordinator.alignment.lifecycle import OPEN_RUNS, Event, RunRecord, RunState, advance, words
+from coordinator.store.database import digest_prefix
 from coordinator.store.history import History
 from coordinator.store.tables import alignment_parties, alignments
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.intersection.task import Task
-
-SHORTEST_PREFIX = 4
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,7 @@ class Alignments:
             InvalidInput: not hexadecimal, too short, or several runs begin so.
             NotFound: none does.
         """
-        start = prefix.strip().lower()
-        if len(start) < SHORTEST_PREFIX or not set(start) <= set("0123456789abcdef"):
-            raise InvalidInput(f"{prefix!r} is not a run: give at least {SHORTEST_PREFIX} digits of its digest")
+        start = digest_prefix(prefix, "a run")
         found = self._load(alignments.c.run.startswith(start, autoescape=True))
         if not found:
             raise NotFound(f"no alignment run begins with {start}; see: coordinator align list")

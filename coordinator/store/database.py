@@ -23,6 +23,9 @@ BUSY_SECONDS = 15
 MOST_CALLS = 40
 """More connections than both listeners have threads, so that no call waits for one."""
 
+SHORTEST_PREFIX = 4
+"""Digits of a digest that a person has to give at least."""
+
 _WRITER_LOCK = 7441
 
 _OTHERS = (
@@ -131,6 +134,22 @@ def put(connection: Connection, table: Table, key: dict[str, Any], values: dict[
     matches = [table.c[name] == value for name, value in key.items()]
     if connection.execute(table.update().where(*matches).values(values)).rowcount == 0:
         connection.execute(table.insert().values({**key, **values}))
+
+
+def digest_prefix(text: str, kind: str) -> str:
+    """The beginning of a digest as a person typed it, in lower case.
+
+    Args:
+        text: as typed.
+        kind: what the digest is of, e.g. ``a release``.
+
+    Raises:
+        InvalidInput: it is not hexadecimal, or too short.
+    """
+    start = text.strip().lower()
+    if len(start) < SHORTEST_PREFIX or not set(start) <= set("0123456789abcdef"):
+        raise InvalidInput(f"{text!r} is not {kind}: give at least {SHORTEST_PREFIX} digits of its digest")
+    return start
 
 
 def _parse(text: str) -> URL:

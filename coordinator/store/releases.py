@@ -12,14 +12,13 @@ from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 
 from coordinator.lifecycle.lifecycle import Event, advance, words
 from coordinator.lifecycle.status import OPEN, Record, State
+from coordinator.store.database import digest_prefix
 from coordinator.store.dealt import Deals
 from coordinator.store.history import History
 from coordinator.store.tables import participants, parties, releases
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
-
-SHORTEST_PREFIX = 4
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,7 @@ class Releases:
             InvalidInput: not hexadecimal, too short, or several releases begin so.
             NotFound: none does.
         """
-        start = prefix.strip().lower()
-        if len(start) < SHORTEST_PREFIX or not set(start) <= set("0123456789abcdef"):
-            raise InvalidInput(f"{prefix!r} is not a release: give at least {SHORTEST_PREFIX} digits of its digest")
+        start = digest_prefix(prefix, "a release")
         found = self._load(releases.c.digest.startswith(start, autoescape=True))
         if not found:
             raise NotFound(f"no release begins with {start}; see: coordinator release list")

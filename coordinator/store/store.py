@@ -12,7 +12,6 @@ from typing import Self
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from coordinator.alignment import lifecycle as alignment
 from coordinator.lifecycle.lifecycle import PartyRevoked, Tick
 from coordinator.store.alignments import Alignments
 from coordinator.store.copies import COPIED, Copies
@@ -171,7 +170,7 @@ class Store:
                 tx.releases.advance(digest, Tick(), now)
         for digest in late:
             with self.writing() as tx:
-                tx.alignments.advance(digest, alignment.Tick(), now)
+                tx.alignments.advance(digest, Tick(), now)
 
     def revoke(self, name: str, now: datetime) -> tuple[str, ...]:
         """Revoke a party and end its open alignment runs, and its open releases that are not about to be public, all at once.
@@ -192,7 +191,7 @@ class Store:
             mine = [release.digest for release in tx.releases.open() if name in release.record.parties]
             ended = [tx.releases.advance(digest, PartyRevoked(name), now) for digest in mine]
             for run in tx.alignments.open():
-                tx.alignments.advance(run.digest, alignment.PartyRevoked(name), now)
+                tx.alignments.advance(run.digest, PartyRevoked(name), now)
         return tuple(release.digest for release in ended if release.record.final)
 
     def close(self) -> None:

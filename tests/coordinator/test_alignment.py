@@ -12,18 +12,15 @@ from click.testing import CliRunner
 
 from coordinator.alignment.lifecycle import (
     Accepted,
-    Cancelled,
-    Declined,
     Event,
     Finished,
-    PartyRevoked,
     RunRecord,
     RunState,
-    Tick,
     advance,
 )
 from coordinator.alignment.start import start
 from coordinator.cli.main import main
+from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
 from coordinator.proposals.proposals import create
 from coordinator.service.recovery import take_into_use
 from coordinator.store.alignments import Run
