@@ -131,6 +131,7 @@ class Comparison:
             "range; of no account in ranges), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
             *_table(("MECHANISM", "RELEASED", "NOISE SD"), [_released(each) for each in self.settings]),
+            *(f"{each.plan}: {levels}" for each in self.settings if (levels := proposed(each).levels)),
             "",
             *_table(
                 ("MECHANISM", "LEDGER OF", "IS CHARGED"), [line for each in self.settings for line in _charged(each)]

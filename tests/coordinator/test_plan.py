@@ -107,6 +107,9 @@ def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.startswith("No data were read and nothing is spent")
     assert "n = 1000, 3 columns at 2 parties, glucose on 3 features" in shown.stdout
+    assert re.search(
+        r"^moments: the number of patients of a level is published with .* about \d", shown.stdout, re.MULTILINE
+    )
     assert "Choose" in shown.stdout.splitlines()[-1]
     assert re.search(r"north has mu\^2 = [0-9.]+ left: releases like this one that fit: \d+ by mixed, ", shown.stdout)
     other = json.loads(run("plan", str(study), "--target", "sex", "--features", "age,glucose", "--json").stdout)

@@ -130,11 +130,13 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
         record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
         shown = card(KNOWN.assess(spec), record)
         assert shown["outcome_columns"] == list(outcomes)
-        if not outcomes:
-            assert shown["details"] == []
-            continue
         moments = spec.terms
         assert moments is not None
+        sex = float(f"{moments.scale * 2**0.5 / 4**10:.2g}")
+        level = f"the number of patients of a level is published with a standard deviation of about {sex:g}"
+        if not outcomes:
+            assert shown["details"] == [level]
+            continue
         assert moments.association is not None
         scales = (moments.scale, moments.association.scale, moments.association.square_scale)
         sds = [f"noise sd {scale * 2**0.5 / 4**10:.4g} patients" for scale in scales]
@@ -143,6 +145,7 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
             f"products of a feature and an outcome: {sds[1]}",
             f"squares of outcomes: {sds[2]}",
             f"split of mu^2: q = {float(Fraction(moments.association.split)):.3g}",
+            level,
         ]
 
 

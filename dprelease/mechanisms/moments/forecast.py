@@ -15,8 +15,9 @@ from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping, deviation
-from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
 from dprelease.mechanisms.moments.first_round import share
+from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.parameters import least_noise, spent
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import split_charge
@@ -67,6 +68,7 @@ def _in_ranges(setting: Setting, spent_before: Fraction, clipping: Clipping) -> 
         shape=f"{layout.entries} sums of clipped rows",
         unit="of a correlation",
         trust=RANGES_FIRST if parties > 1 and spent_before else TRUST if parties > 1 else "",
+        levels=levels_in_words(layout, by_kind(scale, diagonal_scale), clipping, parties, setting.grid_bits),
     )
 
 
@@ -105,6 +107,7 @@ def _in_bounds(setting: Setting) -> Proposed:
         shape=f"{layout.entries} sums",
         unit="of a sum, per patient",
         trust=TRUST if parties > 1 else "",
+        levels=levels_in_words(layout, terms.scales, None, parties, setting.grid_bits),
     )
 
 

@@ -24,6 +24,7 @@ from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.first_round import share
+from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
 from dprelease.mechanisms.moments.terms import JointMoments, split_charge
@@ -109,6 +110,7 @@ class MomentsPlan:
         rows: n.
         outcomes: variables that are outcomes only.
         association_sd: standard deviation of the noise of an entry of a feature and such an outcome; 0 without.
+        levels: of `level_counts.levels_in_words`.
     """
 
     variables: int
@@ -117,6 +119,7 @@ class MomentsPlan:
     rows: int
     outcomes: int = 0
     association_sd: float = 0.0
+    levels: str = ""
 
     @classmethod
     def of(cls, layout: Layout, moments: JointMoments, parties: int, rows: int, grid_bits: int) -> MomentsPlan:
@@ -124,20 +127,24 @@ class MomentsPlan:
         outcomes = int(layout.outcome.sum())
         moved = Moves.of(layout).covariance if outcomes else sensitivity_of(layout, moments.clipping, grid_bits).squared
         sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
-        return cls(len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION])
+        levels = levels_in_words(layout, moments.scales, moments.clipping, parties, grid_bits)
+        return cls(
+            len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION], levels
+        )
 
     def explain(self) -> str:
         """One line: the noise, beside the number of patients."""
+        levels = f" So {self.levels}." if self.levels else ""
         if self.outcomes:
             covariance = f"{self.noise_sd:.4g} patients" if self.noise_sd else "0, as every feature is public"
             return (
                 f"d = {self.variables - self.outcomes} features, l = {self.outcomes} outcomes, noise sd of an entry of the "
                 f"covariance = {covariance}, of the association = {self.association_sd:.4g} patients "
-                f"({self.association_sd / self.rows:.2%} of n = {self.rows}). Products of two outcomes are not released."
+                f"({self.association_sd / self.rows:.2%} of n = {self.rows}). Products of two outcomes are not released.{levels}"
             )
         return (
             f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
-            f"({self.noise_sd / self.rows:.2%} of n = {self.rows})."
+            f"({self.noise_sd / self.rows:.2%} of n = {self.rows}).{levels}"
         )
 
 
