@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,12 +35,12 @@ def release(*columns: Column, outcomes: tuple[str, ...] = (), clipped: bool = Fa
 
 def told(spec: ReleaseSpec, name: str, level: str, other: str) -> float:
     """The noise of the entry of a level and the constant, in the patients by whom one more of the level moves it."""
-    cells = {"age": [0.0] * spec.rows, "sex": ["female"] * spec.rows, "stage": ["i"] * spec.rows}
+    cells: dict[str, Any] = {"age": [0.0] * spec.rows, "sex": ["female"] * spec.rows, "stage": ["i"] * spec.rows}
     entries = []
     for value in (level, other):
         cells[name][0] = value
-        own: Mapping[str, list[object]] = {each.name: cells[each.name] for each in spec.columns}  # type: ignore[misc]
-        rows = BoundedRows(bound(own, spec.columns, spec.grid_bits), spec.columns, spec.grid_bits)  # type: ignore[arg-type]
+        own = {each.name: cells[each.name] for each in spec.columns}
+        rows = BoundedRows(bound(own, spec.columns, spec.grid_bits), spec.columns, spec.grid_bits)
         entries.append(exact_share(Products(coded(rows, spec), {}, {}), spec, "north")[0])
     layout = layout_of(spec)
     place = next(i for i, each in enumerate(layout.variables, 1) if each.name == f"{name}={level}")
