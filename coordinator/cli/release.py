@@ -110,7 +110,7 @@ def create(
     if plan:
         click.echo(f"plan: {plan}")
     for party, mu2 in left.items():
-        click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2))
+        click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2, wanted.delta))
 
 
 @release.command("next")

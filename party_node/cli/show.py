@@ -14,7 +14,7 @@ from dprelease.data.columns import CategoricalColumn, Column, released_names
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.statement import Words
 from dprelease.one_line import one_line
-from dprelease.privacy.price import epsilon_figure, mu2_text, price_text
+from dprelease.privacy.price import epsilon_at, epsilon_figure, mu2_text, price_text
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from party_node.decision.decision import Assessment
@@ -88,9 +88,11 @@ def card(
         "costs_mu2": assessment.cost,
         "budget": {
             "cap_mu2": balance.cap,
+            "cap_epsilon": epsilon_at(balance.cap, delta),
             "spent_mu2_before": balance.held,
             "spent_mu2_after": balance.held + assessment.cost,
             "left_mu2_after": balance.remaining - assessment.cost,
+            "left_epsilon_after": epsilon_at(balance.remaining - assessment.cost, delta),
             "spent_epsilon_before": balance.epsilon(delta),
             "spent_epsilon_after": balance.epsilon(delta, assessment.cost),
         },
