@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from coordinator.store.members import Members, Party
 from dprelease import spec_base
-from dprelease.catalogue import Catalogue
+from dprelease.catalogue import COMPARE_KEYS, Catalogue
 from dprelease.data.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Mechanism
@@ -102,8 +102,7 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
         sides = " | ".join(", ".join(names) for names in groups.values())
         raise InvalidInput(
             f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only "
-            "within each group); let them compare identifiers and the alignment key, or find the patients that all have: "
-            "coordinator align start"
+            f"within each group); {COMPARE_KEYS}; or find the patients that all have: coordinator align start"
         )
     return next(iter(catalogues.values()))
 

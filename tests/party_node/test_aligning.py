@@ -243,15 +243,25 @@ def test_nothing_leaves_after_a_person_declined_in_the_middle_of_a_step(
     assert not list((world.south.folder / "state" / "aligning").glob("*"))
 
 
-def test_no_common_patient_is_no_version(world: World) -> None:
-    text = world.south.source.read_text().replace("subject-", "other-")
-    world.south.source.write_text(text)
+@pytest.mark.parametrize("key", [True, False])
+def test_no_common_patient_or_another_key_is_no_version(
+    world: World, key: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if key:
+        (world.south.folder / "state" / "identity" / "alignment.key").write_bytes(bytes(32))
+    else:
+        world.south.source.write_text(world.south.source.read_text().replace("subject-", "other-"))
     world.south.desk().make_catalogue()
     run = accepted(world)
     go(world, run)
-    entry = world.north.desk().runs.find(run)
-    assert (entry.status, entry.note, entry.common) == (RunStatus.ENDED, "no patient is common to all", 0)
-    assert world.north.desk().make_catalogue().aligned is None
+    words = "no patient is common to all hospitals: compare the key check that party-node check prints"
+    for hospital in (world.north, world.south):
+        entry = hospital.desk().runs.find(run)
+        assert (entry.status, entry.common) == (RunStatus.ENDED, 0)
+        assert entry.note.startswith(words)
+        assert hospital.desk().make_catalogue().aligned is None
+    warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len([each for each in warned if words in each]) == 2
 
 
 def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> None:
