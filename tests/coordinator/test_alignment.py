@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ from dprelease.identity.signing import key_fingerprint
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import alignment_pb2 as pb
 from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
-from tests.coordinator.office import NOW, RUN_TIME, Office, catalogue, request
+from tests.coordinator.office import NOW, RUN_TIME, STUDY, Office, catalogue, request
 from tests.coordinator.world import SECONDS, World, report
 
 HOURS = timedelta(hours=72)
@@ -241,6 +241,17 @@ def test_the_office_starts_shows_and_cancels(opened: Office) -> None:
     shown = json.loads(invoke("align", "show", made["run"], "--json"))
     assert [line["what"] for line in shown["history"]] == ["proposed", "cancelled: a newer export"]
     assert json.loads(invoke("align", "list", "--json"))[0]["state"] == "CANCELLED"
+
+
+def test_a_release_that_leaves_a_hospital_of_the_run_out_is_warned_of(opened: Office, study: Path) -> None:
+    opened.enrol("west", now=datetime.now(UTC))
+    opened.report(catalogue("west"), now=datetime.now(UTC))
+    run = json.loads(invoke("align", "start", "--roster", "cohort", "north", "south", "west", "--json"))["run"]
+    opened.report(*(catalogue(party, aligned=run) for party in ("north", "south", "west")))
+    made = CliRunner().invoke(main, ["release", "create", str(study)])
+    assert f"warning: west takes no part, and alignment run {run[:12]} is its own as well" in made.stderr
+    study.write_text(STUDY.replace("[parties]", '[parties]\nwest = "*"').replace('north = "*"', 'north = ["sex"]'))
+    assert "takes no part" not in CliRunner().invoke(main, ["release", "create", str(study)]).stderr
 
 
 def test_runs_are_found_by_their_first_digits(office: Office) -> None:
