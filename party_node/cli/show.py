@@ -24,6 +24,9 @@ from party_node.state.journal import Record
 WIDTH = 200
 """Characters of a line that does not go to a terminal."""
 
+_IF_ANY = {"pays_again": "pays again", "first": "to do here first", "needs_a_person_because": "needs a person because"}
+"""Rows of the card that are there only where there is something to say."""
+
 
 def screen() -> Console:
     """A console that prints titles and names as they stand: no markup, no emoji, no colours of their own."""
@@ -115,7 +118,8 @@ def print_card(console: Console, shown: dict[str, object]) -> None:
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
     for name, value in shown.items():
-        grid.add_row(name.replace("_", " "), _words(value))
+        if value or name not in _IF_ANY:
+            grid.add_row(_IF_ANY.get(name, name.replace("_", " ")), _words(value))
     console.print(grid)
 
 
