@@ -110,7 +110,6 @@ class MomentsPlan:
         rows: n.
         outcomes: variables that are outcomes only.
         association_sd: standard deviation of the noise of an entry of a feature and such an outcome; 0 without.
-        levels: of `level_counts.levels_in_words`.
     """
 
     variables: int
@@ -119,7 +118,6 @@ class MomentsPlan:
     rows: int
     outcomes: int = 0
     association_sd: float = 0.0
-    levels: str = ""
 
     @classmethod
     def of(cls, layout: Layout, moments: JointMoments, parties: int, rows: int, grid_bits: int) -> MomentsPlan:
@@ -127,24 +125,20 @@ class MomentsPlan:
         outcomes = int(layout.outcome.sum())
         moved = Moves.of(layout).covariance if outcomes else sensitivity_of(layout, moments.clipping, grid_bits).squared
         sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
-        levels = levels_in_words(layout, moments.scales, moments.clipping, parties, grid_bits)
-        return cls(
-            len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION], levels
-        )
+        return cls(len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION])
 
     def explain(self) -> str:
         """One line: the noise, beside the number of patients."""
-        levels = f" So {self.levels}." if self.levels else ""
         if self.outcomes:
             covariance = f"{self.noise_sd:.4g} patients" if self.noise_sd else "0, as every feature is public"
             return (
                 f"d = {self.variables - self.outcomes} features, l = {self.outcomes} outcomes, noise sd of an entry of the "
                 f"covariance = {covariance}, of the association = {self.association_sd:.4g} patients "
-                f"({self.association_sd / self.rows:.2%} of n = {self.rows}). Products of two outcomes are not released.{levels}"
+                f"({self.association_sd / self.rows:.2%} of n = {self.rows}). Products of two outcomes are not released."
             )
         return (
             f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
-            f"({self.noise_sd / self.rows:.2%} of n = {self.rows}).{levels}"
+            f"({self.noise_sd / self.rows:.2%} of n = {self.rows})."
         )
 
 
@@ -177,14 +171,12 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
     clipping = clipping_of(options, draft, curious)
     terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2, clipping=clipping)
     parts = parts_of(draft.columns, options.charge)
-    charges, plan = (
-        split_charge(mu2, draft.columns, parts),
-        MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits),
-    )
+    plan = MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits).explain()
+    levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
     found = Numbers(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
-        charges=charges,
-        explanation=plan.explain(),
+        charges=split_charge(mu2, draft.columns, parts),
+        explanation=f"{plan} So {levels}." if levels else plan,
         advice="lower epsilon, or name other parts of the charge",
     )
     return found if before is None else _after(before, found)
