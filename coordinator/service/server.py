@@ -11,9 +11,10 @@ from coordinator.authority.authority import Authority
 from coordinator.clock import Clock, utc_now
 from coordinator.service.aligning import AlignmentService
 from coordinator.service.announcer import Announcer
+from coordinator.service.coordination import CoordinationService
 from coordinator.service.dealer import Dealer
+from coordinator.service.enrolment import EnrolmentService
 from coordinator.service.renewal import OwnCertificate
-from coordinator.service.service import CoordinationService, EnrolmentService
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.store import Store
 from dprelease.errors import InvalidInput

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, true
 
-from coordinator.alignment.lifecycle import OPEN_RUNS, Event, RunRecord, RunState, advance, words
+from coordinator.lifecycle.runs import OPEN_RUNS, Event, RunRecord, RunState, advance, words
 from coordinator.store.database import digest_prefix
 from coordinator.store.history import History
 from coordinator.store.tables import alignment_parties, alignments
