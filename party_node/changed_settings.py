@@ -19,12 +19,7 @@ FIXED = ("name", "roster", "state")
 
 
 class ChangedSettings:
-    """Looks after the settings file.
-
-    Args:
-        desk: the party's state, whose settings it replaces.
-        config: the file; None where settings come from nowhere else.
-    """
+    """Looks after the settings file."""
 
     def __init__(self, desk: HospitalState, config: Path | None) -> None:
         self._desk = desk

@@ -85,10 +85,7 @@ class Authority:
     def renew(self, certificate: bytes | str, now: datetime, days: int) -> bytes:
         """A later certificate for the same name, role, key and hosts, PEM.
 
-        Args:
-            certificate: one that this authority issued, expired or not.
-            now: the present.
-            days: validity; never beyond the root's own.
+        The certificate that it follows may have expired; it ends with the root at the latest.
 
         Raises:
             InvalidInput: it is not a certificate of this authority.

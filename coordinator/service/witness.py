@@ -16,15 +16,7 @@ from dprelease.release.spec import ReleaseSpec
 
 
 def statement(store: Store, tx: Transaction, authority: Authority, party: str, now: datetime) -> SignedStatement:
-    """Every release that a party and all its partners approved, whatever became of it.
-
-    Args:
-        store: the consortium's.
-        tx: reads its releases.
-        authority: signs.
-        party: whose.
-        now: the present.
-    """
+    """Every release that a party and all its partners approved, whatever became of it."""
     return state(store.consortium.name, party, _charges(tx, party), authority.key, now)
 
 
@@ -40,12 +32,6 @@ def left(tx: Transaction, party: str, roster: str, without: str = "") -> Fractio
 
     Releases that all their parties approved count, whatever became of them: a ledger may have more, where one of them was given
     up before its first byte.
-
-    Args:
-        tx: reads releases and members.
-        party: its name.
-        roster: whose budget.
-        without: digest of a release to leave out.
 
     Raises:
         NotFound: no such party.

@@ -38,11 +38,6 @@ class Opened:
 def open_verified(folder: ReleaseFolder, trust: TrustStore, name: str | None = None) -> Opened:
     """Verify a release against the pinned root of its consortium; nothing else gives a `Release` to a command.
 
-    Args:
-        folder: the release.
-        trust: pinned roots.
-        name: the consortium that it must come from; the one it names unless given.
-
     Raises:
         NotFound: no release there, or its consortium is not trusted.
         IntegrityError: any link of the chain is broken.
@@ -80,11 +75,7 @@ def check_prefix(text: str) -> str:
 
 
 class Library:
-    """Fetched releases, and those that are being fetched.
-
-    Args:
-        home: the client's folder.
-    """
+    """Fetched releases, and those that are being fetched."""
 
     def __init__(self, home: Path) -> None:
         self._releases, self._partial, self._streams = (home / name for name in ("releases", "partial", "streams"))

@@ -62,9 +62,6 @@ class Kept:
 class ParcelStore:
     """The parcels of one release.
 
-    Args:
-        folder: theirs; made when the first parcel comes.
-
     Raises:
         PeerUnavailable: the folder cannot be read.
 

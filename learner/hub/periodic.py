@@ -12,12 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """A thread that does a few things again and again; trouble with one never keeps another from being done.
-
-    Args:
-        duties: what to do.
-        seconds: between rounds.
-    """
+    """A thread that does a few things again and again; trouble with one never keeps another from being done."""
 
     def __init__(self, duties: Sequence[Callable[[], object]], seconds: float) -> None:
         self._duties = duties

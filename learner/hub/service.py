@@ -26,13 +26,7 @@ from learner.listing import Listed
 
 
 class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
-    """For parties, over mutual TLS.
-
-    Args:
-        intake: the door.
-        revocations: whom the hub no longer listens to.
-        streams: uploads and downloads that are under way.
-    """
+    """For parties, over mutual TLS."""
 
     def __init__(self, intake: Intake, revocations: Revocations, streams: Streams) -> None:
         self._intake = intake
@@ -126,12 +120,7 @@ async def receive(
 
 
 class PublicServicer(public_pb2_grpc.PublicServiceServicer):
-    """For everybody.
-
-    Args:
-        shelf: published releases.
-        streams: downloads that are under way.
-    """
+    """For everybody."""
 
     def __init__(self, shelf: Shelf, streams: Streams) -> None:
         self._shelf = shelf

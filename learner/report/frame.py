@@ -32,13 +32,7 @@ def document(title: str, *body: Markup) -> str:
 
 
 def header(opened: Opened, lead: str, *more: Markup) -> Markup:
-    """What the page is about, and that it was verified.
-
-    Args:
-        opened: the release.
-        lead: one sentence.
-        more: what comes after it.
-    """
+    """What the page is about, and that it was verified."""
     label = opened.release.spec.guarantee
     kind = "differentially private release" if label == "DP" else f"release under {label}: some columns are public"
     return element(
@@ -75,12 +69,7 @@ def promises(opened: Opened) -> Markup:
 
 
 def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
-    """The release itself, how it was verified, and every declared column with its role on this page.
-
-    Args:
-        opened: the release.
-        roles: released name to role.
-    """
+    """The release itself, how it was verified, and every declared column with its role on this page."""
     spec, manifest = opened.release.spec, opened.manifest
     place = checkpoint_of(spec)
     of_stream: list[list[Cell]] = [["stream", f"checkpoint {place}"]] if place else []

@@ -40,9 +40,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def with_desk(command: Callable[..., None], needs: str | None = None) -> Callable[..., None]:
     """Give a command `--config`; it receives the hospital's state as `desk`, opened when it runs.
 
-    Args:
-        command: of the hospital.
-        needs: an optional package without which it does not begin.
+    It does not begin without the optional package that it needs.
     """
 
     @with_config

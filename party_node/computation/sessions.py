@@ -30,13 +30,7 @@ FORGOTTEN = timedelta(days=90)
 
 
 class JointWork:
-    """All sessions of one party.
-
-    Args:
-        desk: the party's state.
-        noise: secret noise; `SecureNoise` outside tests.
-        hub: the connection to its relay.
-    """
+    """All sessions of one party."""
 
     def __init__(self, desk: HospitalState, noise: NoiseSource, hub: HubLine) -> None:
         self._desk = desk

@@ -15,11 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Renewal:
-    """Looks after our certificate.
-
-    Args:
-        identity: keys and certificate in the state folder.
-    """
+    """Looks after our certificate."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity

@@ -23,12 +23,7 @@ _SOON_SECONDS = 60.0
 
 
 class TableReport:
-    """Reports the table.
-
-    Args:
-        desk: the party's state.
-        clock: seconds that only grow.
-    """
+    """Reports the table."""
 
     def __init__(self, desk: HospitalState, clock: Callable[[], float] = time.monotonic) -> None:
         self._desk = desk

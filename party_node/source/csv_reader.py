@@ -23,12 +23,7 @@ _BLOCK_BYTES = 1 << 22
 
 
 class CsvReader:
-    """Reads one CSV file.
-
-    Args:
-        source: how it is written.
-        path: the file.
-    """
+    """Reads one CSV file."""
 
     def __init__(self, source: SourceSettings, path: Path) -> None:
         self._source = source

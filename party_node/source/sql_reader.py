@@ -28,11 +28,7 @@ _LOCKED = "is locked"
 
 
 class SqlReader:
-    """Reads a table, or what a query gives.
-
-    Args:
-        source: names it.
-    """
+    """Reads a table, or what a query gives."""
 
     def __init__(self, source: SourceSettings) -> None:
         require("adbc_driver_sqlite" if source.database_file else "adbc_driver_postgresql")

@@ -75,11 +75,7 @@ class Record:
 
 
 class Journal:
-    """The party's own record of releases.
-
-    Args:
-        path: SQLite file; made if absent.
-    """
+    """The party's own record of releases."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -132,11 +128,7 @@ class Journal:
         return self.find(spec.digest())
 
     def move(self, release: str, before: set[Status], status: Status, note: str = "") -> None:
-        """Move a release on.
-
-        Raises:
-            Conflict: it does not stand where the caller believes.
-        """
+        """Move a release on; raises `Conflict` if it does not stand where the caller believes."""
         with self._transaction() as db:
             row = db.execute("SELECT status FROM releases WHERE release = ?", (release,)).fetchone()
             if row is None or row[0] not in before:

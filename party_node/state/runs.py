@@ -130,11 +130,7 @@ class Runs:
         return self.find(task.digest())
 
     def move(self, run: str, before: frozenset[RunStatus] | set[RunStatus], status: RunStatus, note: str = "") -> None:
-        """Move a run on.
-
-        Raises:
-            Conflict: it does not stand where the caller believes.
-        """
+        """Move a run on; raises `Conflict` if it does not stand where the caller believes."""
         self._update(run, before, "status = ?, note = ?", status, note)
 
     def annotate(self, run: str, note: str) -> None:
