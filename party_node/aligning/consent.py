@@ -122,7 +122,7 @@ def say_no(desk: HospitalState, entry: RunEntry, reason: str) -> None:
 
 
 def sign(desk: HospitalState, entry: RunEntry, read: Callable[[], Set[bytes]]) -> bytes:
-    """Keep the patients that the run is about here, then sign; the same acceptance again if it exists.
+    """Keep the patients that the table has now, which the run is about here, then sign; the same acceptance again if it exists.
 
     Raises:
         DataRefused: they are not as many as were announced, or the source cannot be read.
