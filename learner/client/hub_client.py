@@ -27,9 +27,8 @@ MOST_RELEASES = 100_000
 class PublicHub:
     """Calls to a hub's public listener."""
 
-    def __init__(self, channel: grpc.Channel, stall_seconds: float = STALL_SECONDS) -> None:
+    def __init__(self, channel: grpc.Channel) -> None:
         self._stub = public_pb2_grpc.PublicServiceStub(channel)
-        self._stall_seconds = stall_seconds
 
     @classmethod
     @contextmanager
@@ -77,7 +76,7 @@ class PublicHub:
         with translated(PEER):
             call = self._stub.DownloadBlock(request, metadata=VERSION)
             try:
-                with ProgressDeadline(call.cancel, self._stall_seconds) as deadline:
+                with ProgressDeadline(call.cancel, STALL_SECONDS) as deadline:
                     for answer in call:
                         deadline.moved()
                         yield answer.chunk
