@@ -98,7 +98,7 @@ class Alignments:
         return tuple(self._connection.execute(chosen.order_by(alignment_parties.c.position)).scalars())
 
     def advance(self, digest: str, event: Event, now: datetime, acceptance: bytes | None = None) -> Run:
-        """Let an event happen to a run. A final state is final in the database itself.
+        """Let an event happen to a run, with the signed acceptance that it brings. A final state is final in the database itself.
 
         Raises:
             NotFound: there is no such run.
