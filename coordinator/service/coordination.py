@@ -160,8 +160,9 @@ class CoordinationService(CoordinationServiceServicer):
 
     def _advance(self, digest: bytes, event: Event) -> None:
         """Let happen to a release what the hub reports."""
+        release = read_digest(digest)
         with self._changing(), self._store.writing() as tx:
-            tx.releases.advance(read_digest(digest), event, self._clock())
+            tx.releases.advance(release, event, self._clock())
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
