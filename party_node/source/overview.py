@@ -17,7 +17,7 @@ from party_node.settings import PartySettings
 from party_node.source.alignment import Roster, align, subjects_of
 from party_node.source.batches import NONE, Numbers, numbers_of
 from party_node.source.findings import Findings
-from party_node.source.prefix import is_known, prefix_of, state_of
+from party_node.source.prefix import is_known, is_whole, prefix_of, state_of
 from party_node.source.table import batch_of, implausible, read_rows
 from party_node.state.streams import Prefix
 
@@ -88,7 +88,7 @@ def overview(
         settings: names the source and its columns.
         key: alignment key.
         columns: declarations to read by.
-        before: an earlier overview; where the file only grew since, its new rows are read alone.
+        before: an earlier overview; where the file only grew since, its new rows are read alone, and none where it is the same.
         roster: the patients whose rows count; None for all. With one, the file is read from its beginning.
 
     Raises:
@@ -97,18 +97,17 @@ def overview(
     state = state_of(settings)
     if roster is not None:
         return _added(settings, key, columns, _NOTHING, None, roster)
-    if before is not None and (before.key, before.columns) == (key, columns) and _grew(before.prefix, settings):
-        try:
-            return _added(settings, key, columns, before, state)
-        except DataRefused:
-            if state != state_of(settings):
-                raise  # it is being written: the next look sees more of it
-            # Otherwise the whole table says what is wrong with it.
+    if before is not None and before.prefix is not None and (before.key, before.columns) == (key, columns):
+        if is_whole(before.prefix, settings):
+            return before  # it was touched, or looked at between its last bytes and the end of the last look
+        if is_known(before.prefix, settings):
+            try:
+                return _added(settings, key, columns, before, state)
+            except DataRefused:
+                if state != state_of(settings):
+                    raise  # it is being written: the next look sees more of it
+                # Otherwise the whole table says what is wrong with it.
     return _added(settings, key, columns, _NOTHING, state)
-
-
-def _grew(prefix: Prefix | None, settings: PartySettings) -> bool:
-    return prefix is not None and is_known(prefix, settings)
 
 
 def _added(

@@ -95,7 +95,12 @@ def test_new_rows_are_refused_in_the_words_of_the_whole_file(source: Source, mor
     assert source.look(text(LINES[:20]))
 
 
+def test_a_file_that_was_touched_is_not_read_again(source: Source) -> None:
+    source.look(text(LINES[:10]))
+    source.look(text(LINES[:10]))
+    assert len(source.starts) == 1
+
+
 def test_a_file_without_a_new_row_is_read_as_a_whole(source: Source) -> None:
     source.look(text(LINES[:10]))
-    assert not source.look(text(LINES[:10]))
     assert not source.look(text(LINES[:10]) + "\n")
