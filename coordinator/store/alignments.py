@@ -1,4 +1,4 @@
-"""Alignment runs and where they stand. Works inside a transaction of the store; changes go through `lifecycle.advance`."""
+"""Alignment runs and where they stand. Works inside a transaction of the store; changes go through `runs.advance`."""
 
 from __future__ import annotations
 

@@ -77,10 +77,10 @@ def assess(
         policy: limits in numbers.
         balance: our budget for the roster.
         now: the time.
-        repeats: from `repetition.repetitions`.
+        repeats: from `duplicates.repetitions`.
         linked: from `linkage.linkages`.
         implausible: from `findings.problems`, of our columns of the proposal.
-        continued: whether it continues a stream that was approved here, and was approved with it; see `continuation.continues`.
+        continued: whether it continues a stream that was approved here, and was approved with it; see `Continuations.earlier`.
 
     Raises:
         NotFound: it is a checkpoint whose batch is not in our table yet.
