@@ -19,7 +19,12 @@ FIXED = ("name", "roster", "state")
 
 
 class ChangedSettings:
-    """Looks after the settings file."""
+    """Looks after the settings file.
+
+    Args:
+        desk: the party's state, whose settings it replaces.
+        config: the file; None where settings come from nowhere else.
+    """
 
     def __init__(self, desk: HospitalState, config: Path | None) -> None:
         self._desk = desk

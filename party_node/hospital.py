@@ -41,7 +41,11 @@ _LOOK_GRID_BITS = 8  # to look at a table needs order and counts only; any grid 
 
 
 class HospitalState:
-    """The hospital's state, opened by its settings."""
+    """The hospital's state, opened.
+
+    Args:
+        settings: party.toml.
+    """
 
     def __init__(self, settings: PartySettings) -> None:
         self.settings = settings

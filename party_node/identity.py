@@ -56,7 +56,11 @@ class Enrolment(Value):
 
 
 class Identity:
-    """Keys and pins in the party's state folder."""
+    """Keys and pins in the party's state folder.
+
+    Args:
+        state: the folder.
+    """
 
     def __init__(self, state: Path) -> None:
         self._key = state / "identity" / "key.pem"
@@ -76,7 +80,11 @@ class Identity:
         return key_fingerprint(self.key().public_key())
 
     def enrolment(self) -> Enrolment:
-        """What enrolment gave us; raises `NotFound` before it."""
+        """What enrolment gave us.
+
+        Raises:
+            NotFound: not enrolled yet.
+        """
         if not self._enrolment.exists():
             raise NotFound(
                 "this party is not enrolled; ask the consortium's office for an invite: party-node enrol TOKEN"
@@ -101,6 +109,10 @@ class Identity:
 
     def check_invite(self, invite: Invite, name: str) -> None:
         """Refuse an invite that would not make us a member.
+
+        Args:
+            invite: from the consortium's office.
+            name: our name in party.toml.
 
         Raises:
             InvalidInput: the invite is for another party, or has lapsed.
@@ -167,7 +179,11 @@ class Identity:
         return granted.expires
 
     def alignment_key(self) -> bytes:
-        """The key that the hospitals share; raises `NotFound` if there is none yet."""
+        """The key that the hospitals share.
+
+        Raises:
+            NotFound: there is none yet.
+        """
         if not self._alignment.exists():
             raise NotFound(
                 "there is no alignment key: one hospital runs `party-node alignment-key new`, the others "
@@ -176,7 +192,11 @@ class Identity:
         return self._alignment.read_bytes()
 
     def new_alignment_key(self) -> bytes:
-        """Make the key at the first hospital; raises `InvalidInput` if there is one already."""
+        """Make the key at the first hospital.
+
+        Raises:
+            InvalidInput: there is one already.
+        """
         key = new_key()
         write_private(self._alignment, key)
         return key
@@ -192,7 +212,11 @@ class Identity:
         return key
 
     def pins(self) -> dict[str, str]:
-        """Party to key fingerprint, as compared between people; raises `InvalidInput` if the file is damaged."""
+        """Party to key fingerprint, as compared between people.
+
+        Raises:
+            InvalidInput: the file is damaged.
+        """
         if not self._peers.exists():
             return {}
         with readable(str(self._peers)):
@@ -214,7 +238,11 @@ class Identity:
         write_durably(self._peers, json.dumps({**pins, party: digits}, sort_keys=True).encode())
 
     def forget(self, party: str) -> None:
-        """Remove a pin; raises `NotFound` if the party is not pinned."""
+        """Remove a pin.
+
+        Raises:
+            NotFound: the party is not pinned.
+        """
         pins = self.pins()
         if pins.pop(party, None) is None:
             raise NotFound(f"no key is pinned for {party}")
@@ -233,7 +261,11 @@ def alignment_key_text(key: bytes) -> str:
 
 
 def alignment_key_from_text(text: str) -> bytes:
-    """Read `alignment_key_text`; raises `InvalidInput` if the text is not a key, or was mistyped."""
+    """Read `alignment_key_text`.
+
+    Raises:
+        InvalidInput: the text is not a key, or was mistyped.
+    """
     letters = "".join(text.split()).replace("-", "").upper()
     try:
         data = base64.b32decode(letters + "=" * (-len(letters) % 8))

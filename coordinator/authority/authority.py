@@ -85,7 +85,10 @@ class Authority:
     def renew(self, certificate: bytes | str, now: datetime, days: int) -> bytes:
         """A later certificate for the same name, role, key and hosts, PEM.
 
-        The certificate that it follows may have expired; it ends with the root at the latest.
+        Args:
+            certificate: one that this authority issued, expired or not.
+            now: the present.
+            days: validity; never beyond the root's own.
 
         Raises:
             InvalidInput: it is not a certificate of this authority.

@@ -97,6 +97,11 @@ class Founded:
 def found(home: Path, plan: Plan, now: datetime) -> Founded:
     """Make a consortium.
 
+    Args:
+        home: folder to fill; it must be empty or not yet exist.
+        plan: names, addresses and the total budget.
+        now: the present.
+
     Raises:
         InvalidInput: the folder has something in it, or a part of the plan cannot be used. Nothing is written then.
         PeerUnavailable: the given database does not answer.

@@ -103,7 +103,16 @@ def rehearse(
     now: datetime,
     watch: Stopwatch,
 ) -> Rehearsed:
-    """Go the whole way with made-up rows, in which the outcome depends on the other columns.
+    """Go the whole way with made-up rows.
+
+    Args:
+        spec: from `fake.fake_spec`.
+        outcome: name of the column that depends on the others.
+        signers: whose keys the spec names.
+        noise: secret noise.
+        folder: where the release is written.
+        now: the present.
+        watch: told about every step.
 
     Raises:
         SpecRefused, InvalidInput: the spec does not work out.

@@ -44,7 +44,11 @@ class Trial:
 
 
 def trial(rehearsed: Rehearsed, outcome: str) -> Trial:
-    """Fit the outcome on every other column; of a category, its first level.
+    """Fit the outcome on every other column.
+
+    Args:
+        rehearsed: a rehearsal.
+        outcome: name of a declared column; of a category, its first level is fitted.
 
     Raises:
         InvalidInput: there is no other column, too little was released to fit on, or the made-up outcome does not vary.

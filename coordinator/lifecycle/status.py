@@ -96,5 +96,13 @@ class Record:
 def propose(
     parties: Iterable[str], now: datetime, expires: datetime, run_time: timedelta, *, joint: bool = False
 ) -> Record:
-    """The record of a fresh proposal."""
+    """The record of a fresh proposal.
+
+    Args:
+        parties: parties of the spec, in its order.
+        now: when it was made.
+        expires: until when every party must have approved.
+        run_time: how long blocks may take after the last approval.
+        joint: whether the parties compute one result together.
+    """
     return Record(tuple(parties), State.PROPOSED, now, expires, run_time, joint=joint)

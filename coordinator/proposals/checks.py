@@ -252,6 +252,11 @@ def check_delta(delta: float, rows: int) -> None:
 def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], advice: str) -> None:
     """Refuse what some party could not pay even if it had never spent anything.
 
+    Args:
+        caps: party to the most that it may ever spend, mu^2.
+        shares: party to what it is charged, mu^2.
+        advice: how to mend it.
+
     Raises:
         InvalidInput: with each such party's share and cap, mu^2.
     """

@@ -13,7 +13,13 @@ from dprelease.release.loading import load
 
 
 def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: str) -> PublishedRanges:
-    """Ranges of these columns, as a release published them that ``learner fetch`` keeps in a folder.
+    """Ranges of these columns, as a release published them.
+
+    Args:
+        folder: of the release, as ``learner fetch`` keeps it.
+        columns: party to its declared columns.
+        root: file of the consortium's root certificate.
+        consortium: its name.
 
     Raises:
         NotFound: the folder holds no release.

@@ -25,7 +25,15 @@ from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceServicer
 
 
 class AlignmentService(AlignmentServiceServicer):
-    """Alignment runs, over mutual TLS."""
+    """Alignment runs, over mutual TLS.
+
+    Args:
+        store: the consortium's.
+        root_pem: its root checks acceptances.
+        limits: how much one caller may ask for.
+        clock: tells the time.
+        announcer: told of every change.
+    """
 
     def __init__(self, store: Store, root_pem: bytes, limits: Limits, clock: Clock, announcer: Announcer) -> None:
         self._store = store

@@ -30,6 +30,9 @@ def named(party: str) -> str:
 class Announcer:
     """A thread that tells what is new in the history.
 
+    Args:
+        store: the consortium's.
+
     Attributes:
         news: held calls of parties and hub.
     """

@@ -45,7 +45,16 @@ MOST_UNSETTLED = 500
 
 
 class CoordinationService(CoordinationServiceServicer):
-    """Catalogue, proposals, decisions and progress, over mutual TLS."""
+    """Catalogue, proposals, decisions and progress, over mutual TLS.
+
+    Args:
+        store: the consortium's.
+        authority: its root checks approvals; it renews certificates.
+        settings: validity of certificates, and how much one caller may ask for.
+        clock: tells the time.
+        dealer: makes what the coordinator deals.
+        announcer: told of every change, holds those who wait for one.
+    """
 
     def __init__(
         self,

@@ -48,6 +48,10 @@ def take_into_use(store: Store, now: datetime) -> Restored:
     """End what a restored database believes is open: an invite may have been used, a release cancelled or dealt for.
 
     A release that the hub may have published waits for its report.
+
+    Args:
+        store: opened as a copy.
+        now: the present.
     """
     with store.writing() as tx:
         since = tx.copies.restore(now)
@@ -62,7 +66,13 @@ def take_into_use(store: Store, now: datetime) -> Restored:
 
 
 def recall(store: Store, root_pem: str, published: Path, now: datetime) -> Iterator[tuple[str, str]]:
-    """Take published releases back from their signed manifests, in the hub's, a mirror's or a learner's folder of releases.
+    """Take published releases back from their signed manifests.
+
+    Args:
+        store: the consortium's.
+        root_pem: its root.
+        published: a folder of release folders: the hub's, a mirror's or a learner's.
+        now: the present.
 
     Yields:
         Of each release the name of its folder, and what came of it in words; nothing for one that is known as published.
@@ -98,6 +108,13 @@ def hear_forgotten(signed: SignedApproval, data: bytes, store: Store, root_pem: 
 
     What it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party has shown
     its approval the office is a witness of the charges again (`coordinator.service.witness`).
+
+    Args:
+        signed: the approval.
+        data: canonical bytes of the spec.
+        store: the consortium's.
+        root_pem: its root.
+        now: the present.
 
     Returns:
         Whether that is what it was; False for a release that is open here, whose approvals come as always.

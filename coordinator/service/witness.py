@@ -16,7 +16,15 @@ from dprelease.release.spec import ReleaseSpec
 
 
 def statement(store: Store, tx: Transaction, authority: Authority, party: str, now: datetime) -> SignedStatement:
-    """Every release that a party and all its partners approved, whatever became of it."""
+    """Every release that a party and all its partners approved, whatever became of it.
+
+    Args:
+        store: the consortium's.
+        tx: reads its releases.
+        authority: signs.
+        party: whose.
+        now: the present.
+    """
     return state(store.consortium.name, party, _charges(tx, party), authority.key, now)
 
 
@@ -32,6 +40,12 @@ def left(tx: Transaction, party: str, roster: str, without: str = "") -> Fractio
 
     Releases that all their parties approved count, whatever became of them: a ledger may have more, where one of them was given
     up before its first byte.
+
+    Args:
+        tx: reads releases and members.
+        party: its name.
+        roster: whose budget.
+        without: digest of a release to leave out.
 
     Raises:
         NotFound: no such party.

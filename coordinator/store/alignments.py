@@ -100,6 +100,12 @@ class Alignments:
     def advance(self, digest: str, event: Event, now: datetime, acceptance: bytes | None = None) -> Run:
         """Let an event happen to a run, with the signed acceptance that it brings. A final state is final in the database itself.
 
+        Args:
+            digest: which run.
+            event: what happened.
+            now: when.
+            acceptance: canonical bytes of the signed acceptance, with `Accepted`.
+
         Raises:
             NotFound: there is no such run.
             Conflict: the event does not fit its state; nothing changes.

@@ -139,6 +139,10 @@ def put(connection: Connection, table: Table, key: dict[str, Any], values: dict[
 def digest_prefix(text: str, kind: str) -> str:
     """The beginning of a digest as a person typed it, in lower case.
 
+    Args:
+        text: as typed.
+        kind: what the digest is of, e.g. ``a release``.
+
     Raises:
         InvalidInput: it is not hexadecimal, or too short.
     """

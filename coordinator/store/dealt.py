@@ -22,14 +22,32 @@ class Deals:
         return self._connection.execute(chosen).scalar_one_or_none()
 
     def check_turn(self, release: str, number: int) -> None:
-        """Refuse to deal for a round that was dealt, or that lies before one; raises `Conflict` if it was."""
+        """Refuse to deal for a round that was dealt, or that lies before one.
+
+        Args:
+            release: digest of its spec.
+            number: of the round.
+
+        Raises:
+            Conflict: it was.
+        """
         latest = self._connection.execute(select(func.max(deals.c.round)).where(deals.c.release == release))
         dealt = latest.scalar_one_or_none() or 0
         if number <= dealt:
             raise Conflict(f"another session of release {release[:12]} was dealt for in round {dealt} already")
 
     def add(self, release: str, number: int, session: str, sealed: Mapping[str, bytes]) -> None:
-        """Keep the deals of a session; raises `Conflict` if this round, or a later one, was dealt."""
+        """Keep the deals of a session.
+
+        Args:
+            release: digest of its spec.
+            number: of the round.
+            session: digest of the session.
+            sealed: party to its sealed deal.
+
+        Raises:
+            Conflict: this round, or a later one, was dealt.
+        """
         self.check_turn(release, number)
         same = {"session": session, "release": release, "round": number}
         self._connection.execute(

@@ -55,6 +55,10 @@ def pending(url: str) -> str | None:
 def migrate(url: str, target: str = "head") -> None:
     """Bring a database to a later revision: all the way or not at all. Nobody else may have it open.
 
+    Args:
+        url: of the database; a copy too, which stays marked as one.
+        target: the latest revision if not said otherwise.
+
     Raises:
         InvalidInput: somebody has it open; or alembic is not installed.
         PeerUnavailable: the database does not answer.

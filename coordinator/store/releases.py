@@ -67,7 +67,11 @@ class Releases:
         return self.get(digest)
 
     def get(self, digest: str) -> Release:
-        """The release with this digest; raises `NotFound` if there is none."""
+        """The release with this digest.
+
+        Raises:
+            NotFound: there is none.
+        """
         found = self._load(releases.c.digest == digest)
         if not found:
             raise NotFound(f"no release {digest[:12]} is known here")
@@ -75,6 +79,9 @@ class Releases:
 
     def find(self, prefix: str) -> Release:
         """The one release whose digest begins so.
+
+        Args:
+            prefix: at least 4 hexadecimal digits.
 
         Raises:
             InvalidInput: not hexadecimal, too short, or several releases begin so.
@@ -124,6 +131,12 @@ class Releases:
     def advance(self, digest: str, event: Event, now: datetime, approval: bytes | None = None) -> Release:
         """Let an event happen to a release, with the signed approval that it brings. A final state is final in the database itself.
 
+        Args:
+            digest: which release.
+            event: what happened.
+            now: when.
+            approval: canonical bytes of the signed approval, with `Approved`.
+
         Raises:
             NotFound: there is no such release.
             Conflict: the event does not fit its state; nothing changes.
@@ -145,6 +158,12 @@ class Releases:
 
     def take_back(self, spec: ReleaseSpec, record: Record, approvals: Mapping[str, bytes], now: datetime) -> Release:
         """Put down a release that was forgotten in a restore as it is known to have ended, over whatever stands here.
+
+        Args:
+            spec: its spec.
+            record: where it stands; final.
+            approvals: party to canonical bytes of its signed approval, of those that are known now.
+            now: when.
 
         Raises:
             Conflict: a party of it is not enrolled here.

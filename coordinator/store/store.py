@@ -69,6 +69,12 @@ class Store:
     def create(cls, url: str, name: str, epsilon: float, delta: float) -> Self:
         """A new, empty store for a new consortium.
 
+        Args:
+            url: of the database.
+            name: the consortium's.
+            epsilon: of its joint guarantee.
+            delta: of the same.
+
         Raises:
             InvalidInput: there is a consortium in this database already.
             PeerUnavailable: the database does not answer.
@@ -95,7 +101,11 @@ class Store:
 
     @classmethod
     def open(cls, url: str, *, copy: bool = False) -> Self:
-        """An existing store; a copy too if wanted, which is not served as it is.
+        """An existing store.
+
+        Args:
+            url: of the database.
+            copy: open a copy too, which is not served as it is.
 
         Raises:
             InvalidInput: there is none, or it has another layout (`coordinator.store.migration`), or it is a copy.
@@ -123,7 +133,11 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """See one state of the store; raises `PeerUnavailable` if the database does not answer."""
+        """See one state of the store.
+
+        Raises:
+            PeerUnavailable: the database does not answer.
+        """
         with self._database.reading() as connection:
             yield _transaction(connection)
 
@@ -160,6 +174,10 @@ class Store:
 
     def revoke(self, name: str, now: datetime) -> tuple[str, ...]:
         """Revoke a party and end its open alignment runs, and its open releases that are not about to be public, all at once.
+
+        Args:
+            name: the party.
+            now: when.
 
         Returns:
             Digests of the releases that ended.

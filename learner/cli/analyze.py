@@ -38,7 +38,11 @@ class Analyses(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of a line; raises `InvalidInput` if it is one that second moments cannot give."""
+        """The command of a line.
+
+        Raises:
+            InvalidInput: it is one that second moments cannot give.
+        """
         if args and args[0] in BEYOND:
             refuse(args[0])
         return super().resolve_command(ctx, args)

@@ -102,6 +102,10 @@ class Description:
 def describe(release: Release, columns: Sequence[str] = ()) -> Description:
     """Describe columns of a release: all that joint moments say, the means of a release of rows.
 
+    Args:
+        release: verified.
+        columns: names of columns or released columns; all if empty.
+
     Raises:
         InvalidInput: no such column.
     """

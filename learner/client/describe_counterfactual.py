@@ -100,6 +100,10 @@ class DescribedCounterfactual:
 def describe_counterfactual(releases: Sequence[Release], level: float) -> DescribedCounterfactual:
     """The counterfactual of one release, or of several whose donors are different people.
 
+    Args:
+        releases: of mechanism ``synthetic-control``, against the same target.
+        level: of the band, in (0, 1).
+
     Raises:
         InvalidInput: one has no synthetic control, two are of one hospital and roster, or they are not against the same target.
     """

@@ -52,6 +52,10 @@ def boxes(columns: Sequence[Summary]) -> tuple[str, ...]:
 def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRanges:
     """Describe columns of a release of ranges.
 
+    Args:
+        release: verified.
+        names: of columns; all that have a range if empty.
+
     Raises:
         InvalidInput: the release has no ranges, or none of a column.
     """

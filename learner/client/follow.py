@@ -20,6 +20,10 @@ from learner.listing import Listed
 def stream_of(lines: Iterable[Listed], prefix: str) -> str:
     """The stream that a person means: the one that a listed checkpoint is of.
 
+    Args:
+        lines: of a hub or a mirror.
+        prefix: first hexadecimal digits of the digest of any of its checkpoints.
+
     Raises:
         NotFound: nothing is listed that starts so.
         InvalidInput: the digits fit several streams, or a release that stands alone.
@@ -40,7 +44,15 @@ def stream_of(lines: Iterable[Listed], prefix: str) -> str:
 
 
 def newest(lines: Iterable[Listed], prefix: str) -> Listed:
-    """The last listed checkpoint of the stream that a person means; raises as `stream_of`."""
+    """The last listed checkpoint of the stream that a person means.
+
+    Args:
+        lines: of a hub or a mirror.
+        prefix: as for `stream_of`.
+
+    Raises:
+        NotFound, InvalidInput: as `stream_of`.
+    """
     lines = list(lines)
     stream = stream_of(lines, prefix)
     own = ((line.checkpoint.number, line) for line in lines if line.checkpoint and line.checkpoint.stream == stream)
@@ -58,6 +70,14 @@ def fetch_checkpoint(
 
     One download is enough, whenever a learner comes: a block repeats those of all checkpoints before, and is compared with what
     their signed manifests say. What was compared once is not fetched again.
+
+    Args:
+        source: a hub or a mirror.
+        consortium: whose pinned root decides.
+        library: where it goes.
+        line: of a list; nothing of it is believed.
+        progress: told about every chunk.
+        patience: how breaks are handled.
 
     Raises:
         NotFound, PeerUnavailable, InvalidInput: as `learner.client.download.fetch`.

@@ -25,7 +25,12 @@ MOST_RELEASES = 100_000
 
 
 class PublicHub:
-    """Calls to a hub's public listener."""
+    """Calls to a hub's public listener.
+
+    Args:
+        channel: from `dial`.
+        stall_seconds: longest stand-still of a download.
+    """
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._stub = public_pb2_grpc.PublicServiceStub(channel)
@@ -44,7 +49,11 @@ class PublicHub:
             yield cls(channel)
 
     def releases(self, page_size: int = 100) -> Iterator[Listed]:
-        """All published releases, newest first; raises `IntegrityError` if the list does not end."""
+        """All published releases, newest first.
+
+        Raises:
+            IntegrityError: the list does not end.
+        """
         token, count = "", 0
         while True:
             request = public_pb2.ListPublishedRequest(page_size=page_size, page_token=token)

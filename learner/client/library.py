@@ -38,6 +38,11 @@ class Opened:
 def open_verified(folder: ReleaseFolder, trust: TrustStore, name: str | None = None) -> Opened:
     """Verify a release against the pinned root of its consortium, or of a named one; nothing else gives a `Release` to a command.
 
+    Args:
+        folder: the release.
+        trust: pinned roots.
+        name: the consortium that it must come from; the one it names unless given.
+
     Raises:
         NotFound: no release there, or its consortium is not trusted.
         IntegrityError: any link of the chain is broken.
@@ -80,7 +85,11 @@ def check_prefix(text: str) -> str:
 
 
 class Library:
-    """Fetched releases, and those that are being fetched."""
+    """Fetched releases, and those that are being fetched.
+
+    Args:
+        home: the client's folder.
+    """
 
     def __init__(self, home: Path) -> None:
         self._releases, self._partial, self._streams = (home / name for name in ("releases", "partial", "streams"))

@@ -62,7 +62,11 @@ def check_url(url: str) -> str:
 
 
 def split_release(url: str) -> tuple[str, str]:
-    """Mirror and digest of the address of one release's folder; raises `InvalidInput` if it is something else."""
+    """Mirror and digest of the address of one release's folder.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
     found = _RELEASE.fullmatch(check_url(url))
     if found is None:
         raise InvalidInput(f"{url} does not end with a release's digest, 64 hexadecimal digits in lower case")
@@ -88,7 +92,13 @@ USUAL = Deadlines()
 
 
 class Mirror:
-    """Published releases on a web server."""
+    """Published releases on a web server.
+
+    Args:
+        url: of the folder that holds them.
+        pool: connections.
+        deadlines: of every answer.
+    """
 
     def __init__(self, url: str, pool: PoolManager, deadlines: Deadlines = USUAL) -> None:
         self._url, self._pool, self._deadlines = url, pool, deadlines

@@ -65,7 +65,11 @@ def check_fingerprint(fingerprint: str, expected: str) -> None:
 
 
 class TrustStore:
-    """The pinned roots in a learner's folder."""
+    """The pinned roots in a learner's folder.
+
+    Args:
+        home: the client's folder.
+    """
 
     def __init__(self, home: Path) -> None:
         self._folder = home / "trust"
@@ -90,7 +94,11 @@ class TrustStore:
         return trusted
 
     def remove(self, name: str) -> None:
-        """Trust a consortium no longer; raises `NotFound` if it was not trusted."""
+        """Trust a consortium no longer.
+
+        Raises:
+            NotFound: it was not trusted.
+        """
         self.get(name)
         self._path(name).unlink()
 

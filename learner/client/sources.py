@@ -59,6 +59,11 @@ def answered(
 ) -> Answer:
     """What the first place says that can answer.
 
+    Args:
+        places: one or more, in order.
+        question: put to one after the other, from its beginning.
+        tell: gets one line for each place that could not answer.
+
     Raises:
         InvalidInput: the question cannot be answered anywhere.
         DpReleaseError: what the last place failed with.

@@ -68,6 +68,13 @@ class AcceptedRun(Value):
 def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consortium: str, root_pem: str) -> Record:
     """Believe what the coordinator says about a release only where it can be checked here.
 
+    Args:
+        digest: the release that was asked for.
+        spec: canonical bytes of the spec.
+        approvals: canonical bytes of signed approvals.
+        consortium: whose releases this hub publishes.
+        root_pem: the consortium root.
+
     Raises:
         IntegrityError: another spec, another consortium, or not signed by every party.
         SpecRefused: a number in the spec does not check out.
@@ -88,6 +95,13 @@ def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consort
 
 def checked_run(digest: str, task: bytes, acceptances: Iterable[bytes], consortium: str, root_pem: str) -> AcceptedRun:
     """Believe what the coordinator says about an alignment run only where it can be checked here.
+
+    Args:
+        digest: the run that was asked for.
+        task: canonical bytes of its task.
+        acceptances: canonical bytes of signed acceptances.
+        consortium: whose hub this is.
+        root_pem: the consortium root.
 
     Raises:
         IntegrityError: another task, another consortium, or not signed by every party.

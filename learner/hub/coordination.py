@@ -26,7 +26,13 @@ _ENDED = frozenset(
 
 
 class Coordination:
-    """Calls to the coordinator."""
+    """Calls to the coordinator.
+
+    Args:
+        channel: mutual TLS, as the hub.
+        consortium: whose releases this hub publishes.
+        root_pem: the consortium root.
+    """
 
     def __init__(self, channel: grpc.Channel, consortium: str, root_pem: str) -> None:
         self.use(channel)

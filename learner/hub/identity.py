@@ -21,6 +21,10 @@ log = logging.getLogger(__name__)
 class HubIdentity:
     """The hub's key with its present certificate.
 
+    Args:
+        settings: where root, certificate and key are.
+        now: the time.
+
     Raises:
         InvalidInput: a file cannot be read, or the key is not the certificate's.
         IntegrityError: the certificate is not the consortium's, has expired, or is not a hub's.
@@ -41,7 +45,10 @@ class HubIdentity:
         return Credentials(signer.root_pem.encode(), signer.certificate.encode(), private_key_pem(signer.key))
 
     def renew(self, ask: Callable[[bytes], str]) -> bool:
-        """Ask the coordinator for a later certificate if little is left of its life. In use at once; kept where it was.
+        """Renew the certificate if little is left of its life. In use at once; kept where it was.
+
+        Args:
+            ask: hands a signing request, PEM, to the coordinator and brings its answer.
 
         Returns:
             Whether there is a new one.

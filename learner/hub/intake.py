@@ -99,6 +99,11 @@ class Intake:
     def open_block(self, caller: Identity, certificate: str, data: bytes) -> int:
         """Take note of a sealed block.
 
+        Args:
+            caller: who calls, as mutual TLS found out.
+            certificate: the caller's certificate, PEM.
+            data: canonical bytes of the `SealedBlock`.
+
         Returns:
             Bytes held already: where the upload goes on.
 
@@ -130,6 +135,11 @@ class Intake:
 
         Its `finish` gives the SHA-256 of the complete, verified, durable block.
 
+        Args:
+            caller: who calls.
+            digest: of the release.
+            sequence: which block.
+
         Raises:
             Conflict: the block was not announced; from the upload: a newer upload of it has taken over.
             IntegrityError: from the upload: a chunk, the whole, or the block's shape is wrong; a damaged whole is given up.
@@ -145,7 +155,9 @@ class Intake:
     def earlier_blocks(self, caller: Identity, digest: str) -> tuple[SealedBlock, ...]:
         """Sealed blocks of every complete round before the last: round after round, party after party, by sequence number.
 
-        Any party of the release sees them all, and nobody else any before the publication.
+        Args:
+            caller: who calls; any party of the release sees them all, and nobody else any before the publication.
+            digest: of the release.
 
         Raises:
             AccessDenied: the caller is no party of the release.
@@ -163,6 +175,11 @@ class Intake:
 
     def earlier_block(self, caller: Identity, key: BlockKey, offset: int) -> Path:
         """The file of one of these blocks, once it is sure that it reaches to the offset.
+
+        Args:
+            caller: who calls.
+            key: of the block.
+            offset: first byte wanted.
 
         Raises:
             NotFound: it is none of a complete round before the last.

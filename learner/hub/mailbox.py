@@ -62,6 +62,9 @@ class Kept:
 class ParcelStore:
     """The parcels of one release.
 
+    Args:
+        folder: theirs; made when the first parcel comes.
+
     Raises:
         PeerUnavailable: the folder cannot be read.
 

@@ -43,7 +43,11 @@ class Plan:
 
 
 def plan_of_release(spec: ReleaseSpec) -> Plan:
-    """The session of joint moments; raises `InvalidInput` if the release has none."""
+    """The session of joint moments.
+
+    Raises:
+        InvalidInput: the release has none.
+    """
     schedule = mechanism_of(spec).schedule(spec)
     if schedule is None:
         raise InvalidInput(f"release {spec.digest()[:12]} is of mechanism {spec.mechanism!r}: it has no parcels")

@@ -28,7 +28,11 @@ Stamp = tuple[str, int, int]
 
 
 class Shelf:
-    """Published releases."""
+    """Published releases.
+
+    Args:
+        storage: the hub's files.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

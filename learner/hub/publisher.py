@@ -17,7 +17,16 @@ log = logging.getLogger(__name__)
 
 
 class Publisher(Worker):
-    """Publishes what is complete and reports what was published."""
+    """Publishes what is complete and reports what was published.
+
+    Args:
+        storage: the hub's files.
+        coordination: calls to the coordinator.
+        signer: tells who signs now.
+        now: the time.
+        sweep_seconds: how often to look again when nothing happens.
+        backoff: waits while the coordinator is away.
+    """
 
     def __init__(
         self,

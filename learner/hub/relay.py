@@ -77,6 +77,10 @@ class Relay:
     def open_parcel(self, caller: Identity, data: bytes) -> int:
         """Take note of a parcel; one without a body is complete at once.
 
+        Args:
+            caller: who calls, as mutual TLS found out.
+            data: canonical bytes of the `Message`.
+
         Returns:
             Bytes held already: where the upload goes on; the size when the parcel is complete.
 
@@ -124,6 +128,11 @@ class Relay:
 
         Its `finish` gives the SHA-256 of the complete, verified, durable body.
 
+        Args:
+            caller: who calls.
+            release: digest of the spec or task.
+            parcel: digest of the header.
+
         Raises:
             AccessDenied: another party announced this parcel.
             Conflict: nobody did, its round was abandoned; from the upload: a newer one of it has taken over.
@@ -143,7 +152,10 @@ class Relay:
     def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
         """Signed headers of complete parcels, in the order in which they became complete, as many as fit an answer.
 
-        Any party of the release sees all headers.
+        Args:
+            caller: who calls; any party of the release sees all headers.
+            release: digest of the spec or task.
+            after: the number at which an earlier answer ended; 0 for the beginning.
 
         Returns:
             The headers' canonical bytes, and the number at which this answer ends.
@@ -155,6 +167,12 @@ class Relay:
 
     def body(self, caller: Identity, release: str, parcel: str, offset: int) -> Path:
         """The file of a body, once it is sure that it is complete, is for the caller and reaches to the offset.
+
+        Args:
+            caller: who calls.
+            release: digest of the spec or task.
+            parcel: digest of the header.
+            offset: first byte wanted.
 
         Raises:
             NotFound: no such complete parcel.

@@ -22,7 +22,14 @@ from learner.hub.uploads import Upload
 
 
 class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
-    """For parties, over mutual TLS."""
+    """For parties, over mutual TLS.
+
+    Args:
+        relay: the post office.
+        revocations: whom the hub no longer listens to.
+        streams: uploads and downloads that are under way.
+        news: of parcels, for parties by name.
+    """
 
     def __init__(self, relay: Relay, revocations: Revocations, streams: Streams, news: News) -> None:
         self._relay = relay

@@ -26,7 +26,13 @@ from learner.listing import Listed
 
 
 class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
-    """For parties, over mutual TLS."""
+    """For parties, over mutual TLS.
+
+    Args:
+        intake: the door.
+        revocations: whom the hub no longer listens to.
+        streams: uploads and downloads that are under way.
+    """
 
     def __init__(self, intake: Intake, revocations: Revocations, streams: Streams) -> None:
         self._intake = intake
@@ -120,7 +126,12 @@ async def receive(
 
 
 class PublicServicer(public_pb2_grpc.PublicServiceServicer):
-    """For everybody."""
+    """For everybody.
+
+    Args:
+        shelf: published releases.
+        streams: downloads that are under way.
+    """
 
     def __init__(self, shelf: Shelf, streams: Streams) -> None:
         self._shelf = shelf

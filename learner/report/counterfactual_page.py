@@ -18,7 +18,12 @@ _CAVEATS = (
 
 
 def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual) -> str:
-    """The page as text, both HTML and well-formed XML; text in the releases may come from strangers."""
+    """The page as text, both HTML and well-formed XML.
+
+    Args:
+        opened: the releases; text in them may come from strangers.
+        found: what they say.
+    """
     first, *others = opened
     spec = first.release.spec
     lead = (

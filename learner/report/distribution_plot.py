@@ -19,7 +19,16 @@ _LEFT, _TOP, _BOTTOM = 84.0, 26.0, 246.0
 def distribution(
     name: str, title: str, description: str, edges: Floats, found: Distribution, axis_label: str
 ) -> Markup:
-    """Shares of rows below every edge."""
+    """Shares of rows below every edge.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        description: the same in more words.
+        edges: (K+1,) original units.
+        found: shares below them.
+        axis_label: the column and its unit.
+    """
     low, high = found.noisy - ERRORS * found.noise_sd, found.noisy + ERRORS * found.noise_sd
     up = Axis.covering([0.0, 1.0, *low.tolist(), *high.tolist()], _BOTTOM, _TOP)
     along = Axis.covering([float(edges[0]), float(edges[-1])], _LEFT, RIGHT)

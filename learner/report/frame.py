@@ -32,7 +32,13 @@ def document(title: str, *body: Markup) -> str:
 
 
 def header(opened: Opened, lead: str, *more: Markup) -> Markup:
-    """What the page is about, and that it was verified."""
+    """What the page is about, and that it was verified.
+
+    Args:
+        opened: the release.
+        lead: one sentence.
+        more: what comes after it.
+    """
     label = opened.release.spec.guarantee
     kind = "differentially private release" if label == "DP" else f"release under {label}: some columns are public"
     return element(
@@ -69,7 +75,12 @@ def promises(opened: Opened) -> Markup:
 
 
 def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
-    """The release itself, how it was verified, and every declared column with its role on this page."""
+    """The release itself, how it was verified, and every declared column with its role on this page.
+
+    Args:
+        opened: the release.
+        roles: released name to role.
+    """
     spec, manifest = opened.release.spec, opened.manifest
     place = checkpoint_of(spec)
     of_stream: list[list[Cell]] = [["stream", f"checkpoint {place}"]] if place else []

@@ -100,7 +100,14 @@ def _target(report: Report, fits: Mapping[int, FitResult], row: int) -> Markup:
 
 
 def multiples(name: str, title: str, description: str, panels: Sequence[Panel]) -> Markup:
-    """Small plots beside one another, each with an axis of its own."""
+    """Small plots beside one another, each with an axis of its own.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        description: the same in more words.
+        panels: at least one.
+    """
     width = RIGHT / _ACROSS
     parts = [
         _panel(panel, width * (place % _ACROSS), (_HIGH + _GAP) * (place // _ACROSS), width)

@@ -25,7 +25,11 @@ _SECTIONS = (
 
 
 def page(report: Report) -> str:
-    """The page as text, both HTML and well-formed XML; text in the report may come from strangers."""
+    """The page as text, both HTML and well-formed XML.
+
+    Args:
+        report: what to say; text in it may come from strangers.
+    """
     roles = dict.fromkeys(report.fit.features, "feature") | dict.fromkeys(report.fit.targets, "target")
     main = element(
         "main",

@@ -14,7 +14,16 @@ _MOST_NAMES = 8
 
 
 def path_plot(name: str, title: str, description: str, found: Counterfactual, level: float, unit: str) -> Markup:
-    """The target's whole series, the counterfactual from the intervention on, and its intervals."""
+    """The target's whole series, the counterfactual from the intervention on, and its intervals.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        description: the same in more words.
+        found: what to draw.
+        level: of the band.
+        unit: of the target.
+    """
     (low, high), count, before = found.band(level), len(found.columns), found.before
     up = Axis.covering([*found.target.tolist(), *low.tolist(), *high.tolist()], _BOTTOM, _TOP)
     step = (RIGHT - _LEFT) / max(count - 1, 1)

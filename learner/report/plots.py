@@ -43,7 +43,15 @@ class Interval:
 
 
 def forest(name: str, title: str, description: str, lines: Sequence[Interval], axis_label: str) -> Markup:
-    """Estimates with intervals, one below the other, about a line at zero; hollow where zero is within."""
+    """Estimates with intervals, one below the other, about a line at zero; hollow where zero is within.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        description: the same in more words.
+        lines: at least one.
+        axis_label: what the numbers are, and their unit.
+    """
     ends = [end for line in lines for end in (line.lower, line.estimate, line.upper) if math.isfinite(end)]
     left = _room(line.label for line in lines)
     axis = Axis.covering([0.0, *ends], left, RIGHT)
@@ -109,7 +117,15 @@ def scree(name: str, title: str, description: str, values: Floats, noise: tuple[
 
 
 def heat_map(name: str, title: str, description: str, labels: Sequence[str], values: Floats) -> Markup:
-    """A symmetric matrix of numbers in [-1, 1] as coloured cells, with the numbers where they fit."""
+    """A symmetric matrix of numbers in [-1, 1] as coloured cells, with the numbers where they fit.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        description: the same in more words.
+        labels: (p,).
+        values: (p, p).
+    """
     left = _room(f"{label}  {row}" for row, label in enumerate(labels, 10))
     cell = min(_CELL, max(_SMALLEST_CELL, (RIGHT - left) / len(labels)))
     parts: list[Markup] = []

@@ -30,7 +30,12 @@ _SECTIONS = (
 
 
 def ranges_page(opened: Opened, found: DescribedRanges) -> str:
-    """The page as text, both HTML and well-formed XML; text in the release may come from strangers."""
+    """The page as text, both HTML and well-formed XML.
+
+    Args:
+        opened: the release; text in it may come from strangers.
+        found: what it says.
+    """
     spec, columns = opened.release.spec, found.columns
     lead = (
         f"Centre, scale and distribution of {frame.count(len(columns), 'column')}: {spec.rows:,} patients, "

@@ -51,7 +51,12 @@ class Spectrum:
 
 
 def spectrum(release: Release, features: Sequence[str]) -> Spectrum | None:
-    """Eigenvalues of released columns against the noise; None where no feature has noise, or no rows are left."""
+    """Eigenvalues of released columns against the noise; None where no feature has noise, or no rows are left.
+
+    Args:
+        release: verified.
+        features: released names.
+    """
     return _of_rows(release, features) if isinstance(release.regressable, NoisyRows) else _of_moments(release, features)
 
 

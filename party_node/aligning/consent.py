@@ -124,6 +124,11 @@ def say_no(desk: HospitalState, entry: RunEntry, reason: str) -> None:
 def sign(desk: HospitalState, entry: RunEntry, read: Callable[[], Set[bytes]]) -> bytes:
     """Keep the patients that the table has now, which the run is about here, then sign; the same acceptance again if it exists.
 
+    Args:
+        desk: the party's state.
+        entry: accepted by a person.
+        read: gives the pseudonyms of all patients that the table has now.
+
     Raises:
         DataRefused: they are not as many as were announced, or the source cannot be read.
         SpecRefused, PolicyRefused, Conflict: as `say_yes`.

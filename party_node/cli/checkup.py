@@ -43,7 +43,13 @@ class Finding:
 
 
 def check(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = True) -> list[Finding]:
-    """Look at declarations, keys, ledger, peers and connections, beside what was seen of the source."""
+    """Look at declarations, keys, ledger, peers and connections, beside what was seen of the source.
+
+    Args:
+        desk: the party's state.
+        of_table: from `of_source`.
+        connectivity: also dial the coordinator and the hub.
+    """
     findings = [*of_table]
     try:
         desk.columns()

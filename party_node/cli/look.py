@@ -55,7 +55,13 @@ def _described(look: ColumnLook, where: Callable[[int], str], *, ascii_only: boo
 
 
 def plot(counts: Distribution, outside: int, *, ascii_only: bool = False) -> list[str]:
-    """A column's distribution in a few lines of text."""
+    """A column's distribution in a few lines of text.
+
+    Args:
+        counts: of the column.
+        outside: cells beyond the bounds or beside the levels.
+        ascii_only: whether the screen knows no block elements.
+    """
     if isinstance(counts, Histogram):
         return [_histogram(counts, _ASCII if ascii_only else _BLOCKS)]
     if isinstance(counts, Levels):

@@ -40,7 +40,9 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def with_desk(command: Callable[..., None], needs: str | None = None) -> Callable[..., None]:
     """Give a command `--config`; it receives the hospital's state as `desk`, opened when it runs.
 
-    It does not begin without the optional package that it needs.
+    Args:
+        command: of the hospital.
+        needs: an optional package without which it does not begin.
     """
 
     @with_config

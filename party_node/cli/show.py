@@ -49,6 +49,11 @@ def card(
     """The review card: what would be published and what it costs, from metadata alone, beside local counts.
 
     JSON-ready, but for exact mu^2, each a `Fraction`, whose text is its JSON form.
+
+    Args:
+        assessment: what taking part would mean.
+        record: the release in the journal.
+        findings: from `HospitalState.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
     delta, words = spec.target.delta, mechanism_of(spec).words(spec)

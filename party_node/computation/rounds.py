@@ -45,7 +45,12 @@ NOTHING = Before(FIRST_ROUND)
 
 
 class RoundWork:
-    """Earlier rounds of all releases of one party."""
+    """Earlier rounds of all releases of one party.
+
+    Args:
+        desk: the party's state.
+        hub: the connection to the hub.
+    """
 
     def __init__(self, desk: HospitalState, hub: HubLine) -> None:
         self._desk = desk

@@ -30,7 +30,13 @@ FORGOTTEN = timedelta(days=90)
 
 
 class JointWork:
-    """All sessions of one party."""
+    """All sessions of one party.
+
+    Args:
+        desk: the party's state.
+        noise: secret noise; `SecureNoise` outside tests.
+        hub: the connection to its relay.
+    """
 
     def __init__(self, desk: HospitalState, noise: NoiseSource, hub: HubLine) -> None:
         self._desk = desk

@@ -25,6 +25,11 @@ class Resumable(Protocol[Result]):
 def take_turns(session: Resumable[Result], folder: SessionFolder, relay: Relay) -> str | Result:
     """Go as far as it goes.
 
+    Args:
+        session: kept in the folder.
+        folder: has the bodies of its messages.
+        relay: to the other hospitals.
+
     Returns:
         For whom we wait, in words; or the session's result.
 

@@ -17,7 +17,14 @@ _CHARGED = frozenset({"charge", "send"})
 
 
 def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages: Mapping[str, str]) -> tuple[str, ...]:
-    """A sentence for every other release of the same private content that we paid for, or promised budget to."""
+    """A sentence for every other release of the same private content that we paid for, or promised budget to.
+
+    Args:
+        spec: the proposal.
+        party: our name.
+        records: every release that was offered here.
+        stages: release to the last thing that the ledger says of it.
+    """
     part = spec.party(party)
     ours = part.columns if part else ()
     exact = {column.name for column in public(ours)}

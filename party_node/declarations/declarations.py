@@ -85,6 +85,9 @@ def names_in(origin: str, column: Column) -> tuple[str, ...]:
 def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declaration]:
     """Name to declaration, in the order of the file.
 
+    Args:
+        columns: name to the keys below ``[columns.NAME]``.
+
     Raises:
         Mistakes: declarations are wrong; each names column and key.
         ValueError: none may be released.

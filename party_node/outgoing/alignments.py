@@ -42,7 +42,11 @@ class PendingRun:
 
 
 class Alignments:
-    """Calls over one channel to the coordinator, as ourselves."""
+    """Calls over one channel.
+
+    Args:
+        channel: to the coordinator, as ourselves.
+    """
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._stub = AlignmentServiceStub(channel)

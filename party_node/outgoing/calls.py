@@ -54,7 +54,11 @@ class PendingRelease:
     explanation: str
 
     def signed_approvals(self) -> tuple[SignedApproval, ...]:
-        """The approvals, parsed; raises `InvalidInput` if one is malformed."""
+        """The approvals, parsed.
+
+        Raises:
+            InvalidInput: one is malformed.
+        """
         return tuple(SignedApproval.from_bytes(data) for data in self.approvals)
 
 
@@ -143,13 +147,26 @@ class Coordinator:
 
 
 def reach(address: str, credentials: Credentials, peer: str) -> None:
-    """Refuse a server that cannot be reached, or does not serve; raises as `check_reachable`."""
+    """Refuse a server that cannot be reached, or does not serve.
+
+    Args:
+        address: host and port.
+        credentials: ours.
+        peer: whom it is, for the error.
+
+    Raises:
+        PeerUnavailable: as `check_reachable`.
+    """
     with connect(address, credentials) as channel:
         check_reachable(channel, peer)
 
 
 def check_reachable(channel: grpc.Channel, peer: str) -> None:
     """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
+
+    Args:
+        channel: to it.
+        peer: whom the call goes to, for messages.
 
     Raises:
         PeerUnavailable: it is away, or cannot serve now.
@@ -221,6 +238,12 @@ def naming(requests: Iterator[Any], names: Mapping[str, bytes | int]) -> Iterato
 
 def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
     """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
+
+    Args:
+        channel: to the hub's listener for parties.
+        sealed: the block's identity.
+        path: its bytes.
+        stall_seconds: longest stand-still before the attempt is given up.
 
     Raises:
         PeerUnavailable: the hub is away, or the stream stood still; try again.

@@ -19,7 +19,12 @@ log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """The sealed blocks of one party on their way."""
+    """The sealed blocks of one party on their way.
+
+    Args:
+        desk: the party's state.
+        hub: the connection to it.
+    """
 
     def __init__(self, desk: HospitalState, hub: HubLine) -> None:
         self._desk = desk

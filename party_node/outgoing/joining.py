@@ -26,9 +26,14 @@ _HELD = {Status.APPROVED, Status.SEALED, Status.DELIVERED}
 
 
 def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
-    """Join the consortium and open our roster's budget, with a cap that is fixed for good; a new one where the ledger was lost.
+    """Join the consortium and open our roster's budget, with a cap that is fixed for good.
 
     What the office has seen charged to us before is charged to a new ledger at once.
+
+    Args:
+        desk: the party's state.
+        invite: from the consortium's office.
+        ledger_lost: open a new ledger although one was here, and charge it with everything that is known here.
 
     Raises:
         Conflict: the ledger or an earlier enrolment names another cap, or the ledger was lost; the invite stays unused.
@@ -46,6 +51,11 @@ def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> 
 
 def trade(invite: Invite, identity: Identity, name: str) -> Enrolment:
     """Trade an invite for a certificate, over TLS pinned to the root that the invite carries, and keep it.
+
+    Args:
+        invite: from the consortium's office.
+        identity: ours.
+        name: our name in party.toml.
 
     Raises:
         InvalidInput: the invite is for another party, or has lapsed.
@@ -72,6 +82,12 @@ def trade(invite: Invite, identity: Identity, name: str) -> Enrolment:
 
 def open_roster(desk: HospitalState, roster: str, detail: str, *, ledger_lost: bool = False) -> None:
     """Open a roster's account under our cap, with what the office has seen charged to it; again changes nothing.
+
+    Args:
+        desk: the party's state.
+        roster: name of a set of patients.
+        detail: for people.
+        ledger_lost: see `enrol`.
 
     Raises:
         Conflict: it was opened with another cap, or the ledger was lost.

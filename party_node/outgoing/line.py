@@ -18,10 +18,13 @@ log = logging.getLogger(__name__)
 
 
 class HubLine:
-    """A channel to the hub, dialled when it is first needed, with the certificate of that moment.
+    """A channel to the hub, dialled when it is first needed.
 
     One thread uses it and closes it; others may only make calls of the stubs that it hands out, because making a stub of a
     channel that is closed meanwhile ends the process (gRPC 1.85).
+
+    Args:
+        dial: with the certificate of that moment.
     """
 
     def __init__(self, dial: Callable[[], grpc.Channel]) -> None:
@@ -35,7 +38,11 @@ class HubLine:
         return cls(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
 
     def channel(self) -> grpc.Channel:
-        """The channel, for the thread that closes it; raises as for `dprelease.wire.transport.connect`."""
+        """The channel, for the thread that closes it.
+
+        Raises:
+            InvalidInput: as for `dprelease.wire.transport.connect`.
+        """
         return self._dialled()[0]
 
     def relay(self) -> RelayServiceStub:

@@ -21,7 +21,12 @@ COMPUTING_SECONDS = 1.0
 
 
 class Ears:
-    """Listens to both servers, over connections that we dialled, and to where a person's decision shows."""
+    """Listens to both servers, over connections that we dialled.
+
+    Args:
+        settings: manners of the daemon.
+        watched: where a person's decision shows.
+    """
 
     def __init__(self, settings: DaemonSettings, *watched: Journal | Runs) -> None:
         self.follow(settings)

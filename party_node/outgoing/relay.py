@@ -19,7 +19,13 @@ PEER = "the hub's relay"
 
 
 class Relay:
-    """Calls over one channel."""
+    """Calls over one channel.
+
+    Args:
+        channel: to the hub's listener for parties.
+        release: digest of the release whose messages these are.
+        stall_seconds: longest stand-still of a stream before it is given up.
+    """
 
     def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float) -> None:
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)

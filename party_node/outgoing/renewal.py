@@ -15,7 +15,11 @@ log = logging.getLogger(__name__)
 
 
 class Renewal:
-    """Looks after our certificate."""
+    """Looks after our certificate.
+
+    Args:
+        identity: keys and certificate in the state folder.
+    """
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity

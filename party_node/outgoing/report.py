@@ -23,7 +23,12 @@ _SOON_SECONDS = 60.0
 
 
 class TableReport:
-    """Reports the table."""
+    """Reports the table.
+
+    Args:
+        desk: the party's state.
+        clock: seconds that only grow.
+    """
 
     def __init__(self, desk: HospitalState, clock: Callable[[], float] = time.monotonic) -> None:
         self._desk = desk

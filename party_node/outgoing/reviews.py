@@ -26,7 +26,12 @@ LIMIT_SECONDS = 30.0
 
 
 class Reviews:
-    """Tells that releases wait for a person, as the settings of that moment say."""
+    """Tells that releases wait for a person.
+
+    Args:
+        desk: the party's state; its settings at the moment of a call count.
+        limit_seconds: how long a call may take.
+    """
 
     def __init__(self, desk: HospitalState, limit_seconds: float = LIMIT_SECONDS) -> None:
         self._desk = desk

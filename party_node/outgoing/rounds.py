@@ -18,6 +18,10 @@ PEER = "the hub"
 def earlier_blocks(channel: grpc.Channel, release: str) -> tuple[SealedBlock, ...]:
     """Sealed blocks of all rounds before the last that are whole at the hub, unchecked, in its order.
 
+    Args:
+        channel: to the hub's listener for parties.
+        release: digest of the spec.
+
     Raises:
         IntegrityError: one cannot be read.
         PeerUnavailable, NotFound, ...: as the hub answers.
@@ -32,6 +36,11 @@ def earlier_blocks(channel: grpc.Channel, release: str) -> tuple[SealedBlock, ..
 
 def fetch_block(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) -> bytes:
     """The bytes of one of these blocks, as many as were announced; their digest is the caller's to check.
+
+    Args:
+        channel: to the hub's listener for parties.
+        sealed: the block's identity, of a size that the spec calls for.
+        stall_seconds: longest stand-still before the attempt is given up.
 
     Raises:
         IntegrityError: a chunk is not the next one, or is damaged.

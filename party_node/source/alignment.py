@@ -107,7 +107,14 @@ class Roster:
     pseudonyms: bytes
 
     def of(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """(n,) whether each row is of one of the patients; raises `DataRefused` if none is."""
+        """(n,) whether each row is of one of the patients.
+
+        Args:
+            rows: pseudonyms of the rows.
+
+        Raises:
+            DataRefused: none is.
+        """
         kept = self.among(rows)
         if not kept.any():
             raise DataRefused(f"the table has no patient of alignment run {self.run[:12]}, by which it is read")

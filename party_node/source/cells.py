@@ -51,7 +51,16 @@ class Cells:
 
 
 def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -> Cells:
-    """Read a column's cells; raises `DataRefused` if they are of a type that the declaration cannot be of."""
+    """Read a column's cells.
+
+    Args:
+        cells: as Arrow has them.
+        declared: the column's declaration.
+        source: how the source writes cells.
+
+    Raises:
+        DataRefused: they are of a type that the declaration cannot be of.
+    """
     cells, column, rules = _decoded(cells), declared.column, declared.reading
     name, missing = str(declared.read_from), (*source.missing, *rules.missing)
     if isinstance(column, CategoricalColumn):

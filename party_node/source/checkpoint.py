@@ -48,6 +48,13 @@ def read_checkpoint(
 ) -> tuple[Table, Prefix | None]:
     """Read, bound and align the rows of one batch.
 
+    Args:
+        settings: names the source and its columns.
+        key: alignment key.
+        columns: declarations to bound by, in released order.
+        grid_bits: b of the grid.
+        at: the checkpoint.
+
     Returns:
         The table that has these rows alone, and what to remember for the next checkpoint, if the file allows that.
 

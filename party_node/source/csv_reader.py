@@ -23,7 +23,12 @@ _BLOCK_BYTES = 1 << 22
 
 
 class CsvReader:
-    """Reads one CSV file."""
+    """Reads one CSV file.
+
+    Args:
+        source: how it is written.
+        path: the file.
+    """
 
     def __init__(self, source: SourceSettings, path: Path) -> None:
         self._source = source

@@ -43,7 +43,11 @@ class Database(Protocol):
 
 
 class PostgreSql:
-    """PostgreSQL. What has no plain type in Arrow, such as numeric, uuid and json, is read as text."""
+    """PostgreSQL. What has no plain type in Arrow, such as numeric, uuid and json, is read as text.
+
+    Args:
+        source: names the database.
+    """
 
     beginning: tuple[str, ...] = (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -95,7 +99,11 @@ _MANNERS = {
 
 
 class Sqlite:
-    """SQLite. A column may hold anything there: all cells are read as text, numbers to the last bit."""
+    """SQLite. A column may hold anything there: all cells are read as text, numbers to the last bit.
+
+    Args:
+        file: the database.
+    """
 
     beginning: tuple[str, ...] = ("PRAGMA query_only = on", "PRAGMA busy_timeout = 1000")
     options: Mapping[str, str] = {"adbc.sqlite.query.batch_rows": "16384"}
@@ -106,7 +114,11 @@ class Sqlite:
         self._file = file
 
     def connect(self) -> Any:
-        """A connection that cannot write; raises `DataRefused` if there is no such file."""
+        """A connection that cannot write.
+
+        Raises:
+            DataRefused: there is no such file.
+        """
         from adbc_driver_sqlite.dbapi import connect
 
         try:

@@ -19,6 +19,11 @@ from party_node.source.numbers import Floats
 def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Column) -> Cells:
     """The cells of a derived column, from those of its sources in the order of the formula's arguments.
 
+    Args:
+        formula: that it is derived by.
+        sources: declaration and cells of each source, in the order of the formula's arguments.
+        column: its own declaration.
+
     Returns:
         Its cells: missing where a source is missing, unreadable where a source is or the formula is not defined.
     """

@@ -114,6 +114,11 @@ class Findings:
         """Whether more than half of a column's cells were replaced, or all of them.
 
         Values beside the only level of a category are its second value, and do not count unless there is no other.
+
+        Args:
+            column: its declaration.
+            rows: how many cells it has.
+            mostly_replaced: whether `party.toml` says that more than half is in order.
         """
         if self.replaced >= rows:
             return True

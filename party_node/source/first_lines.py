@@ -90,6 +90,9 @@ class FirstLines:
 def first_lines(path: Path) -> FirstLines:
     """Read the beginning of a CSV file, plain or .gz, or the schema of a Parquet file; of several files, of the first.
 
+    Args:
+        path: a file, a pattern of names, or a folder of Parquet files.
+
     Raises:
         DataRefused: the file cannot be read, is no table, or has no header.
     """

@@ -56,7 +56,13 @@ class ColumnLook:
         self.distribution.add(cells)
 
     def note(self, cells: Cells, raw: pa.Array, before: int) -> None:
-        """Keep examples of a batch's cells."""
+        """Keep examples of a batch's cells.
+
+        Args:
+            cells: as they were read.
+            raw: as they stand in the source.
+            before: rows of earlier batches.
+        """
         column, reading = self.declared.column, self.declared.reading
         # Beside the only level every other value is in order; numbers that are aggregated are compared with the bounds afterwards.
         two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
@@ -116,7 +122,11 @@ class SourceLook:
 
 
 def look_at(settings: PartySettings) -> SourceLook:
-    """Look at the source once, from its beginning to its end, and note whatever is wrong with it."""
+    """Look at the source once, from its beginning to its end, and note whatever is wrong with it.
+
+    Args:
+        settings: name the source and its columns.
+    """
     columns = {name: ColumnLook(each, distribution_of(each.column)) for name, each in settings.declared.items()}
     found = SourceLook(settings.source.place, columns)
     identifiers = IdentifiersLook(settings)

@@ -18,7 +18,11 @@ from party_node.source.table import named_in, pseudonyms_in, subjects_in
 
 
 class IdentifiersLook:
-    """Notes the identifiers of rows, batch by batch, as pseudonyms under a key that is forgotten."""
+    """Notes the identifiers of rows, batch by batch, as pseudonyms under a key that is forgotten.
+
+    Args:
+        settings: name the columns of identifiers.
+    """
 
     def __init__(self, settings: PartySettings) -> None:
         self._settings = settings
@@ -33,6 +37,10 @@ class IdentifiersLook:
 
     def note(self, batch: pa.RecordBatch, before: int) -> list[str] | None:
         """Note a batch's rows.
+
+        Args:
+            batch: has the columns of identifiers and batches.
+            before: rows of earlier batches.
 
         Returns:
             The patient's identifier of every row, in its normal form; None where a row has none.
@@ -61,7 +69,11 @@ class IdentifiersLook:
         self._refused[error.message[count.end() :] if count else error.message] += int(count[0]) if count else 0
 
     def problems(self, where: Callable[[int], str]) -> list[str]:
-        """What is wrong with identifiers and batches, in words: counts, and where the first such row is."""
+        """What is wrong with identifiers and batches, in words: counts, and where the first such row is.
+
+        Args:
+            where: says where the row of a number, from 1, is.
+        """
         found = [f"{count or ''}{words}" for words, count in self._refused.items()]
         if self._nameless:
             names, first = " and ".join(self._columns), where(self._nameless[0])

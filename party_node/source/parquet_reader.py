@@ -12,7 +12,12 @@ from party_node.settings import SourceSettings
 
 
 class ParquetReader:
-    """Reads one Parquet file."""
+    """Reads one Parquet file.
+
+    Args:
+        source: how it is written.
+        path: the file.
+    """
 
     def __init__(self, source: SourceSettings, path: Path) -> None:
         self._path = path

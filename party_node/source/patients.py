@@ -18,7 +18,12 @@ def in_force(runs: Runs, settings: PartySettings) -> Roster | None:
 
 
 def patients_of(runs: Runs, settings: PartySettings, run: str | None) -> Roster | None:
-    """The patients of an alignment run; None for a release of whole tables.
+    """The patients of an alignment run.
+
+    Args:
+        runs: our record.
+        settings: how identifiers are brought to their normal form now.
+        run: its digest; None for a release of whole tables.
 
     Raises:
         NotFound: the run was not finished here.

@@ -89,7 +89,13 @@ def prefix_of(
 
 
 def returning(settings: PartySettings, key: bytes, known: Prefix) -> list[bytes]:
-    """Pseudonyms of the rows of a prefix whose patients have rows after it, too."""
+    """Pseudonyms of the rows of a prefix whose patients have rows after it, too.
+
+    Args:
+        settings: name the source.
+        key: alignment key.
+        known: the prefix.
+    """
     source, left, found = settings.source, known.rows, []
     wanted = pa.concat_arrays([_names(batch, source) for batch in record_batches(source, [], known.size)])
     for batch in record_batches(source, []):

@@ -72,6 +72,11 @@ def latest(known: Iterable[PublicDeclaration]) -> dict[str, PublicDeclaration]:
 def declare(ledger: Ledger, settings: PartySettings, names: tuple[str, ...]) -> tuple[str, ...]:
     """Declare columns public, all of them or none; what is public as it stands is left alone.
 
+    Args:
+        ledger: takes the acts.
+        settings: whose declarations and source names they cover.
+        names: columns.
+
     Returns:
         The columns that were not public before, as they stand.
 
@@ -120,7 +125,12 @@ def _as_public(column: Column) -> Column:
 def with_public(
     settings: PartySettings, known: tuple[PublicDeclaration, ...], names: frozenset[str] | None = None
 ) -> tuple[Column, ...]:
-    """Our declarations, or some of them, those that acts cover marked as public.
+    """Our declarations, those that acts cover marked as public.
+
+    Args:
+        settings: declarations and source names.
+        known: all acts.
+        names: columns to look at; all of them unless told.
 
     Raises:
         DataRefused: a public column's declaration or source was changed, or the source is read under another name.
@@ -146,6 +156,10 @@ def with_public(
 
 def check_declared(promised: tuple[Column, ...], now: tuple[Column, ...]) -> tuple[Column, ...]:
     """Our columns of a spec, if it calls public just what acts cover, under just these declarations.
+
+    Args:
+        promised: the columns as the spec has them.
+        now: the same, and perhaps others, as they are declared here.
 
     Raises:
         DataRefused: it does not.

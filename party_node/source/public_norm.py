@@ -17,6 +17,10 @@ def public_norm2(bounded: BoundedRows, columns: tuple[str, ...]) -> float:
 
     A little more than it is on this grid, as another release may have a finer one.
 
+    Args:
+        bounded: our rows.
+        columns: names of public columns.
+
     Raises:
         InvalidInput: one of them is not public here.
     """

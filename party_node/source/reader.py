@@ -65,7 +65,14 @@ def reader_of(source: SourceSettings) -> Reader:
 
 
 class FilesReader:
-    """Reads one file, or several with the same header one after another; raises `DataRefused` if there is none."""
+    """Reads one file, or several with the same header one after another.
+
+    Args:
+        source: names them.
+
+    Raises:
+        DataRefused: there is none.
+    """
 
     def __init__(self, source: SourceSettings) -> None:
         self._source = source

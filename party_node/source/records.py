@@ -32,7 +32,12 @@ _UNDECLARED = ""
 
 
 class Records:
-    """Rows of a source, several a patient."""
+    """Rows of a source, several a patient.
+
+    Args:
+        source: by which of a patient's rows the others are.
+        read: name to declaration of every column that is read.
+    """
 
     def __init__(self, source: SourceSettings, read: Mapping[str, Declaration]) -> None:
         self._source = source
@@ -42,7 +47,12 @@ class Records:
         self._cells: dict[str, list[tuple[Floats, States]]] = {name: [] for name in read}
 
     def add(self, identifiers: Iterable[str], raw: Mapping[str, Cells]) -> None:
-        """Take the rows of a batch."""
+        """Take the rows of a batch.
+
+        Args:
+            identifiers: in their normal form, one of each row.
+            raw: name to cells.
+        """
         known = self._patients
         normal = (unicodedata.normalize("NFC", text.strip()) for text in identifiers)
         self._of_rows.append(np.array([known.setdefault(text, len(known)) for text in normal], np.intp))

@@ -28,7 +28,11 @@ _LOCKED = "is locked"
 
 
 class SqlReader:
-    """Reads a table, or what a query gives."""
+    """Reads a table, or what a query gives.
+
+    Args:
+        source: names it.
+    """
 
     def __init__(self, source: SourceSettings) -> None:
         require("adbc_driver_sqlite" if source.database_file else "adbc_driver_postgresql")

@@ -15,6 +15,10 @@ from party_node.source.table import pseudonyms_in
 def read_subjects(settings: PartySettings, key: bytes) -> set[bytes]:
     """Pseudonyms of all patients of the table, 32 bytes each.
 
+    Args:
+        settings: names the source.
+        key: alignment key.
+
     Raises:
         DataRefused: the source cannot be read, or a row has no identifier.
     """

@@ -99,7 +99,11 @@ def read_table(
 
 
 def batch_of(number: int, pseudonyms: Sequence[bytes], settings: PartySettings, key: bytes) -> Batch:
-    """Rows that came together, as if they were alone; raises as `align`."""
+    """Rows that came together, as if they were alone.
+
+    Raises:
+        DataRefused: as `align`.
+    """
     alone = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
     return Batch(number=number, rows=alone.rows, alignment=alone.digest)
 
@@ -114,7 +118,13 @@ def read_rows(
 ) -> Rows:
     """The rows of the file, bounded; as `read_table`, but for what follows from all of them together.
 
-    The rows of a plain CSV file may begin at a byte at which a row does; those before are not read.
+    Args:
+        settings: names the source and its columns.
+        key: alignment key.
+        columns: declarations to bound by, in released order.
+        grid_bits: b of the grid.
+        start: byte of a plain CSV file at which a row begins; the rows before are not read.
+        roster: the patients whose cells are counted; None for all.
     """
     source = settings.source
     read, derived = _plan(settings, columns)

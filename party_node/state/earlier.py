@@ -23,7 +23,11 @@ _SECRET = 0o600
 
 
 class EarlierRounds:
-    """What all parties sent in earlier rounds of one release."""
+    """What all parties sent in earlier rounds of one release.
+
+    Args:
+        folder: of this release alone.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -40,7 +44,11 @@ class EarlierRounds:
         write_durably(self._list, Seal(blocks=(*self.kept(), *blocks)).to_bytes(), mode=_SECRET)
 
     def read(self, sealed: SealedBlock) -> bytes:
-        """The bytes of a block that counts; raises `IntegrityError` if they are gone, or not those that were kept."""
+        """The bytes of a block that counts.
+
+        Raises:
+            IntegrityError: they are gone, or not those that were kept.
+        """
         path = self._path(sealed)
         data = path.read_bytes() if path.exists() else b""
         if sha256(data) != sealed.sha256:

@@ -132,7 +132,11 @@ def aligned(entries: Iterable[Entry], roster: str) -> tuple[str, ...]:
 
 
 def balance_of(entries: list[Entry], roster: str) -> Balance:
-    """A roster's budget, from all entries; raises `NotFound` if the roster was never opened."""
+    """A roster's budget, from all entries.
+
+    Raises:
+        NotFound: the roster was never opened.
+    """
     own = [entry for entry in entries if entry.roster == roster]
     cap = next((Fraction(entry.mu2) for entry in own if entry.kind == "open"), None)
     if cap is None:

@@ -73,7 +73,11 @@ class Record:
 
 
 class Journal(Offers[Record]):
-    """The party's own record of releases."""
+    """The party's own record of releases.
+
+    Args:
+        path: SQLite file; made if absent.
+    """
 
     table, key, content = "releases", "release", "spec"
     noun, command = "release", "review list"

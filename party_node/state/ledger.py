@@ -45,7 +45,11 @@ _COLUMNS = "number, roster, kind, release, mu2, detail, at, previous, hash"
 
 
 class Ledger:
-    """The ledger of one hospital. Any number of processes may use the file at once."""
+    """The ledger of one hospital. Any number of processes may use the file at once.
+
+    Args:
+        path: SQLite file; made if absent.
+    """
 
     def __init__(self, path: Path) -> None:
         self._transaction = partial(transaction, path)
@@ -70,7 +74,11 @@ class Ledger:
                 raise Conflict(f"the budget of roster {roster} was fixed at mu^2 = {opened[0].mu2}; it cannot change")
 
     def balance(self, roster: str, *, without: str = "") -> Balance:
-        """A roster's budget, or what it would be without a release.
+        """A roster's budget.
+
+        Args:
+            roster: whose.
+            without: a release to leave out, so that its cost can be shown beside what it would be without it.
 
         Raises:
             NotFound: the roster was never opened.
@@ -226,7 +234,15 @@ class Ledger:
         self._advance(roster, release, "refund", {"reserve", "charge"}, {"refund"})
 
     def close(self, roster: str, release: str, mu2: Fraction, exposure: Fraction, reason: str) -> None:
-        """Charge a release for good and end it, whatever stands here and whatever the cap says; again changes nothing."""
+        """Charge a release for good and end it, whatever stands here and whatever the cap says; again changes nothing.
+
+        Args:
+            roster: whose budget.
+            release: spec digest.
+            mu2: what it is charged.
+            exposure: mu^2 of what it reveals of our own columns.
+            reason: for people.
+        """
         with self._transaction() as db:
             if stage_of(_read(db), roster, release) != "close":
                 _append(db, roster, "close", release, mu2, {"exposure": str(exposure), "reason": reason})

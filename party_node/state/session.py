@@ -35,7 +35,11 @@ class Outgoing:
 
 
 class SessionFolder:
-    """One release's session."""
+    """One release's session.
+
+    Args:
+        folder: of this release alone.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

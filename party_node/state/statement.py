@@ -42,7 +42,11 @@ class Line:
 
 
 def history(entries: Iterable[Entry]) -> tuple[Line, ...]:
-    """The account after every entry of one roster, oldest first."""
+    """The account after every entry.
+
+    Args:
+        entries: of one roster, oldest first.
+    """
     cap, held = Fraction(0), Fraction(0)
     holding: dict[str, Fraction] = {}
     titles: dict[str, str] = {}

@@ -63,7 +63,11 @@ class Prefix(Value):
 
 
 class Streams:
-    """Increments of all streams of one party."""
+    """Increments of all streams of one party.
+
+    Args:
+        folder: where they are kept.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -81,7 +85,16 @@ class Streams:
         return sha256(path.read_bytes()) if path.exists() else ""
 
     def read(self, stream: str, number: int, noted: str) -> Integers:
-        """The increment of a checkpoint; raises `IntegrityError` if it is gone, or not the one that was noted."""
+        """The increment of a checkpoint.
+
+        Args:
+            stream: digest of its first spec.
+            number: of the checkpoint.
+            noted: SHA-256 of its file, as the ledger has it.
+
+        Raises:
+            IntegrityError: it is gone, or not the one that was noted.
+        """
         self.check(stream, number, noted)
         header, _, data = self._path(stream, number).read_bytes().partition(b"\n")
         shape = Increment.from_bytes(header)
@@ -130,7 +143,12 @@ class Streams:
 
 
 def over(records: Iterable[Record], stages: Mapping[str, str]) -> set[str]:
-    """First digests of the streams that have no more checkpoints: the last one was published or spent, or they were ended here."""
+    """First digests of the streams that have no more checkpoints: the last one was published or spent, or they were ended here.
+
+    Args:
+        records: of all releases.
+        stages: release to the last thing that the ledger says of it.
+    """
     ended = set()
     for record in records:
         continual = mechanism_of(record.spec).continual

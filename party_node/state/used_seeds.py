@@ -16,7 +16,11 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS seeds (digest TEXT PRIMARY KEY, session TE
 
 
 class UsedSeeds:
-    """The party's list of seeds."""
+    """The party's list of seeds.
+
+    Args:
+        path: SQLite file; made if absent.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
