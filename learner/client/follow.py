@@ -77,7 +77,6 @@ def fetch_checkpoint(
         library: where it goes.
         line: of a list; nothing of it is believed.
         progress: told about every chunk.
-        patience: how breaks are handled.
 
     Raises:
         NotFound, PeerUnavailable, InvalidInput: as `learner.client.download.fetch`.

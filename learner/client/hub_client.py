@@ -29,7 +29,6 @@ class PublicHub:
 
     Args:
         channel: from `dial`.
-        stall_seconds: longest stand-still of a download.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
