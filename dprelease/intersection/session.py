@@ -166,7 +166,7 @@ class Session:
         )
         at.check_transcripts(transcript)
         if at.find("transcript", self._party) is None:
-            self._storage.freeze([exchange.message("transcript", payload=transcript)])
+            self._storage.freeze([at.message(self._identity, self._party, "transcript", payload=transcript)])
             return None
         if missing := at.missing("transcript"):
             return f"waits for {_names(missing)} to confirm what it has seen"
@@ -176,7 +176,8 @@ class Session:
         others = self._ring.others(self._party)
         if missing := tuple(other for other in others if at.find("key", other, self._party) is None):
             return f"waits for {_names(missing)} to open its table"
-        self._storage.freeze([exchange.message("result", payload=exchange.open_tables(self._outside.elements()))])
+        result = exchange.open_tables(self._outside.elements())
+        self._storage.freeze([at.message(self._identity, self._party, "result", payload=result)])
         return None
 
     def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:

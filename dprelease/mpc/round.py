@@ -21,6 +21,7 @@ from dprelease.identity.signing import PrivateKey
 from dprelease.mpc.encryption import Context, Draw, public_bytes, shared_seed
 from dprelease.mpc.messages import (
     MOST_ROUNDS,
+    NOTHING,
     Kind,
     Message,
     MessageHeader,
@@ -179,6 +180,31 @@ class Round(Generic[Public]):
     def context(self, purpose: str, sender: str, receiver: str = "", dealer: str = "") -> Context:
         """What a ciphertext of this session is bound to."""
         return Context(purpose, self.schedule.task, self.session, sender, receiver, dealer)
+
+    def message(
+        self,
+        identity: PrivateKey,
+        sender: str,
+        kind: Kind,
+        receivers: tuple[str, ...] = (),
+        dealer: str = "",
+        payload: str = "",
+        body: tuple[int, str] = (0, NOTHING),
+    ) -> Message:
+        """A sender's signed message of this session, with size and SHA-256 of its body."""
+        header = MessageHeader(
+            task=self.schedule.task,
+            round=self.number,
+            session=self.session,
+            kind=kind,
+            sender=sender,
+            receivers=receivers,
+            dealer=dealer,
+            payload=payload,
+            size=body[0],
+            sha256=body[1],
+        )
+        return sign_message(identity, header)
 
     def shared_seeds(self, party: str, key: X25519PrivateKey, purpose: str = "block-mask") -> Mapping[str, bytes]:
         """The seed that a party shares with each peer, by which what they add for one another cancels.

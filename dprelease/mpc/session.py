@@ -166,7 +166,7 @@ class Session:
         transcript = at.transcript(self._commitments)
         at.check_transcripts(transcript)
         if at.find("transcript", self._party) is None:
-            self._storage.freeze([exchange.message("transcript", payload=transcript)])
+            self._storage.freeze([at.message(self._identity, self._party, "transcript", payload=transcript)])
             return None
         if missing := at.missing("transcript"):
             return f"waits for {_names(missing)} to confirm what it has seen"
