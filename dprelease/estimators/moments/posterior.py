@@ -47,9 +47,6 @@ def posterior(moments: NoisyMoments) -> Floats:
 
     A matrix without noise is known, and is the only draw. Time grows like p^3: about half a second for 10 variables, half a
     minute for 100.
-
-    Args:
-        moments: as released.
     """
     if not moments.noise_sd.any():
         return (moments.gram / moments.rows)[None]
