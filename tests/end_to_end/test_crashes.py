@@ -157,10 +157,16 @@ def test_a_party_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "clinic", SMALL_CHUNKS, fault))
 
 
-@pytest.mark.parametrize("fault", crash_points(HUB, USUAL["hub"]))
-def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
+@pytest.fixture(scope="module")
+def small_chunks(consortium: Consortium) -> None:
+    """The clinic uploads in several chunks from now on."""
     consortium.halt("clinic")
     consortium.restart("clinic", launcher=("-m", "tests.support.faulty", SMALL_CHUNKS, "--"))
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("fault", crash_points(HUB, USUAL["hub"]))
+def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "hub", fault))
 
 
