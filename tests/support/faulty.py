@@ -39,6 +39,13 @@ _ALTERED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def replace(original: object, made: object) -> None:
+    """Put another function in the place of one, in all modules of the project that were imported before."""
+    for module in [each for name, each in sys.modules.items() if name.partition(".")[0] in PROJECT]:
+        for name in [name for name, value in vars(module).items() if value is original]:
+            setattr(module, name, made)
+
+
 def plant(fault: str) -> None:
     """Put one fault in its place."""
     kind, place = fault.split("@", 1)
@@ -57,14 +64,7 @@ def plant(fault: str) -> None:
     made = _faulty(original, kind, int(number or 1))
     setattr(holder, last, made)
     if holder is module and original.__module__ == module_name:
-        _replace(original, made)
-
-
-def _replace(original: object, made: object) -> None:
-    """The same in modules that were imported before, and took it by its name."""
-    for module in [each for name, each in sys.modules.items() if name.partition(".")[0] in PROJECT]:
-        for name in [name for name, value in vars(module).items() if value is original]:
-            setattr(module, name, made)
+        replace(original, made)
 
 
 def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..., Any]:

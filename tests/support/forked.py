@@ -34,7 +34,8 @@ from demo.consortium import ROOT, Consortium, Process
 from dprelease.estimators.moments import posterior
 from tests.support.faulty import PROJECT
 
-FAULTY = "tests.support.faulty"
+IN_PLACE = ("tests.support.faulty", "tests.support.recorded")
+"""Launchers that find functions wherever they were imported."""
 _NUMBER = struct.Struct("<q")
 
 
@@ -225,7 +226,9 @@ def _run(
     dash, module, *_ = line
     assert dash == "-m"
     sys.argv = [*line[1:]]
-    if module.partition(".")[0] not in PROJECT and (module != FAULTY or any(each.startswith("set@") for each in line)):
+    if module.partition(".")[0] not in PROJECT and (
+        module not in IN_PLACE or any(each.startswith("set@") for each in line)
+    ):
         for name in [name for name in sys.modules if name.partition(".")[0] in PROJECT]:
             del sys.modules[name]
         sys.dont_write_bytecode, sys.pycache_prefix = False, compiled
