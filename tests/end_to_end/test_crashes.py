@@ -58,10 +58,18 @@ HUB = {
     "public, not listed": "kill-before@learner.hub.index:PublishedIndex.add",
     "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
 }
-_CALLS = ("approve", "report_intake", "authorize_publication", "report_publication")
+_CALLS = {
+    "approve": "approve",
+    "report_intake": "CoordinationService.ReportIntake",
+    "authorize_publication": "CoordinationService.AuthorizePublication",
+    "report_publication": "CoordinationService.ReportPublication",
+}
 COORDINATOR = {
-    **{f"before {call}": f"kill-before@coordinator.service.coordination:{call}" for call in _CALLS},
-    **{f"after {call}, not answered": f"kill-after@coordinator.service.coordination:{call}" for call in _CALLS},
+    **{f"before {call}": f"kill-before@coordinator.service.coordination:{place}" for call, place in _CALLS.items()},
+    **{
+        f"after {call}, not answered": f"kill-after@coordinator.service.coordination:{place}"
+        for call, place in _CALLS.items()
+    },
     "one approved, one did not": "kill-after@coordinator.service.coordination:approve#2",
     "within a transaction": "kill-after@coordinator.store.releases:Releases.advance",
 }

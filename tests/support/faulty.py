@@ -27,7 +27,8 @@ from functools import wraps
 from itertools import count
 from typing import Any
 
-PROJECT = ("dprelease", "party_node", "coordinator", "learner")
+from tests.support.replaced import replace
+
 FULL = "the disk is full at"
 """What a role's log says when a ``full`` fault is reached."""
 
@@ -37,13 +38,6 @@ _ALTERED: dict[str, Callable[[Any], Any]] = {
     "halve": lambda answer: answer // 2,
     "silence": lambda answer: answer * 0,
 }
-
-
-def replace(original: object, made: object) -> None:
-    """Put another function in the place of one, in all modules of the project that were imported before."""
-    for module in [each for name, each in sys.modules.items() if name.partition(".")[0] in PROJECT]:
-        for name in [name for name, value in vars(module).items() if value is original]:
-            setattr(module, name, made)
 
 
 def plant(fault: str) -> None:

@@ -32,7 +32,7 @@ from typing import IO, Any
 
 from demo.consortium import ROOT, Consortium, Process
 from dprelease.estimators.moments import posterior
-from tests.support.faulty import PROJECT
+from tests.support.replaced import PROJECT
 
 IN_PLACE = ("tests.support.faulty", "tests.support.recorded")
 """Launchers that find functions wherever they were imported."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.wire import transport
-from tests.support.faulty import replace
+from tests.support.replaced import replace
 
 
 class RecordedChannel:
