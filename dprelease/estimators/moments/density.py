@@ -9,11 +9,17 @@ with means m within the range [l, 1] of each variable, R a correlation matrix, a
 variable of this mean can have in its range: g = 1 for an indicator, which takes only the ends of its range. A prior over
 (m, g, R), vague and the same for every table, makes S + N a Bayesian problem:
 
-    (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    counts crowd near an end of wide bounds, so near ends is likely
+    (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    a number crowds near an end of wide bounds, so near ends is likely
+                          ~ Beta(SHARE, SHARE)  of an indicator: Jeffreys' prior of a share
     g_c ~ Beta(SPREAD, 1)                       nearly flat in log g: a variable may fill any part of its range
     R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `correlation_prior`, and on it
           T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: a variable that the others determine (T_ii near 0) is
           never ruled out, as it would be were T T^T Wishart
+
+For an indicator i the density is multiplied by unit_ij (see below) for every other variable j. Its d follows from its mean, and
+without this factor each covariance that is seen to be near 0, as the zeros within its group, would say by 1/d_i that its share is
+small: rare levels would vanish. So a share is known from its own sums, from what its group leaves, and from covariances that are
+too large for a smaller one.
 
 The means of what is drawn from the posterior are positive semidefinite and within all bounds by construction, they fall
 to "no correlation" where noise hides it, and the noise of one entry is reduced by all others: a variable that spreads over
@@ -21,11 +27,11 @@ to "no correlation" where noise hides it, and the noise of one entry is reduced 
 
 Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of
 (m - l)/(1 - l) and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t, and below it as
-f_ij = T_ij sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what the data hold
-still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls: f_ij is the
-former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter below it. For
-the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations alone chains
-fall to small spreads on their way from the start and need thousands of turns to leave them.)
+f_ij = T_ij unit_ij, unit_ij = sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what
+the data hold still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls:
+f_ij is the former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter
+below it. For the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations
+alone chains fall to small spreads on their way from the start and need thousands of turns to leave them.)
 
 Of a one-hot group all levels but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
 entries are observations of that; were it rare, the others would nearly determine each other. The zeros within a group,
@@ -45,6 +51,7 @@ from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
 EDGE = 0.2
+SHARE = 0.5
 SPREAD = 0.5
 TIGHTNESS = 6.0
 ROOM = 2.0
@@ -66,7 +73,7 @@ class _Parts:
         x: (J, q + 1) the constant and the means.
         d: (J, q).
         unit: (J, q, q) sqrt(d_i^2 + h_ij^2).
-        share: (J, q, q) part of d_i^2 in its square, below the diagonal.
+        share: (J, q, q) part of d_i^2 in its square.
         free: (J, q, q) of T below the diagonal.
         diagonal: (J, q) of T.
         length: (J, q) of the rows of T.
@@ -124,7 +131,9 @@ class Density:
         self._width = 1.0 - self._lower
         self._numeric = (kinds == "numeric")[kept - 1]
         self._scale2 = TIGHTNESS * (q + 1)
+        self._edge = np.where(self._numeric, EDGE, SHARE)
         self._below = np.tril(np.ones((q, q)), -1)
+        self._per_unit = self._below - ~self._numeric[:, None] * (1 - np.eye(q))
         typical = np.maximum(variance[kept - 1], 1 / np.sqrt(self._weight.max()))
         clear = typical * self._together()[1:, 1:] / self._scale2
         self._hazy = np.divide(1.0, clear, out=np.ones_like(clear), where=clear > 0)
@@ -150,17 +159,17 @@ class Density:
         along = np.einsum("jab,jab->ja", to_u, parts.u)
         to_t = (to_u - parts.u * along[:, :, None]) / parts.length[:, :, None]
         to_free = to_t * self._below + by_free
-        to_log_d += (parts.share * (1 - to_free * free)).sum(axis=2)
+        to_log_d += (parts.share * (self._per_unit - to_free * free)).sum(axis=2)
         square = parts.diagonal**2 / self._scale2
         gradient = np.empty_like(theta)
-        gradient[:, :, 0] = to_mean + (to_log_d / 2 - EDGE) * (parts.outer - parts.inner)
+        gradient[:, :, 0] = to_mean + (to_log_d / 2 - self._edge) * (parts.outer - parts.inner)
         gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * (1 - parts.part) + parts.part)
         gradient[:, :, 2:] = to_free / parts.unit
         np.einsum("jaa->ja", gradient[:, :, 2:])[:] = np.einsum("jaa->ja", to_t) * parts.diagonal + ROOM * square - ROOM
-        value -= EDGE * (log_expit(place) + log_expit(-place)).sum(axis=1)
+        value -= (log_expit(place) + log_expit(-place)) @ self._edge
         value -= (SPREAD * log_expit(b) + log_expit(-b)) @ self._numeric
         value += ROOM * (0.5 * square - np.log(parts.diagonal)).sum(axis=1)
-        return value + related + (self._below * np.log(parts.unit)).sum(axis=(1, 2)), gradient
+        return value + related + (self._per_unit * np.log(parts.unit)).sum(axis=(1, 2)), gradient
 
     def metric(self, theta: Floats) -> Floats:
         """How sharply the density bends along the coordinates of each variable, on average: (q, q + 2, q + 2).
@@ -193,7 +202,7 @@ class Density:
         inverse = (1 / parts.unit).mean(axis=0)
         blocks[:, 2:, 2:] += bend(parts.free, parts.u) * (inverse[:, :, None] * inverse[:, None, :])
         prior = np.zeros((size, size + 2))
-        prior[:, 0] = 2 * EDGE * (parts.inner * parts.outer).mean(axis=0)
+        prior[:, 0] = 2 * self._edge * (parts.inner * parts.outer).mean(axis=0)
         prior[:, 1] = (1 + SPREAD) * (parts.part * (1 - parts.part)).mean(axis=0) + 0.02
         prior[each, 2 + each] = 2 * ROOM * (parts.diagonal**2).mean(axis=0) / self._scale2
         prior[~self.used] = 1.0
@@ -250,7 +259,7 @@ class Density:
         d = self._width * np.exp((log_expit(place) + log_expit(-place) + log_g) / 2)
         diagonal = np.exp(np.einsum("jaa->ja", theta[:, :, 2:]))
         unit = np.sqrt(d[:, :, None] ** 2 + self._hazy)
-        share = self._below * (d[:, :, None] / unit) ** 2
+        share = (d[:, :, None] / unit) ** 2
         free = theta[:, :, 2:] * self._below / unit
         triangle = free.copy()
         np.einsum("jaa->ja", triangle)[:] = diagonal
