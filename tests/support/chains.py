@@ -15,8 +15,8 @@ def chains(warm_up: int, kept: int) -> Iterator[None]:
     """Posteriors of chains with other numbers of turns.
 
     Args:
-        warm_up: turns that are thrown away; production's are 120.
-        kept: turns that are kept of each chain; production's are 100.
+        warm_up: turns that are thrown away; production's are 80.
+        kept: turns that are kept of each chain; production's are 50.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(posterior, "WARM_UP", warm_up)

@@ -43,9 +43,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
 
-from dprelease.estimators.moments.correlation_prior import bend, dependence
+from dprelease.estimators.moments.correlation_prior import Dependence, diagonal_of
 from dprelease.estimators.moments.observations import commonest, precisions
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
@@ -67,32 +67,26 @@ class _Parts:
     """Intermediate arrays of J points, named as in the module's text.
 
     Attributes:
-        inner: (J, q) (m - l)/(1 - l).
-        outer: (J, q) 1 - inner.
-        part: (J, q) g.
-        x: (J, q + 1) the constant and the means.
+        logs: (J, q, 2) logarithms of (m - l)/(1 - l) and of g.
+        beside: (J, q, 2) logarithms of 1 less these.
+        x: (J, p + 1, q + 1) a root of S: the constant, and of every variable m and D u; last those that follow from others.
         d: (J, q).
-        unit: (J, q, q) sqrt(d_i^2 + h_ij^2).
-        share: (J, q, q) part of d_i^2 in its square.
-        free: (J, q, q) of T below the diagonal.
-        diagonal: (J, q) of T.
-        length: (J, q) of the rows of T.
-        u: (J, q, q) rows of T at length 1.
-        root: (J, q, q) D u, a root of C.
+        squared: (J, q, q) unit_ij^2.
+        by_unit: (J, q, q) 1/unit_ij below the diagonal.
+        triangle: (J, q, q) T.
+        difference: (J, p + 1, p + 1) of S from what is observed.
+        related: the prior of T.
     """
 
-    inner: Floats
-    outer: Floats
-    part: Floats
+    logs: Floats
+    beside: Floats
     x: Floats
     d: Floats
-    unit: Floats
-    share: Floats
-    free: Floats
-    diagonal: Floats
-    length: Floats
-    u: Floats
-    root: Floats
+    squared: Floats
+    by_unit: Floats
+    triangle: Floats
+    difference: Floats
+    related: Dependence
 
 
 class Density:
@@ -112,64 +106,73 @@ class Density:
         kinds = np.array([variable.kind for variable in moments.layout.variables])
         owner = np.array([variable.column for variable in moments.layout.variables])
         level = kinds == "level"
-        self._observed = moments.gram / moments.rows
-        mean = self._observed[0, 1:]
-        variance = np.diag(self._observed)[1:] - mean**2
+        observed = moments.gram / moments.rows
+        mean = observed[0, 1:]
+        variance = np.diag(observed)[1:] - mean**2
         last = commonest(mean, level, owner)
         order = np.argsort(-variance, kind="stable")
-        self._kept = kept = order[~last[order]] + 1
-        q = len(kept)
-        self._expand = np.zeros((len(kinds) + 1, q + 1))  # rows of x from rows of the coordinates' x
-        self._expand[0, 0] = 1.0
-        self._expand[kept, np.arange(1, q + 1)] = 1.0
-        for index in np.flatnonzero(last):
-            self._expand[index + 1, 0] = 1.0
-            self._expand[index + 1, 1:] = -(level & (owner == owner[index]))[kept - 1].astype(float)
-        self._weight = precisions(moments.noise_sd / moments.rows, level, last, owner, moments.layout.public)
-        self._halved = (self._weight + np.diag(np.diag(self._weight))) / 2
-        self._lower = np.where(level, 0.0, -1.0)[kept - 1]
+        kept, others = order[~last[order]], np.flatnonzero(last)
+        self._order = np.concatenate([[0], kept + 1, others + 1])
+        self._rows = q = len(kept)
+        self._others = np.zeros((len(others), q + 1))  # rows of x from those of the coordinates
+        self._others[:, 0] = 1.0
+        self._others[:, 1:] = np.where(level[kept] & (owner[kept] == owner[others, None]), -1.0, 0.0)
+        weight = precisions(moments.noise_sd / moments.rows, level, last, owner, moments.layout.public)
+        self._observed, self._weight = (each[np.ix_(self._order, self._order)] for each in (observed, weight))
+        self._doubled = self._weight + np.diag(np.diag(self._weight))
+        self._lower = np.where(level, 0.0, -1.0)[kept]
         self._width = 1.0 - self._lower
-        self._numeric = (kinds == "numeric")[kept - 1]
+        self._numeric = (kinds == "numeric")[kept]
         self._scale2 = TIGHTNESS * (q + 1)
         self._edge = np.where(self._numeric, EDGE, SHARE)
         self._below = np.tril(np.ones((q, q)), -1)
         self._per_unit = self._below - ~self._numeric[:, None] * (1 - np.eye(q))
-        typical = np.maximum(variance[kept - 1], 1 / np.sqrt(self._weight.max()))
+        typical = np.maximum(variance[kept], 1 / np.sqrt(weight.max()))
         clear = typical * self._together()[1:, 1:] / self._scale2
         self._hazy = np.divide(1.0, clear, out=np.ones_like(clear), where=clear > 0)
         self.used = np.column_stack([np.ones(q, bool), self._numeric, np.tril(np.ones((q, q), bool))])
 
     def matrices(self, theta: Floats) -> Floats:
         """S of each point, (J, p+1, p+1)."""
-        return self._full(self._moments(self._parts(theta)))
+        x, back = self._parts(theta).x, np.argsort(self._order)
+        found: Floats = (x @ x.mT)[:, back[:, None], back]
+        return found
 
     def potential(self, theta: Floats) -> tuple[Floats, Floats]:
         """Minus the log-density, (J,), up to a constant, and its gradient, of theta's shape."""
         parts = self._parts(theta)
-        place, b, free = theta[:, :, 0], theta[:, :, 1], parts.free
-        difference = self._full(self._moments(parts)) - self._observed
-        error = self._halved * difference
-        value = 0.5 * np.einsum("jab,jab->j", error, difference)
-        error = self._expand.T @ error @ self._expand
-        to_mean = 2 * (error @ parts.x[:, :, None])[:, 1:, 0] * self._width * parts.inner * parts.outer
-        to_root = 2 * error[:, 1:, 1:] @ parts.root
-        to_log_d = np.einsum("jab,jab->ja", to_root, parts.root)
-        related, by_free, by_u = dependence(free, parts.u)
-        to_u = parts.d[:, :, None] * to_root + by_u
-        along = np.einsum("jab,jab->ja", to_u, parts.u)
-        to_t = (to_u - parts.u * along[:, :, None]) / parts.length[:, :, None]
-        to_free = to_t * self._below + by_free
-        to_log_d += (parts.share * (self._per_unit - to_free * free)).sum(axis=2)
-        square = parts.diagonal**2 / self._scale2
-        gradient = np.empty_like(theta)
-        gradient[:, :, 0] = to_mean + (to_log_d / 2 - self._edge) * (parts.outer - parts.inner)
-        gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * (1 - parts.part) + parts.part)
-        gradient[:, :, 2:] = to_free / parts.unit
-        np.einsum("jaa->ja", gradient[:, :, 2:])[:] = np.einsum("jaa->ja", to_t) * parts.diagonal + ROOM * square - ROOM
-        value -= (log_expit(place) + log_expit(-place)) @ self._edge
-        value -= (SPREAD * log_expit(b) + log_expit(-b)) @ self._numeric
-        value += ROOM * (0.5 * square - np.log(parts.diagonal)).sum(axis=1)
-        return value + related + (self._per_unit * np.log(parts.unit)).sum(axis=(1, 2)), gradient
+        value = 0.25 * (self._doubled * parts.difference**2).sum(axis=(1, 2)) + parts.related.value()
+        value -= (parts.logs[:, :, 0] + parts.beside[:, :, 0]) @ self._edge
+        value -= (SPREAD * parts.logs[:, :, 1] + parts.beside[:, :, 1]) @ self._numeric
+        diagonal = parts.related.diagonal
+        value += ROOM * (0.5 * diagonal**2 / self._scale2 - np.log(diagonal)).sum(axis=1)
+        return value + 0.5 * (self._per_unit * np.log(parts.squared)).sum(axis=(1, 2)), self._slope(parts)
+
+    def slope(self, theta: Floats) -> Floats:
+        """The gradient alone, which takes two thirds of the time of both."""
+        return self._slope(self._parts(theta))
+
+    def _slope(self, parts: _Parts) -> Floats:
+        related, d, size = parts.related, parts.d, self._rows + 1
+        to_x = (self._doubled * parts.difference) @ parts.x
+        to_x = to_x[:, :size] + self._others.T @ to_x[:, size:] if len(self._others) else to_x
+        to_root = to_x[:, 1:, 1:]
+        to_log_d = np.vecdot(to_root, parts.x[:, 1:size, 1:])
+        by_t, by_diagonal, by_length = related.slope()
+        to_t = by_t + to_root * (d / related.length)[:, :, None]
+        to_t += parts.triangle * ((by_length - to_log_d) / related.length**2)[:, :, None]
+        part = (d * d)[:, :, None] / parts.squared
+        to_log_d = to_log_d + np.vecdot(part, self._per_unit - self._below * to_t * parts.triangle)
+        inside, outside = np.exp(parts.logs), np.exp(parts.beside)
+        inner, outer = inside[:, :, 0], outside[:, :, 0]
+        gradient = np.empty((*d.shape, size + 1))
+        gradient[:, :, 0] = to_x[:, 1:, 0] * self._width * inner * outer + (to_log_d / 2 - self._edge) * (outer - inner)
+        gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * outside[:, :, 1] + inside[:, :, 1])
+        gradient[:, :, 2:] = to_t * parts.by_unit
+        np.einsum("jaa->ja", gradient[:, :, 2:])[:] = (
+            diagonal_of(to_t) * related.diagonal + by_diagonal + ROOM * (related.diagonal**2 / self._scale2 - 1)
+        )
+        return gradient
 
     def metric(self, theta: Floats) -> Floats:
         """How sharply the density bends along the coordinates of each variable, on average: (q, q + 2, q + 2).
@@ -177,34 +180,33 @@ class Density:
         Gauss and Newton's matrix of the data for one variable's row, all others held, plus the prior's curvature. An
         entry is the product X_i X_k^T of rows X_i = (m_i, d_i u_i), so that matrix is J_i^T (sum_k w_ik X_k X_k^T) J_i.
         """
-        parts = self._parts(theta)
+        parts, size, each = self._parts(theta), self._rows, np.arange(self._rows)
+        related, d = parts.related, parts.d
+        inside, outside = np.exp(parts.logs), np.exp(parts.beside)
         weight = self._together()
         weight = weight + 3 * np.diag(np.diag(weight))  # a square changes twice as fast as a product
-        rows = np.zeros((len(theta), len(self._kept) + 1, len(self._kept) + 1))
-        rows[:, 0, 0] = 1.0
-        rows[:, 1:, 0] = parts.x[:, 1:]
-        rows[:, 1:, 1:] = parts.root
+        rows = parts.x[:, : size + 1]
         bends = np.einsum("ik,jka,jkb->jiab", weight[1:], rows, rows, optimize=True)
-        size = len(self._kept)
         jacobian = np.zeros((*rows.shape[:1], size, size + 1, size + 2))  # of X_i by the coordinates of row i
-        jacobian[:, :, 0, 0] = self._width * parts.inner * parts.outer
-        across = np.eye(size) - parts.u[:, :, :, None] * parts.u[:, :, None, :]
-        across /= parts.length[:, :, None, None]
-        by_log_d = parts.root - (across @ (parts.share * parts.free)[..., None])[..., 0] * parts.d[:, :, None]
-        jacobian[:, :, 1:, 0] = by_log_d * ((parts.outer - parts.inner) / 2)[:, :, None]
-        jacobian[:, :, 1:, 1] = by_log_d * ((1 - parts.part) / 2 * self._numeric)[:, :, None]
-        each = np.arange(size)
-        lengths = 1 / parts.unit
-        lengths[:, each, each] = parts.diagonal
-        jacobian[:, :, 1:, 2:] = across * (parts.d[:, :, None] * lengths)[:, :, None, :]
+        jacobian[:, :, 0, 0] = self._width * inside[:, :, 0] * outside[:, :, 0]
+        u = parts.triangle / related.length[:, :, None]
+        across = np.eye(size) - u[:, :, :, None] * u[:, :, None, :]
+        across /= related.length[:, :, None, None]
+        moved = (d[:, :, None] * parts.by_unit) ** 2 * parts.triangle  # of F by the logarithm of d
+        by_log_d = rows[:, 1:, 1:] - (across @ moved[..., None])[..., 0] * d[:, :, None]
+        jacobian[:, :, 1:, 0] = by_log_d * ((outside[:, :, 0] - inside[:, :, 0]) / 2)[:, :, None]
+        jacobian[:, :, 1:, 1] = by_log_d * (outside[:, :, 1] / 2 * self._numeric)[:, :, None]
+        lengths = parts.by_unit.copy()
+        diagonal_of(lengths)[:] = related.diagonal
+        jacobian[:, :, 1:, 2:] = across * (d[:, :, None] * lengths)[:, :, None, :]
         jacobian *= self.used[:, None, :]
         blocks: Floats = np.einsum("jica,jicd,jidb->iab", jacobian, bends, jacobian, optimize=True) / len(theta)
-        inverse = (1 / parts.unit).mean(axis=0)
-        blocks[:, 2:, 2:] += bend(parts.free, parts.u) * (inverse[:, :, None] * inverse[:, None, :])
+        inverse = parts.by_unit.mean(axis=0)
+        blocks[:, 2:, 2:] += related.bend() * (inverse[:, :, None] * inverse[:, None, :])
         prior = np.zeros((size, size + 2))
-        prior[:, 0] = 2 * self._edge * (parts.inner * parts.outer).mean(axis=0)
-        prior[:, 1] = (1 + SPREAD) * (parts.part * (1 - parts.part)).mean(axis=0) + 0.02
-        prior[each, 2 + each] = 2 * ROOM * (parts.diagonal**2).mean(axis=0) / self._scale2
+        prior[:, 0] = 2 * self._edge * (inside[:, :, 0] * outside[:, :, 0]).mean(axis=0)
+        prior[:, 1] = (1 + SPREAD) * (inside[:, :, 1] * outside[:, :, 1]).mean(axis=0) + 0.02
+        prior[each, 2 + each] = 2 * ROOM * (related.diagonal**2).mean(axis=0) / self._scale2
         prior[~self.used] = 1.0
         # The length of a row of T is free of data; beside very sharp data its curvature would drown in rounding.
         np.einsum("iaa->ia", blocks)[:] *= 1 + _ROUNDING
@@ -213,7 +215,7 @@ class Density:
 
     def _together(self) -> Floats:
         """1/variance of all that is seen of each entry of the coordinates' x, (q+1, q+1)."""
-        expand = np.abs(self._expand)
+        expand = np.abs(np.vstack([np.eye(self._rows + 1), self._others]))
         found: Floats = expand.T @ self._weight @ expand
         return found
 
@@ -222,10 +224,10 @@ class Density:
 
         Chains are short, and do not come down in time from where something clearly seen is hundreds of standard deviations off.
         """
-        observed = self._observed[np.ix_(self._kept, self._kept)]
+        known = slice(1, self._rows + 1)
+        observed, released = self._observed[known, known], self._observed[0, known]
         seen = self._together()
         noise2 = np.divide(1.0, seen, out=np.zeros_like(seen), where=seen > 0)
-        released = self._observed[0, self._kept]
         edge = np.clip(np.sqrt(noise2[0, 1:]), 1e-6 * self._width, 0.01 * self._width)
         mean = np.clip(released, self._lower + edge, 1 - edge)
         most = (mean - self._lower) * (1 - mean)
@@ -253,26 +255,20 @@ class Density:
         return np.tile(point, (chains, 1, 1))
 
     def _parts(self, theta: Floats) -> _Parts:
-        place, b = theta[:, :, 0], theta[:, :, 1]
-        inner, outer = expit(place), expit(-place)
-        log_g = log_expit(b) * self._numeric
-        d = self._width * np.exp((log_expit(place) + log_expit(-place) + log_g) / 2)
-        diagonal = np.exp(np.einsum("jaa->ja", theta[:, :, 2:]))
-        unit = np.sqrt(d[:, :, None] ** 2 + self._hazy)
-        share = (d[:, :, None] / unit) ** 2
-        free = theta[:, :, 2:] * self._below / unit
-        triangle = free.copy()
-        np.einsum("jaa->ja", triangle)[:] = diagonal
-        length = np.sqrt(np.einsum("jab,jab->ja", triangle, triangle))
-        u = triangle / length[:, :, None]
-        x = np.concatenate([np.ones((len(theta), 1)), self._lower + self._width * inner], axis=1)
-        return _Parts(inner, outer, np.exp(log_g), x, d, unit, share, free, diagonal, length, u, d[:, :, None] * u)
-
-    def _moments(self, parts: _Parts) -> Floats:
-        matrices: Floats = parts.x[:, :, None] * parts.x[:, None, :]
-        matrices[:, 1:, 1:] += parts.root @ parts.root.transpose(0, 2, 1)
-        return matrices
-
-    def _full(self, matrices: Floats) -> Floats:
-        full: Floats = self._expand @ matrices @ self._expand.T
-        return full
+        ends, size = theta[:, :, :2], self._rows + 1
+        logs = log_expit(ends)
+        beside = logs - ends
+        d = self._width * np.exp((logs[:, :, 0] + beside[:, :, 0] + self._numeric * logs[:, :, 1]) / 2)
+        squared = (d * d)[:, :, None] + self._hazy
+        by_unit = self._below / np.sqrt(squared)
+        triangle = theta[:, :, 2:] * by_unit
+        diagonal_of(triangle)[:] = np.exp(np.einsum("jaa->ja", theta[:, :, 2:]))
+        length = np.sqrt(np.vecdot(triangle, triangle))
+        x = np.zeros((len(theta), size, size))
+        x[:, 0, 0] = 1.0
+        x[:, 1:, 0] = self._lower + self._width * np.exp(logs[:, :, 0])
+        x[:, 1:, 1:] = triangle * (d / length)[:, :, None]
+        if len(self._others):
+            x = np.concatenate([x, self._others @ x], axis=1)
+        difference = x @ x.mT - self._observed
+        return _Parts(logs, beside, x, d, squared, by_unit, triangle, difference, Dependence.of(triangle, length))

@@ -19,17 +19,17 @@ from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
-WARM_UP = 120
-KEPT = 100
+WARM_UP = 80
+KEPT = 50
 LEAPS = 10
 """Steps of a trajectory on average; their number is drawn between half and one and a half times of it."""
 ACCEPTANCE = 0.75
-REFIT = (15, 35, 60, 85)
+REFIT = (10, 25, 40, 60)
 """Turns at which the masses are worked out again."""
 WIDEST = 64
 """Variables of which the moments are drawn all together; beyond, `spectral_ridge` does without draws."""
 DRAWS = 600
-"""Draws that are handed on, out of chains * KEPT."""
+"""Draws that are handed on at most: all chains, at every turn or every few."""
 
 _LABEL = b"dprelease posterior 1"
 
@@ -45,8 +45,7 @@ class _Key:
 def posterior(moments: NoisyMoments) -> Floats:
     """Draws of S = (1/n) sum x x^T, (T, p+1, p+1) with T <= `DRAWS`; the last few results are kept.
 
-    A matrix without noise is known, and is the only draw. Time grows like p^3: about half a second for 10 variables, half a
-    minute for 100.
+    A matrix without noise is known, and is the only draw. Time grows like p^3: half a second to a second for 10 to 20 variables.
 
     Args:
         moments: as released.
@@ -61,11 +60,11 @@ def posterior(moments: NoisyMoments) -> Floats:
 def _draw(key: _Key) -> Floats:
     density = Density(key.moments)
     variables = len(key.moments.names)
-    chains = 24 if variables <= 16 else 12 if variables <= 40 else 4
+    chains = 24 if variables <= 16 else 12 if variables <= 40 else 8
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a wild trajectory is refused, not an error
         points = _chains(density, chains, PublicNormals(key.digest))
-    step = -(-len(points) // DRAWS)
-    draws = density.matrices(points[::step])
+    step = -(-len(points) * chains // DRAWS)
+    draws = density.matrices(np.concatenate(points[::step]))
     draws.flags.writeable = False
     return draws
 
@@ -79,20 +78,19 @@ class _Metric:
     """
 
     def __init__(self, masses: Floats, used: npt.NDArray[np.bool_]) -> None:
-        self._root = np.linalg.cholesky(masses)
-        self._inverse = np.linalg.inv(masses)
+        self._root = np.asarray(np.linalg.cholesky(masses), np.float64)
+        self._inverse = np.asarray(np.linalg.inv(masses), np.float64)
         self._used = used
 
     def momentum(self, chains: int, normals: PublicNormals) -> Floats:
         """(J, q, k)."""
-        standard = normals.normal(chains, *self._used.shape) * self._used
-        drawn: Floats = (self._root @ standard[..., None])[..., 0]
-        return drawn
+        standard = np.zeros((chains, *self._used.shape))
+        standard[:, self._used] = normals.normal(chains, int(self._used.sum()))
+        return _by_row(standard, self._root.mT)
 
     def velocity(self, momentum: Floats) -> Floats:
         """(J, q, k)."""
-        found: Floats = np.matmul(self._inverse, momentum[..., None])[..., 0]
-        return found
+        return _by_row(momentum, self._inverse)
 
     def energy(self, momentum: Floats) -> Floats:
         """(J,)."""
@@ -100,8 +98,15 @@ class _Metric:
         return found
 
 
-def _chains(density: Density, chains: int, normals: PublicNormals) -> Floats:
-    """Points of all chains after warming up, (KEPT * chains, q, q + 2).
+def _by_row(values: Floats, matrices: Floats) -> Floats:
+    """(J, q, k) from (J, q, k), each variable's times a matrix of its own, (q, k, k): one product for all chains."""
+    found = np.empty_like(values)
+    np.matmul(values.transpose(1, 0, 2), matrices, out=found.transpose(1, 0, 2))
+    return found
+
+
+def _chains(density: Density, chains: int, normals: PublicNormals) -> list[Floats]:
+    """Points of all chains at every turn after warming up, KEPT of (J, q, q + 2).
 
     While warming up, the masses follow the density's curvature where the chains are, and the step the rate of acceptance.
     """
@@ -115,12 +120,14 @@ def _chains(density: Density, chains: int, normals: PublicNormals) -> Floats:
             metric = _Metric(density.metric(theta), density.used)
         momentum = metric.momentum(chains, normals)
         energy = value + metric.energy(momentum)
-        moved, moved_slope = theta, slope
-        for _ in range(int(LEAPS * (0.5 + float(normals.uniform(1)[0]))) + 1):
-            momentum = momentum - 0.5 * step * moved_slope
-            moved = moved + step * metric.velocity(momentum)
-            moved_value, moved_slope = density.potential(moved)
-            momentum = momentum - 0.5 * step * moved_slope
+        leaps = int(LEAPS * (0.5 + float(normals.uniform(1)[0]))) + 1
+        momentum -= 0.5 * step * slope
+        moved = theta + step * metric.velocity(momentum)
+        for _ in range(leaps - 1):
+            momentum -= step * density.slope(moved)
+            moved += step * metric.velocity(momentum)
+        moved_value, moved_slope = density.potential(moved)
+        momentum -= 0.5 * step * moved_slope
         change = moved_value + metric.energy(momentum) - energy
         chance = np.where(np.isfinite(change), np.exp(-np.maximum(change, 0)), 0.0)
         taken = normals.uniform(chains) < chance
@@ -130,4 +137,4 @@ def _chains(density: Density, chains: int, normals: PublicNormals) -> Floats:
             step *= float(np.exp(0.2 * (chance.mean() - ACCEPTANCE)))
         else:
             kept.append(theta)
-    return np.concatenate(kept)
+    return kept

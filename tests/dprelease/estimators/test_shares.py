@@ -38,8 +38,8 @@ def test_shares_of_a_group_are_known_as_their_noisy_sums_say() -> None:
     centre = weight @ share
     spread = np.sqrt(weight @ (share - centre) ** 2)
     draws = posterior(moments)[:, 0, 1:5]
-    assert (np.abs(draws.mean(axis=0) - centre) < 0.25 * spread).all()
-    np.testing.assert_allclose(draws.std(axis=0), spread, rtol=0.25)
+    assert (np.abs(draws.mean(axis=0) - centre) < 0.4 * spread).all()
+    np.testing.assert_allclose(draws.std(axis=0), spread, rtol=0.3)
 
 
 @pytest.mark.slow
