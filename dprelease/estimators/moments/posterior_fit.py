@@ -34,8 +34,7 @@ from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthes
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
@@ -48,13 +47,7 @@ _LEAST = 1e-3
 def fit_posterior(
     moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool
 ) -> ScaledFit:
-    """Fit all targets on the same features; together they give what they give one by one.
-
-    Args:
-        moments: as released.
-        features: d indices in the matrix, distinct.
-        targets: l indices in the matrix.
-        intercept: whether to fit one.
+    """Fit all targets on the same features; together they give what they give one by one. Arguments as of `choice.fit_moments`.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
@@ -79,13 +72,7 @@ def fit_posterior(
 
 
 def _needed(whole: ScaledFit, part: ScaledFit, named: str) -> ScaledFit:
-    """For each target the model without what is hidden, unless with it a cautious guess of the gain is `NEEDED` times as large.
-
-    Args:
-        whole: with all features.
-        part: without the hidden ones.
-        named: their names.
-    """
+    """For each target the model without what is hidden, unless with it a cautious guess of the gain is `NEEDED` times as large."""
     most, least = (each.quality.gain - each.quality.gain_se for each in (whole, part))
     needed = most > NEEDED * np.maximum(least, 0.0)
     if needed.all():
@@ -164,12 +151,7 @@ def _fit(
             gain=(flat - error).mean(axis=0),
             gain_se=(flat - error).std(axis=0),
         ),
-        diagnostics=Diagnostics(
-            smallest_eigenvalue=solution.smallest_eigenvalue,
-            condition_number=solution.condition_number,
-            indefinite=solution.indefinite,
-            warnings=warnings(alpha, ((means - constant) ** 2 / variance).mean(axis=0)),
-        ),
+        diagnostics=Diagnostics.of(solution, warnings(alpha, ((means - constant) ** 2 / variance).mean(axis=0))),
     )
 
 
