@@ -21,10 +21,10 @@ from dprelease.release.release import Floats, Release
 def contingency_table(release: Release, rows: str, columns: str) -> Analysis:
     """Counts of two categories, and how they depend on each other.
 
-    Tables: ``counts`` and ``association`` (Cramer's V; both noise only) and, for two by two levels, ``ratios`` (odds ratio, and
-    risk ratio: the risk of the first column's level, in the first row's level by in the second's) and ``difference`` (of these
-    risks); noise and sampling. Test: ``independence``. Levels whose patients noise does not tell from none are left out; where
-    logarithms are taken a cell counts as `LEAST` patients at least.
+    Tables: ``counts``, none below 0, and ``association`` (Cramer's V; both noise only); for two by two levels ``ratios`` (odds
+    ratio, and risk ratio: the risk of the first column's level, in the first row's level by in the second's) and ``difference`` (of
+    these risks); noise and sampling. Test: ``independence``. Levels whose patients noise does not tell from none are left out;
+    where logarithms are taken a cell counts as `LEAST` patients at least.
 
     Args:
         release: a verified release of joint moments.
@@ -39,13 +39,17 @@ def contingency_table(release: Release, rows: str, columns: str) -> Analysis:
         raise InvalidInput("a table needs two different columns")
     names, cells, left_out = _cells(release, rows, columns)
     pairs = tuple(f"{row}, {column}" for row in names[0] for column in names[1])
-    counts = Estimates(pairs, cells.reshape(len(cells), -1), units=("patients",) * len(pairs))
-    noise, least = float(counts.noise_sd.max()), float(_expected(cells.mean(axis=0)).min())
+    # A draw's moments are those of some rows, and its cells need not be.
+    flat = np.maximum(cells, 0.0).reshape(len(cells), -1)
+    counts = Estimates(pairs, flat, units=("patients",) * len(pairs))
+    noise, least = float(cells.std(axis=0).max()), float(_expected(cells.mean(axis=0)).min())
     tests, tables = _association(cells) if least >= CLEAR * noise else ({}, {})
     caveats = (
         [f"Left out, for noise does not tell their patients from none: {', '.join(left_out)}."] if left_out else []
     )
     caveats += [
+        "Counts are medians over draws of what noise leaves open, in each of which a cell below 0 counts as 0; their margins need "
+        "not add up.",
         f"The noise of a count has a standard deviation of up to {noise:.3g} patients; the least expected count is {least:.4g}.",
         "Do not believe ratios of cells with few patients; V is never negative, so noise makes it too large."
         if tests

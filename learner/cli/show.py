@@ -151,13 +151,17 @@ def _ranges(columns: tuple[Summary, ...], title: str) -> None:
     heads = ("column", "mean", "standard deviation", *(f"{share:.0%}" for share in SHARES), "unit")
     shown = Table(*heads, title=title, title_justify="left")
     for each in columns:
-        quantiles = zip(each.quantiles, each.quantile_errors, strict=True)
-        pairs = [(each.mean, each.mean_error), (each.deviation, each.deviation_error), *quantiles]
-        cells = [f"{value:.4g} ({error:.2g})" for value, error in pairs]
+        quantiles = zip(each.quantiles, each.quantile_errors, each.quantile_words, strict=True)
+        told = [(each.mean, each.mean_error, ""), (each.deviation, each.deviation_error, ""), *quantiles]
+        cells = [f"{words} {value:.4g} ({error:.2g})".lstrip() for value, error, words in told]
         shown.add_row(plain(each.column.name), *cells, plain(each.column.unit or "1"))
     _print(shown)
     for sentence in boxes(columns):
         _say(plain(sentence))
+    if any(chain.from_iterable(each.quantile_words for each in columns)):
+        _say(
+            "at most, at least: values beyond the bounds, or the box, count in the outermost cell, where the quantile may be"
+        )
     _say(
         "in brackets: standard deviation of what privacy noise leaves open; for quantiles, with the width of a counted cell"
     )

@@ -75,8 +75,10 @@ def column_to_json(each: Summary) -> dict[str, Any]:
         "standard_deviation": each.deviation,
         "standard_deviation_error": each.deviation_error,
         "quantiles": [
-            {"share": share, "value": value, "error": error}
-            for share, value, error in zip(SHARES, plain(each.quantiles), plain(each.quantile_errors), strict=True)
+            {"share": share, "value": value, "error": error, "bound": words or None}
+            for share, value, error, words in zip(
+                SHARES, plain(each.quantiles), plain(each.quantile_errors), each.quantile_words, strict=True
+            )
         ],
         "below": {
             "value": plain(each.edges[1:-1]),

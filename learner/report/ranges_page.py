@@ -16,6 +16,8 @@ CAVEATS = (
     "anything was counted.",
     "Errors are standard deviations of what privacy noise leaves open. The spread of a column with long tails comes out too small: "
     "sums count a cell at four first-round scales from the centre at most.",
+    "Values beyond the bounds count in the outermost cell: of a quantile that may be there it is told what it is at most or at "
+    "least.",
     "Within a cell of the distribution rows are taken to spread evenly; quantiles of columns with few values lie between these.",
 )
 
@@ -74,8 +76,8 @@ def _numbers(columns: tuple[Summary, ...], found: tuple[str, ...]) -> Markup:
 
 
 def _pairs(each: Summary) -> list[Cell]:
-    pairs = zip(each.quantiles.tolist(), each.quantile_errors.tolist(), strict=True)
-    return [float(number) for pair in pairs for number in pair]
+    told = zip(each.quantile_words, each.quantiles.tolist(), each.quantile_errors.tolist(), strict=True)
+    return [cell for words, value, error in told for cell in (f"{words} {short(value)}" if words else value, error)]
 
 
 def _plot(place: int, each: Summary) -> Markup:

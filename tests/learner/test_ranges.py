@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.words import RECOMPUTED
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
 from learner.cli import show
 from learner.client.describe import describe
+from learner.client.describe_ranges import column_to_json, describe_ranges
 from learner.client.library import Opened
 from tests.learner.moments import opened
 from tests.learner.pages import LEVELS, TITLE, UNIT, parsed
@@ -70,6 +74,26 @@ def test_describe_has_means_spreads_and_quantiles_with_errors(run: Run, release:
     refused = run("describe", release.folder.path, "--columns", "stage")
     assert refused.exit_code
     assert "no range of stage; it has those of age, glucose" in refused.output
+
+
+def test_quantiles_beyond_what_was_counted_are_at_most_and_at_least(
+    release: Opened, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = describe_ranges(release.release, ["glucose"])
+    (glucose,) = found.columns
+    piled = np.concatenate(
+        [[0.0], np.linspace(0.2, 0.9, CELLS - 1), [1.0]]
+    )  # a fifth and a tenth of the rows at the ends
+    distribution = replace(glucose.distribution, monotone=piled, noise_sd=np.full(CELLS - 1, 0.01))
+    show.ranges(replace(found, columns=(replace(glucose, distribution=distribution),)))
+    shown = " ".join(capsys.readouterr().out.split())
+    low, high = 2 + 28 / CELLS, 30 - 28 / CELLS
+    assert f"at most {low:.4g} (" in shown
+    assert f"at least {high:.4g} (" in shown
+    assert "values beyond the bounds, or the box, count in the outermost cell" in shown
+    told = column_to_json(replace(glucose, distribution=distribution))["quantiles"]
+    assert [each["bound"] for each in told] == ["at most", None, None, None, "at least"]
+    assert (told[0]["value"], told[4]["value"]) == (pytest.approx(low), pytest.approx(high))
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ class Inference:
     def caveats(self) -> tuple[str, ...]:
         """A sentence that names what is counted with a reference level, where anything is."""
         pairs = [f"{name} with {' and '.join(reference)}" for name, reference in self.merged.items()]
-        told = "Counted together, as noise hides how few patients one of the two has"
+        told = "Counted together, as one of the two has too few patients for the noise"
         return (f"{told}: {', '.join(pairs)}.",) if pairs else ()
 
     def to_json(self) -> dict[str, Any]:
@@ -216,12 +216,15 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
         intercept: whether there is one; without it models pass through the midpoints of the public ranges.
     """
     found = _of_features(release, names, intercept=intercept)
-    merged = {} if found.known.all() or not intercept else sparse_levels(release, names)
-    kept = [name for name in names.features if name not in merged]
-    if not merged or not kept:
+    if found.known.all() or not intercept:
         return found
-    others = _of_features(release, design(release, names.targets, kept), intercept=intercept)
-    return others.among(names.features, kept, merged) if others.known.all() else found
+    for merged in sparse_levels(release, names):
+        kept = [name for name in names.features if name not in merged]
+        if merged and kept:
+            others = _of_features(release, design(release, names.targets, kept), intercept=intercept)
+            if others.known.all():
+                return others.among(names.features, kept, merged)
+    return found
 
 
 def _of_features(release: Release, names: Design, *, intercept: bool) -> Inference:

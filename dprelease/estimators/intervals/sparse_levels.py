@@ -1,4 +1,4 @@
-"""Levels of categories so rare that noise hides how many patients have them: they count with the reference level.
+"""Levels of categories so rare that noise hides how they vary: they count with the reference level.
 
 The indicator of a level that nobody has is 0, and the indicators of all levels but a reference that nobody has add up to 1.
 Noise leaves neither so, and then no coefficient of the fit is known (`identifiability`), although those of all other features are
@@ -8,7 +8,7 @@ patients move.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,42 +22,50 @@ HIDDEN = 3.0
 MOST = 0.1
 """Share of the patients that a level reaches at most, two standard deviations of noise above what is seen."""
 
+_LEAST = 1e-12
 
-def sparse_levels(release: Release, names: Design) -> dict[str, tuple[str, ...]]:
-    """Features to count with the reference level of their category, and the values that are its reference.
+Levels = tuple[str, ...]
 
-    Where it is the reference that is rare, the first level that is not takes its place.
+
+def sparse_levels(release: Release, names: Design) -> Iterator[dict[str, Levels]]:
+    """Features to count with the reference level of their category, and the values that are its reference, in steps.
+
+    First all rare levels whose share noise hides, then one more after another, the next in standard deviations of its noise. Where
+    it is the reference that is rare, the commonest level takes its place.
 
     Args:
         release: a verified release.
         names: the features of a fit with an intercept.
     """
     columns = (release.column(name) for name in names.features)
-    merged: dict[str, tuple[str, ...]] = {}
+    shares: dict[Levels, tuple[float, float]] = {}
+    groups: list[tuple[Levels, list[Levels]]] = []
     for column in dict.fromkeys(column for column in columns if isinstance(column, CategoricalColumn)):
-        own = [name for name in column.released if name in names.features]
-        reference = tuple(name for name in column.released if name not in own)
-        apart = [name for name in own if not _is_sparse(release, (name,))]
-        if reference and _is_sparse(release, reference):
-            apart = apart[1:]
-        merged |= {name: reference for name in own if name not in apart and reference}
-    return merged
+        reference = tuple(name for name in column.released if name not in names.features)
+        own: list[Levels] = [(name,) for name in column.released if name in names.features]
+        if reference:
+            groups.append((reference, own))
+            shares |= {level: _share(release, level) for level in (reference, *own)}
+    seen = {level: share / max(sd, _LEAST) for level, (share, sd) in shares.items() if share + 2 * sd <= MOST}
+    ordered = sorted(seen, key=lambda level: seen[level])
+    for count in range(sum(each <= HIDDEN for each in seen.values()), len(ordered) + 1):
+        rare, merged = set(ordered[:count]), dict[str, Levels]()
+        for reference, own in groups:
+            replaced = max(own, key=lambda level: shares[level]) if reference in rare else ()
+            merged |= {level[0]: reference for level in own if level in rare or level == replaced}
+        yield merged
 
 
-def _is_sparse(release: Release, names: Sequence[str]) -> bool:
-    """Whether noise hides how many patients have one of these values, which are few."""
-    shares = [_share(release, name) for name in names]
-    share, noise_sd = sum(each[0] for each in shares), float(np.hypot.reduce([each[1] for each in shares]))
-    return share <= HIDDEN * noise_sd and share + 2 * noise_sd <= MOST
-
-
-def _share(release: Release, name: str) -> tuple[float, float]:
-    """(released share of the patients who have a value, standard deviation of its noise)."""
+def _share(release: Release, names: Levels) -> tuple[float, float]:
+    """(released share of the patients who have one of these values, standard deviation of its noise)."""
     view = release.regressable
     if isinstance(view, NoisyRows):
-        place = view.names.index(name)
+        places = [view.names.index(name) for name in names]
         means, noise_sd = view.means()
-        return float(means[place]), float(noise_sd[place])
-    index, midpoint, half_width = view.lookup(name)
-    mean, noise = view.between([0], [index])[0, 0], view.noise_between([0], [index])[0, 0]
-    return midpoint + half_width * mean / view.rows, abs(half_width) * noise / view.rows
+        return float(means[places].sum()), float(np.hypot.reduce(noise_sd[places]))
+    found = [view.lookup(name) for name in names]
+    index = [place for place, *_ in found]
+    midpoint, half_width = (np.array([each[part] for each in found]) for part in (1, 2))
+    share = midpoint + half_width * view.between([0], index)[0] / view.rows
+    noise_sd = half_width * view.noise_between([0], index)[0] / view.rows
+    return float(share.sum()), float(np.hypot.reduce(noise_sd))

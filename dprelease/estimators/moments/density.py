@@ -9,11 +9,17 @@ with means m within the range [l, 1] of each variable, R a correlation matrix, a
 variable of this mean can have in its range: g = 1 for an indicator, which takes only the ends of its range. A prior over
 (m, g, R), vague and the same for every table, makes S + N a Bayesian problem:
 
-    (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    counts crowd near an end of wide bounds, so near ends is likely
+    (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    a number crowds near an end of wide bounds, so near ends is likely
+                          ~ Beta(SHARE, SHARE)  of an indicator: Jeffreys' prior of a share
     g_c ~ Beta(SPREAD, 1)                       nearly flat in log g: a variable may fill any part of its range
     R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `correlation_prior`, and on it
           T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: a variable that the others determine (T_ii near 0) is
           never ruled out, as it would be were T T^T Wishart
+
+For an indicator i the density is multiplied by unit_ij (see below) for every other variable j. Its d follows from its mean, and
+without this factor each covariance that is seen to be near 0, as the zeros within its group, would say by 1/d_i that its share is
+small: rare levels would vanish. So a share is known from its own sums, from what its group leaves, and from covariances that are
+too large for a smaller one.
 
 The means of what is drawn from the posterior are positive semidefinite and within all bounds by construction, they fall
 to "no correlation" where noise hides it, and the noise of one entry is reduced by all others: a variable that spreads over
@@ -21,11 +27,11 @@ to "no correlation" where noise hides it, and the noise of one entry is reduced 
 
 Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of
 (m - l)/(1 - l) and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t, and below it as
-f_ij = T_ij sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what the data hold
-still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls: f_ij is the
-former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter below it. For
-the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations alone chains
-fall to small spreads on their way from the start and need thousands of turns to leave them.)
+f_ij = T_ij unit_ij, unit_ij = sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what
+the data hold still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls:
+f_ij is the former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter
+below it. For the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations
+alone chains fall to small spreads on their way from the start and need thousands of turns to leave them.)
 
 Of a one-hot group all levels but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
 entries are observations of that; were it rare, the others would nearly determine each other. The zeros within a group,
@@ -45,6 +51,7 @@ from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
 EDGE = 0.2
+SHARE = 0.5
 SPREAD = 0.5
 TIGHTNESS = 6.0
 ROOM = 2.0
@@ -64,7 +71,8 @@ class _Parts:
         beside: (J, q, 2) logarithms of 1 less these.
         x: (J, p + 1, q + 1) a root of S: the constant, and of every variable m and D u; last those that follow from others.
         d: (J, q).
-        by_unit: (J, q, q) 1/sqrt(d_i^2 + h_ij^2) below the diagonal.
+        squared: (J, q, q) unit_ij^2.
+        by_unit: (J, q, q) 1/unit_ij below the diagonal.
         triangle: (J, q, q) T.
         difference: (J, p + 1, p + 1) of S from what is observed.
         related: the prior of T.
@@ -74,6 +82,7 @@ class _Parts:
     beside: Floats
     x: Floats
     d: Floats
+    squared: Floats
     by_unit: Floats
     triangle: Floats
     difference: Floats
@@ -115,7 +124,9 @@ class Density:
         self._width = 1.0 - self._lower
         self._numeric = (kinds == "numeric")[kept]
         self._scale2 = TIGHTNESS * (q + 1)
+        self._edge = np.where(self._numeric, EDGE, SHARE)
         self._below = np.tril(np.ones((q, q)), -1)
+        self._per_unit = self._below - ~self._numeric[:, None] * (1 - np.eye(q))
         typical = np.maximum(variance[kept], 1 / np.sqrt(weight.max()))
         clear = typical * self._together()[1:, 1:] / self._scale2
         self._hazy = np.divide(1.0, clear, out=np.ones_like(clear), where=clear > 0)
@@ -131,11 +142,11 @@ class Density:
         """Minus the log-density, (J,), up to a constant, and its gradient, of theta's shape."""
         parts = self._parts(theta)
         value = 0.25 * (self._doubled * parts.difference**2).sum(axis=(1, 2)) + parts.related.value()
-        value -= EDGE * (parts.logs[:, :, 0] + parts.beside[:, :, 0]).sum(axis=1)
+        value -= (parts.logs[:, :, 0] + parts.beside[:, :, 0]) @ self._edge
         value -= (SPREAD * parts.logs[:, :, 1] + parts.beside[:, :, 1]) @ self._numeric
         diagonal = parts.related.diagonal
         value += ROOM * (0.5 * diagonal**2 / self._scale2 - np.log(diagonal)).sum(axis=1)
-        return value - np.log(parts.by_unit + (1 - self._below)).sum(axis=(1, 2)), self._slope(parts)
+        return value + 0.5 * (self._per_unit * np.log(parts.squared)).sum(axis=(1, 2)), self._slope(parts)
 
     def slope(self, theta: Floats) -> Floats:
         """The gradient alone, which takes two thirds of the time of both."""
@@ -150,11 +161,12 @@ class Density:
         by_t, by_diagonal, by_length = related.slope()
         to_t = by_t + to_root * (d / related.length)[:, :, None]
         to_t += parts.triangle * ((by_length - to_log_d) / related.length**2)[:, :, None]
-        to_log_d = to_log_d + np.vecdot((d[:, :, None] * parts.by_unit) ** 2, 1 - to_t * parts.triangle)
+        part = (d * d)[:, :, None] / parts.squared
+        to_log_d = to_log_d + np.vecdot(part, self._per_unit - self._below * to_t * parts.triangle)
         inside, outside = np.exp(parts.logs), np.exp(parts.beside)
         inner, outer = inside[:, :, 0], outside[:, :, 0]
         gradient = np.empty((*d.shape, size + 1))
-        gradient[:, :, 0] = to_x[:, 1:, 0] * self._width * inner * outer + (to_log_d / 2 - EDGE) * (outer - inner)
+        gradient[:, :, 0] = to_x[:, 1:, 0] * self._width * inner * outer + (to_log_d / 2 - self._edge) * (outer - inner)
         gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * outside[:, :, 1] + inside[:, :, 1])
         gradient[:, :, 2:] = to_t * parts.by_unit
         np.einsum("jaa->ja", gradient[:, :, 2:])[:] = (
@@ -192,7 +204,7 @@ class Density:
         inverse = parts.by_unit.mean(axis=0)
         blocks[:, 2:, 2:] += related.bend() * (inverse[:, :, None] * inverse[:, None, :])
         prior = np.zeros((size, size + 2))
-        prior[:, 0] = 2 * EDGE * (inside[:, :, 0] * outside[:, :, 0]).mean(axis=0)
+        prior[:, 0] = 2 * self._edge * (inside[:, :, 0] * outside[:, :, 0]).mean(axis=0)
         prior[:, 1] = (1 + SPREAD) * (inside[:, :, 1] * outside[:, :, 1]).mean(axis=0) + 0.02
         prior[each, 2 + each] = 2 * ROOM * (related.diagonal**2).mean(axis=0) / self._scale2
         prior[~self.used] = 1.0
@@ -247,7 +259,8 @@ class Density:
         logs = log_expit(ends)
         beside = logs - ends
         d = self._width * np.exp((logs[:, :, 0] + beside[:, :, 0] + self._numeric * logs[:, :, 1]) / 2)
-        by_unit = self._below / np.sqrt((d * d)[:, :, None] + self._hazy)
+        squared = (d * d)[:, :, None] + self._hazy
+        by_unit = self._below / np.sqrt(squared)
         triangle = theta[:, :, 2:] * by_unit
         diagonal_of(triangle)[:] = np.exp(np.einsum("jaa->ja", theta[:, :, 2:]))
         length = np.sqrt(np.vecdot(triangle, triangle))
@@ -258,4 +271,4 @@ class Density:
         if len(self._others):
             x = np.concatenate([x, self._others @ x], axis=1)
         difference = x @ x.mT - self._observed
-        return _Parts(logs, beside, x, d, by_unit, triangle, difference, Dependence.of(triangle, length))
+        return _Parts(logs, beside, x, d, squared, by_unit, triangle, difference, Dependence.of(triangle, length))

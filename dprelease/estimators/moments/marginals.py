@@ -2,11 +2,11 @@
 
 The prior is that of `density` for one variable: with l the lower end of its range, whose upper end is 1,
 
-    p = (m - l)/(1 - l) ~ Beta(EDGE, EDGE),   variance = (m - l)(1 - m) g,   g ~ Beta(SPREAD, 1), or 1 for an indicator,
+    p = (m - l)/(1 - l) ~ Beta(e, e),   variance = (m - l)(1 - m) g,   g ~ Beta(SPREAD, 1), or 1 for an indicator,
 
-and its noisy sum and noisy square sum, the latter for numbers only, are what is seen of m and of m^2 + variance. Where a
-variable keeps to a small part of its range near an end, its square tells the mean better than its sum does. Sums are over a
-grid that is even in the logits of p and g and covers what the noise leaves likely.
+e being EDGE for a number and SHARE for an indicator. Its noisy sum and noisy square sum, the latter for numbers only, are what
+is seen of m and of m^2 + variance. Where a variable keeps to a small part of its range near an end, its square tells the mean
+better than its sum does. Sums are over a grid that is even in the logits of p and g and covers what the noise leaves likely.
 
 Private outcomes that are apart are many, and what the others of their kind suggest of mean and square (`pooling`) multiplies
 the prior by (1 - UNLIKE) (1 - l) N(m; ...) N(m^2 + variance; ...) + UNLIKE. The posterior may then be much narrower than the
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from dprelease.estimators.moments.density import EDGE, SPREAD
+from dprelease.estimators.moments.density import EDGE, SHARE, SPREAD
 from dprelease.estimators.moments.pooling import UNLIKE, of_others
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.release import Floats
@@ -142,7 +142,8 @@ def _posterior(seen: Floats, others: Floats | None, *, numeric: bool) -> Floats:
     ranges = _ranges(mean, mean_sd, None if suggested is None else suggested[:2])
     place = _grid([((low - lower) / width, (high - lower) / width) for low, high in ranges], PLACES)[:, 0]
     m, most = lower + width * expit(place), width**2 * expit(place) * expit(-place)
-    log = EDGE * np.log(most) + _cells(place, EDGE, EDGE) - 0.5 * ((m - mean) / mean_sd) ** 2
+    edge = EDGE if numeric else SHARE
+    log = edge * np.log(most) + _cells(place, edge, edge) - 0.5 * ((m - mean) / mean_sd) ** 2
     alike: Floats | float = 1.0 if suggested is None else width[:, :, None] * _normal(m, *suggested[:2])[:, :, None]
     m, log, most = m[:, :, None], log[:, :, None], most[:, :, None]
     variance = most

@@ -53,9 +53,22 @@ class Distribution:
 
     def quantile_error(self, share: float) -> float:
         """Standard deviation of a quantile: half of what lies between the shares one noise sd away, and a cell's roughness."""
-        error = float(np.interp(self.quantile(share), EDGES[1:-1], self.noise_sd))
+        error = self._error(share)
         spread = (self.quantile(share + error) - self.quantile(share - error)) / 2
         return float(np.hypot(spread, (EDGES[1] - EDGES[0]) / np.sqrt(12)))
+
+    def beyond(self, share: float) -> int:
+        """-1 or 1 where a quantile, or that of a share one noise sd away, is in the first or last cell; otherwise 0.
+
+        Values beyond the bounds count in these cells, so it may lie anywhere on the far side of their inner end.
+        """
+        error = self._error(share)
+        low, high = self.quantile(share - error) < EDGES[1], self.quantile(share + error) > EDGES[-2]
+        return 1 if high and (share > 0.5 or not low) else -int(low)
+
+    def _error(self, share: float) -> float:
+        """Standard deviation of the noise of the distribution function where it reaches a share."""
+        return float(np.interp(self.quantile(share), EDGES[1:-1], self.noise_sd))
 
 
 def isotonic(values: Floats) -> Floats:

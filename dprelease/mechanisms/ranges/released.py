@@ -52,9 +52,14 @@ class Summary:
 
     @property
     def quantiles(self) -> Floats:
-        """(5,) quantiles at `SHARES`."""
-        places = [self.distribution.quantile(share) for share in SHARES]
-        return self.column.midpoint + self.column.half_width * np.array(places)
+        """(5,) quantiles at `SHARES`; of one that may lie beyond what was counted, what it is at most or at least."""
+        places = np.clip([self.distribution.quantile(share) for share in SHARES], EDGES[1], EDGES[-2])
+        return self.column.midpoint + self.column.half_width * places
+
+    @property
+    def quantile_words(self) -> tuple[str, ...]:
+        """(5,) ``at most`` or ``at least`` of a quantile that may lie beyond what was counted; otherwise empty."""
+        return tuple(("", "at least", "at most")[self.distribution.beyond(share)] for share in SHARES)
 
     @property
     def quantile_errors(self) -> Floats:

@@ -103,6 +103,17 @@ def test_noise_that_hides_counts_is_said_and_nothing_is_interpreted() -> None:
     assert "Noise hides the counts" in hidden.summary()
 
 
+@pytest.mark.usefixtures("short_chains")
+def test_no_count_is_below_none() -> None:
+    table = people(4000)
+    table["ill"] = np.where(table["smoker"] == "yes", "no", table["ill"])  # nobody is both
+    found = contingency_table(released(COLUMNS, table, 0.02, 1), "smoker", "ill")
+    counts = found.tables["counts"]
+    assert counts.location.min() == 0
+    assert counts.interval()[0][0] == 0
+    assert "a cell below 0 counts as 0" in found.summary()
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "told"),
     [

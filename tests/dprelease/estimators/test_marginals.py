@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators.moments import marginals as _marginals
-from dprelease.estimators.moments.density import EDGE, SPREAD
+from dprelease.estimators.moments.density import EDGE, SHARE, SPREAD
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
@@ -62,7 +62,7 @@ def test_an_indicators_variance_follows_from_its_mean(column: int, lower: float)
     p = 1 / (1 + np.exp(-np.linspace(-30, 30, 20001)))
     m = lower + (1 - lower) * p
     seen = moments.gram[0, column] / 500
-    weight = (p * (1 - p)) ** EDGE * np.exp(-(((m - seen) / 0.1) ** 2) / 2)
+    weight = (p * (1 - p)) ** SHARE * np.exp(-(((m - seen) / 0.1) ** 2) / 2)
     weight /= weight.sum()
     np.testing.assert_allclose(found.mean[0], weight @ m, atol=0.002)
     np.testing.assert_allclose(found.variance[0], weight @ ((m - lower) * (1 - m)), rtol=0.01)

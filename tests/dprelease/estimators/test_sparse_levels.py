@@ -15,7 +15,7 @@ from tests.dprelease.analyses.releases import category, number
 from tests.dprelease.analyses.releases import released as moments_released
 from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
 from tests.support.noise import SeededNoise
-from tests.support.specs import categorical
+from tests.support.specs import categorical, numeric
 
 ROWS, NOISE = 4000, 0.004  # a count's noise has a standard deviation of 16 patients
 STAGES = ("none", "early", "late")
@@ -72,10 +72,30 @@ def test_the_other_coefficients_are_those_of_a_fit_without_it(
     assert lower[0, 2] < 3 < upper[0, 2]
 
 
+def test_the_commonest_level_takes_the_place_of_a_rare_reference() -> None:
+    """Were it the next level, 6 % of the patients would be the reference, in which noise hides how the features vary."""
+    release = stages((0.01, 0.05, 0.94), noise=0.012)
+    found = of_features(release, ("age", "stage"))
+    assert found.merged == {"stage=late": ("stage=none",)}
+    np.testing.assert_array_equal(found.estimate[:, :2], of_features(release, ("age", "stage=early")).estimate)
+
+
+def test_a_rare_level_is_counted_with_the_reference_where_it_hides_the_others_though_it_is_seen_itself() -> None:
+    """Its share is four standard deviations of noise; beside ten more features noise hides how it varies."""
+    random = np.random.default_rng(4)
+    stage = np.repeat(STAGES, [2240, 160, 1600])
+    numbers = {f"z{place}": random.uniform(-0.5, 0.5, ROWS) for place in range(11)}
+    columns = (*map(numeric, numbers), categorical("stage", *STAGES, exhaustive=True, fill="none"))
+    release = moments_released(columns, {**numbers, "stage": stage}, 0.01)
+    found = of_features(release, (*list(numbers)[1:], "stage"), "z0")
+    assert found.merged == {"stage=early": ("stage=none",)}
+    assert found.known.all()
+
+
 @pytest.mark.usefixtures("short_chains")
 def test_a_table_and_plain_data_name_what_is_counted_together() -> None:
     found = fit(stages((0.6, 0, 0.4)), ["severity"], ["age", "stage"])
-    told = "Counted together, as noise hides how few patients one of the two has: stage=early with stage=none."
+    told = "Counted together, as one of the two has too few patients for the noise: stage=early with stage=none."
     assert told in found.summary().splitlines()
     assert found.inference.statement == ""
     saved = json.loads(json.dumps(found.to_json()))["inference"]

@@ -38,6 +38,12 @@ def test_isotonic_regression_pools_neighbours() -> None:
             np.testing.assert_allclose(isotonic(values), pooled(values.tolist()), atol=1e-12)
 
 
+def test_a_quantile_that_may_be_in_an_outermost_cell_may_lie_beyond_the_bounds() -> None:
+    monotone = np.concatenate([[0.0], np.linspace(0.2, 0.98, CELLS - 1), [1.0]])
+    found = Distribution(monotone[1:-1], np.full(CELLS - 1, 0.01), 1e-4 * np.eye(CELLS - 1), monotone)
+    assert [found.beyond(share) for share in (0.05, 0.205, 0.25, 0.95, 0.975, 0.99)] == [-1, -1, 0, 0, 1, 1]
+
+
 @pytest.mark.parametrize(("m", "s"), [(0.0, 0.3), (0.9, 0.5), (-1.0, 2.0), (0.3, 0.02)])
 def test_moments_of_a_clipped_normal_law(m: float, s: float) -> None:
     law = stats.norm(m, s)
