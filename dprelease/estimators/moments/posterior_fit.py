@@ -1,9 +1,10 @@
 """Method `posterior`: least squares on the posterior mean of the true moments, and no further than it is likely to help.
 
-Let S_1, ..., S_T be draws of the true moments (`posterior`). The squared error of a linear model is linear in S, so no
-model does better on average over the draws than least squares on their mean, which is positive definite and whose
-off-diagonal entries have shrunk as far as noise hides them. Two things are not left to the average, because a learner
-minds a bad fit relative to how much the outcome varies, var_t, and minds the bad case more than the mean one:
+Let S_1, ..., S_T be draws of the true moments, under the prior that is about the outcome's own regression (`posterior`). The
+squared error of a linear model is linear in S, so no model does better on average over the draws than least squares on their
+mean, which is positive definite and whose off-diagonal entries have shrunk as far as noise hides them. Two things are not left
+to the average, because a learner minds a bad fit relative to how much the outcome varies, var_t, and minds the bad case more
+than the mean one:
 
     constant predictor   c minimises mean_t (c - mean_t)^2 / var_t: where little is known of an outcome with a small spread,
                          what would be a gross error for it decides;
@@ -30,7 +31,8 @@ import numpy.typing as npt
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal, warnings
+from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal
+from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
@@ -59,46 +61,38 @@ def fit_posterior(
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
     """
-    draws, y = posterior(moments), list(targets)
-    everything = NormalEquations.of_moments(draws.mean(axis=0), list(features), y, intercept=intercept)[0]
+    hidden = dropped_places(moments, features, intercept=intercept)
+    return side_by_side([_one(moments, list(features), target, hidden, intercept=intercept) for target in targets])
+
+
+def _one(
+    moments: NoisyMoments, features: list[int], target: int, hidden: tuple[int, ...], *, intercept: bool
+) -> Fitted:
+    """The fit of one target, with `hidden` features or without."""
+    draws = posterior(moments, target)
+    everything = NormalEquations.of_moments(draws.mean(axis=0), features, [target], intercept=intercept)[0]
     if least_squares(everything).singular:
         raise determined(len(features))
-    hidden = dropped_places(moments, features, intercept=intercept)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = np.array([bool(dropped_places(moments, [target], intercept=intercept)) for target in y])
+    blind = np.array([bool(dropped_places(moments, [target], intercept=intercept))])
     released = moments.gram / moments.rows
-    whole = _fit(draws, released, list(features), y, blind, intercept=intercept)
+    whole = _fit(draws, released, features, [target], blind, intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole
     seen = [place for place in range(len(features)) if place not in hidden]
-    part = _fit(draws, released, [features[place] for place in seen], y, blind, intercept=intercept)
-    weights = np.zeros_like(whole.weights)
-    weights[seen] = part.weights
-    named = ", ".join(moments.names[features[place] - 1] for place in hidden)
-    return _needed(whole, replace(part, weights=weights), named)
-
-
-def _needed(whole: ScaledFit, part: ScaledFit, named: str) -> ScaledFit:
-    """For each target the model without what is hidden, unless with it a cautious guess of the gain is `NEEDED` times as large.
-
-    Args:
-        whole: with all features.
-        part: without the hidden ones.
-        named: their names.
-    """
-    most, least = (each.quality.gain - each.quality.gain_se for each in (whole, part))
-    needed = most > NEEDED * np.maximum(least, 0.0)
-    if needed.all():
+    part = _fit(draws, released, [features[place] for place in seen], [target], blind, intercept=intercept)
+    if _needed(whole.fit, part.fit):
         return whole
-    told = f"For {int((~needed).sum())} of {len(needed)} targets left out of the model, as noise hides how they vary: {named}."
-    pairs = zip(vars(whole.quality).items(), vars(part.quality).values(), strict=True)
-    return replace(
-        part,
-        weights=np.where(needed, whole.weights, part.weights),
-        offsets=np.where(needed, whole.offsets, part.offsets),
-        quality=Quality(**{name: np.where(needed, each, other) for (name, each), other in pairs}),
-        diagnostics=replace(part.diagnostics, warnings=(*part.diagnostics.warnings, told)),
-    )
+    weights = np.zeros_like(whole.fit.weights)
+    weights[seen] = part.fit.weights
+    named = ", ".join(moments.names[features[place] - 1] for place in hidden)
+    return part._replace(fit=replace(part.fit, weights=weights), left_out=named)
+
+
+def _needed(whole: ScaledFit, part: ScaledFit) -> bool:
+    """Whether a cautious guess of the gain is `NEEDED` times as large with what is hidden as without it."""
+    most, least = (float((each.quality.gain - each.quality.gain_se)[0]) for each in (whole, part))
+    return most > NEEDED * max(least, 0.0)
 
 
 def _fit(
@@ -109,7 +103,7 @@ def _fit(
     blind: npt.NDArray[np.bool_],
     *,
     intercept: bool,
-) -> ScaledFit:
+) -> Fitted:
     """All targets at once, without slopes where `blind`; arrays are (T, l) or, with features and constant, (T, d + 1, l).
 
     Args:
@@ -150,7 +144,7 @@ def _fit(
     )
     alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance, most))
     error = error - alpha * linear + alpha**2 * square
-    return ScaledFit(
+    fit = ScaledFit(
         weights=alpha * change[1:],
         offsets=base + alpha * change[0],
         constant=constant,
@@ -168,9 +162,10 @@ def _fit(
             smallest_eigenvalue=solution.smallest_eigenvalue,
             condition_number=solution.condition_number,
             indefinite=solution.indefinite,
-            warnings=warnings(alpha, ((means - constant) ** 2 / variance).mean(axis=0)),
+            warnings=(),
         ),
     )
+    return Fitted(fit, alpha, ((means - constant) ** 2 / variance).mean(axis=0))
 
 
 def _alpha(linear: Floats, square: Floats, most: Floats) -> Floats:

@@ -106,7 +106,7 @@ def test_constant_and_shrinkage_are_chosen_as_derived(sd: float):
     It is no longer than where .95 of the gain is reached that the released numbers tell without bias.
     """
     moments = noisy_moments(MIXED, ROWS, sd, np.random.default_rng(5))
-    draws, x, y = posterior(moments), [1, 3], OUTCOME
+    draws, x, y = posterior(moments, OUTCOME), [1, 3], OUTCOME
     found = fit_moments(moments, x, [y], intercept=True)
     variance = np.array([s[y, y] - s[0, y] ** 2 for s in draws])
     variance = np.maximum(variance, 1e-3 * variance.mean())
