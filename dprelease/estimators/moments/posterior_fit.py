@@ -1,10 +1,10 @@
 """Method `posterior`: least squares on the posterior mean of the true moments, and no further than it is likely to help.
 
-Let S_1, ..., S_T be draws of the true moments, under the prior that is about the outcome's own regression (`posterior`). The
-squared error of a linear model is linear in S, so no model does better on average over the draws than least squares on their
-mean, which is positive definite and whose off-diagonal entries have shrunk as far as noise hides them. Two things are not left
-to the average, because a learner minds a bad fit relative to how much the outcome varies, var_t, and minds the bad case more
-than the mean one:
+Let S_1, ..., S_T be draws of the true moments (`posterior`). Where numbers are coded in ranges they are seen about equally well,
+and the prior is about the outcome's own regression. The squared error of a linear model is linear in S, so no model does better
+on average over the draws than least squares on their mean, which is positive definite and whose off-diagonal entries have shrunk
+as far as noise hides them. Two things are not left to the average, because a learner minds a bad fit relative to how much the
+outcome varies, var_t, and minds the bad case more than the mean one:
 
     constant predictor   c minimises mean_t (c - mean_t)^2 / var_t: where little is known of an outcome with a small spread,
                          what would be a gross error for it decides;
@@ -31,7 +31,7 @@ import numpy.typing as npt
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal
+from dprelease.estimators.moments.risk import ALPHAS, HARM, furthest_of_draws, furthest_of_signal
 from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
@@ -69,18 +69,20 @@ def _one(
     moments: NoisyMoments, features: list[int], target: int, hidden: tuple[int, ...], *, intercept: bool
 ) -> Fitted:
     """The fit of one target, with `hidden` features or without."""
-    draws = posterior(moments, target)
+    ranged = moments.retained is not None
+    draws = posterior(moments, target if ranged else None)
     everything = NormalEquations.of_moments(draws.mean(axis=0), features, [target], intercept=intercept)[0]
     if least_squares(everything).singular:
         raise determined(len(features))
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
     blind = np.array([bool(dropped_places(moments, [target], intercept=intercept))])
     released = moments.gram / moments.rows
-    whole = _fit(draws, released, features, [target], blind, intercept=intercept)
+    harm = HARM if ranged else 0.0
+    whole = _fit(draws, released, features, [target], blind, harm, intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole
     seen = [place for place in range(len(features)) if place not in hidden]
-    part = _fit(draws, released, [features[place] for place in seen], [target], blind, intercept=intercept)
+    part = _fit(draws, released, [features[place] for place in seen], [target], blind, harm, intercept=intercept)
     if _needed(whole.fit, part.fit):
         return whole
     weights = np.zeros_like(whole.fit.weights)
@@ -101,6 +103,7 @@ def _fit(
     features: list[int],
     targets: list[int],
     blind: npt.NDArray[np.bool_],
+    harm: float = 0.0,
     *,
     intercept: bool,
 ) -> Fitted:
@@ -112,6 +115,7 @@ def _fit(
         features: d indices in either.
         targets: l indices.
         blind: (l,) which targets noise hides.
+        harm: part of a target's variance that a rare case may lose.
         intercept: whether one is fitted.
     """
     mean, z = draws.mean(axis=0), [0, *features]
@@ -142,7 +146,7 @@ def _fit(
         (solution.weights * seen.xy).sum(axis=0) - open_target,
         (solution.weights * (seen.xx @ solution.weights)).sum(axis=0) - 2 * open_model,
     )
-    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance, most))
+    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance, most, harm))
     error = error - alpha * linear + alpha**2 * square
     fit = ScaledFit(
         weights=alpha * change[1:],
@@ -168,9 +172,9 @@ def _fit(
     return Fitted(fit, alpha, ((means - constant) ** 2 / variance).mean(axis=0))
 
 
-def _alpha(linear: Floats, square: Floats, most: Floats) -> Floats:
+def _alpha(linear: Floats, square: Floats, most: Floats, harm: float) -> Floats:
     """(l,) from the parts of the draws' gains, (T, l): alpha linear - alpha^2 square; none above `most`."""
     if len(linear) == 1:  # the true moments are known
         return np.ones(linear.shape[1])
     steps = ALPHAS[:, None, None]
-    return np.minimum(furthest_of_draws(steps * linear - steps**2 * square), most)
+    return np.minimum(furthest_of_draws(steps * linear - steps**2 * square, harm), most)
