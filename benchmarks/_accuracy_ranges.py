@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks._accuracy_ours import CURIOUS
 from benchmarks._accuracy_problem import Coding, Problem
 from dprelease.data.bounding import BoundedRows, Codes
-from dprelease.data.columns import Column, NumericColumn
+from dprelease.data.columns import Column, NumericColumn, numbers
 from dprelease.data.ranges import Range
 from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.calibration import share_scales
@@ -28,7 +28,6 @@ from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clippin
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
 from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.released import NoisyMoments, noise_sd
-from dprelease.mechanisms.ranges.calibration import numbers
 from dprelease.mechanisms.ranges.privatize import boxes_in, noisy_blocks
 from dprelease.mechanisms.ranges.released import later_range
 from dprelease.mechanisms.ranges.rounds import Row

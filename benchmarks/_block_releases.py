@@ -25,8 +25,8 @@ import numpy as np
 from dprelease.data.columns import Column, squared_sensitivity
 from dprelease.data.weights import private_weights, weights_of
 from dprelease.estimators.normal_equations import NormalEquations, Rows
+from dprelease.estimators.result import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
 from dprelease.planning.weighting import outcome_weight

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from benchmarks._intersect import intersect
 from benchmarks.report import Results, main
 from dprelease.identity.signing import new_private_key
-from dprelease.intersection.in_memory import intersect
 from dprelease.intersection.key_value_store import decode, encode, rows_of
 from dprelease.intersection.parallel import cores
 from dprelease.intersection.ring import Ring

@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks._accuracy_tables import TABLES, Table, scaled
 from benchmarks.report import Results, main
 from dprelease.data.bounding import Codes
-from dprelease.data.columns import NumericColumn
+from dprelease.data.columns import NumericColumn, numbers
 from dprelease.data.ranges import STEPS
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, Scales, numbers
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, Scales
 from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.mechanisms.ranges.rounds import after_counts, after_sums, final, first, window

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dprelease.privacy.gaussian import delta_of, epsilon_of, mu_of
     from dprelease.privatization import privatize
     from dprelease.release.accounting import Guarantee, check_spec, guarantee
-    from dprelease.release.loading import load
+    from dprelease.release.folder import load
     from dprelease.release.release import Release
     from dprelease.release.spec import ReleaseSpec
     from dprelease.release.verification import verify_release
@@ -33,7 +33,7 @@ _HOMES = {
     "delta_of": "privacy.gaussian",
     "epsilon_of": "privacy.gaussian",
     "guarantee": "release.accounting",
-    "load": "release.loading",
+    "load": "release.folder",
     "mu_of": "privacy.gaussian",
     "privatize": "privatization",
     "verify_release": "release.verification",

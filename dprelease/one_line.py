@@ -1,9 +1,12 @@
-"""Text that somebody else wrote, made safe to print, to log and to quote: one line, nothing that a terminal obeys, not endless."""
+"""Text that somebody else wrote, made safe to print, to log and to quote: one line, nothing that a terminal obeys, not endless.
+
+And lines in a table.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 LONGEST_QUOTE = 200
 """Characters that an error quotes of what a caller wrote."""
@@ -48,3 +51,25 @@ def listed(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
+
+
+def aligned(lines: Sequence[Sequence[str]], left: Collection[int] | None = None) -> list[str]:
+    """Lines of a table whose cells are as wide as the widest of their column.
+
+    Args:
+        lines: of as many cells each, the head among them.
+        left: columns that begin at the left, the others end at the right; all of them if None.
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if left is None or place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def indented(sentences: Sequence[str]) -> list[str]:
+    """Sentences below a heading."""
+    return [f"  {sentence}" for sentence in sentences]

@@ -121,18 +121,11 @@ class Terms(Value):
         return rows
 
     def label(self, columns: tuple[Column, ...]) -> Label | None:
-        """What the guarantee must be called; None where the terms do not say which columns are outcomes.
-
-        Args:
-            columns: of all parties.
-        """
+        """What the guarantee must be called with all parties' columns; None where the terms do not say which are outcomes."""
         return None
 
     def consistent(self, spec: SpecBase) -> None:
         """Whether these terms have the shape that the rest of the spec calls for; numbers are `Mechanism.check`'s.
-
-        Args:
-            spec: that they stand in.
 
         Raises:
             ValueError: they have not; why.
@@ -240,6 +233,10 @@ class SpecBase(Value):
         weighed = [part for part in self.parties if part.weights]
         pairs = [pair for part in weighed for pair in zip(part.columns, part.weights, strict=True)]
         return {column.name: weight for column, weight in pairs if weight != 1}
+
+    def part(self, name: str) -> PartyColumns:
+        """The part of a party that the spec has."""
+        return next(part for part in self.parties if part.party == name)
 
     def party(self, name: str) -> PartyColumns | None:
         """The named party's part, or None."""

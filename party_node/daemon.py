@@ -10,8 +10,8 @@ import logging
 import threading
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from traceback import extract_tb
 
 from dprelease.cli.console import StopSignal
 from dprelease.errors import (
@@ -19,7 +19,6 @@ from dprelease.errors import (
     DataRefused,
     DpReleaseError,
     IntegrityError,
-    PeerUnavailable,
     PolicyRefused,
     SpecRefused,
 )
@@ -39,7 +38,7 @@ from party_node.memory import give_back, share_arena
 from party_node.outgoing.calls import Coordinator, PendingRelease
 from party_node.outgoing.delivery import Delivery
 from party_node.outgoing.joining import hear_witness
-from party_node.outgoing.line import HubLine
+from party_node.outgoing.line import HubLine, attempt
 from party_node.outgoing.news import Ears
 from party_node.outgoing.renewal import Renewal
 from party_node.outgoing.report import TableReport
@@ -147,21 +146,8 @@ class Daemon:
             release = pending.spec.digest()
             if pending.state in _OVER and standing.get(release, Status.ENDED) in FINAL:
                 continue
-            try:
-                self._step(coordinator, pending)
-            except PeerUnavailable as error:
-                self._unreached = True
-                self._hub.close()  # a connection that is half open would keep it so
-                log.warning("release %s waits: %s", release[:12], error.message)
-                self._desk.journal.annotate(release, error.message)
-            except DpReleaseError as error:
-                log.error("release %s is held: %s", release[:12], error.message)
-                self._desk.journal.annotate(release, error.message)
-            except Exception as error:
-                # The words of an unforeseen error may quote a cell; its class and place do not.
-                words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
-                log.error("release %s is held: %s", release[:12], words)
-                self._desk.journal.annotate(release, words)
+            step, note = partial(self._step, coordinator, pending), partial(self._desk.journal.annotate, release)
+            self._unreached |= not attempt(step, f"release {release[:12]}", note, self._hub)
         if not self._computing:
             self._joint.drop_rows()
             give_back()

@@ -14,7 +14,6 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.block import SealedBlock
 from dprelease.release.spec import ReleaseSpec
-from party_node.aligning.patients import in_force, patients_of
 from party_node.decision.continuation import Continuations
 from party_node.decision.decision import Assessment, assess
 from party_node.decision.duplicates import repetitions
@@ -23,6 +22,7 @@ from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, Identity
 from party_node.settings import PartySettings
 from party_node.source.findings import Findings, problems, read_findings, write_findings
+from party_node.source.patients import in_force, patients_of
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
 from party_node.state.earlier import EarlierRounds

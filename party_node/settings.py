@@ -16,9 +16,9 @@ from dprelease.spec_base import Label
 from party_node.database import DatabaseSettings
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration, declarations
+from party_node.declarations.identifiers import IdentifierSettings
 from party_node.declarations.reading import Decimal, Thousands
 from party_node.review_target import ReviewTarget
-from party_node.source.identifiers import IdentifierSettings
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from coordinator.alignment import start as starting
 from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
 from coordinator.clock import utc_now
 from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.proposals import alignment
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.alignments import Run
 from coordinator.store.history import Happening
@@ -54,7 +54,7 @@ def start(settings: CoordinatorSettings, roster: str, hours: float, parties: tup
     """
     run_time = timedelta(hours=settings.run_hours)
     with opened(settings) as store:
-        made = starting.start(store, roster, parties, timedelta(hours=hours), run_time, utc_now())
+        made = alignment.start(store, roster, parties, timedelta(hours=hours), run_time, utc_now())
     print_json(describe(made)) if as_json else _print(made)
 
 

@@ -18,8 +18,8 @@ from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.assumptions import Setting, chosen
 from dprelease.mechanisms.draft import Numbers
-from dprelease.mechanisms.expectation import Expectation
 from dprelease.mechanisms.registry import mechanism_named, names
+from dprelease.mechanisms.statement import Expectation
 from dprelease.planning.comparison import NO_DATA
 from dprelease.planning.forecast import proposed
 from dprelease.privacy.price import mu2_text, price_text, room_text

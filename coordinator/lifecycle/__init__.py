@@ -1,1 +1,1 @@
-"""The states of a release."""
+"""The states of releases and alignment runs."""

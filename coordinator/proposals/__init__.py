@@ -1,1 +1,1 @@
-"""From a request to a spec."""
+"""From a request to a spec, or to an alignment run."""

@@ -33,9 +33,8 @@ def propose_next(
     now: datetime,
     *,
     number: int | None = None,
-    expires: timedelta | None = None,
 ) -> tuple[Release, Proposal]:
-    """Make the spec of a stream's next checkpoint and offer it to the parties.
+    """Make the spec of a stream's next checkpoint and offer it to the parties, who have as long to decide as for the one before.
 
     Args:
         store: the consortium's.
@@ -43,7 +42,6 @@ def propose_next(
         run_time: how long blocks may take after the last approval.
         now: the present.
         number: t; the one after all that were published or approved unless given. What lies between is left out for good.
-        expires: until when the parties must have decided; as long as for the checkpoint before unless given.
 
     Raises:
         InvalidInput: the release is of no stream, the checkpoint is not one that comes next, or the parties' batches are not
@@ -62,7 +60,7 @@ def propose_next(
             )
         # Nothing else tells a checkpoint from one that was declined in this very second.
         made = max(now, latest + timedelta(seconds=1))
-        proposal = _proposal(tx, continual, spec, chosen, made, expires or moment(spec.expires) - moment(spec.created))
+        proposal = _proposal(tx, continual, spec, chosen, made)
         parties = [part.party for part in spec.parties]
         joint = mechanism_of(spec).schedule(proposal.spec) is not None
         record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=joint)
@@ -95,9 +93,7 @@ def _checkpoints(releases: Iterable[Release], stream: str) -> list[tuple[int, Re
     return [(at.number, release) for at, release in found if at is not None and at.stream == stream]
 
 
-def _proposal(
-    tx: Transaction, continual: Continual, previous: ReleaseSpec, number: int, now: datetime, expires: timedelta
-) -> Proposal:
+def _proposal(tx: Transaction, continual: Continual, previous: ReleaseSpec, number: int, now: datetime) -> Proposal:
     names = tuple(part.party for part in previous.parties)
     for part in previous.parties:
         if enrolled(tx.members, part.party, now).fingerprint != part.key:
@@ -110,7 +106,7 @@ def _proposal(
         "alignment": agreed.alignment,
         "terms": continual.following(previous, number, agreed.rows).model_dump(mode="json"),
         "created": instant(now),
-        "expires": instant(now + expires),
+        "expires": instant(now + (moment(previous.expires) - moment(previous.created))),
     }
     spec = read_data(ReleaseSpec, fields, "the next checkpoint")
     continual.check_follows(spec, previous)

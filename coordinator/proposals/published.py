@@ -9,7 +9,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Columns
 from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.one_line import listed
-from dprelease.release.loading import load
+from dprelease.release.folder import load
 
 
 def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: str) -> PublishedRanges:

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from coordinator.alignment.lifecycle import Accepted, Finished
 from coordinator.clock import Clock
 from coordinator.lifecycle.lifecycle import Declined
+from coordinator.lifecycle.runs import Accepted, Finished
 from coordinator.service.announcer import Announcer
-from coordinator.service.coordination import DIGEST_BYTES, REMEMBERED
+from coordinator.service.coordination import REMEMBERED, read_digest
 from coordinator.settings import Limits
 from coordinator.store.alignments import Run
 from coordinator.store.store import Store, Transaction
@@ -80,7 +80,7 @@ class AlignmentService(AlignmentServiceServicer):
         identity = caller(context, "hub")
         with self._store.reading() as tx:
             tx.hub.check(identity, self._clock())
-            return pb.GetRunResponse(run=run_to_proto(tx.alignments.get(_digest(request.run))))
+            return pb.GetRunResponse(run=run_to_proto(tx.alignments.get(read_digest(request.run))))
 
     @contextmanager
     def _of_party(self, context: Any) -> Iterator[tuple[str, Transaction, datetime]]:
@@ -100,13 +100,7 @@ def run_to_proto(run: Run) -> pb.RunRecord:
 
 
 def _own(tx: Transaction, data: bytes, party: str) -> str:
-    run = _digest(data)
+    run = read_digest(data)
     if party not in tx.alignments.parties(run):
         raise AccessDenied(f"{party} is not a party of alignment run {run[:12]}")
     return run
-
-
-def _digest(data: bytes) -> str:
-    if len(data) != DIGEST_BYTES:
-        raise InvalidInput(f"a digest has {DIGEST_BYTES} bytes, not {len(data)}")
-    return data.hex()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 from datetime import datetime, timedelta
 from fractions import Fraction
+from typing import Any
 
 from coordinator.authority.authority import Authority, read_signing_request
+from coordinator.clock import Clock
 from coordinator.service.witness import statement
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.members import Invitation
@@ -18,6 +20,7 @@ from dprelease.privacy.calibration import budget
 from dprelease.privacy.gaussian import check_target
 from dprelease.spec_base import Target, instant
 from dprelease.wire.v1.enrolment_pb2 import EnrolRequest, EnrolResponse
+from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceServicer
 
 SECRET_BYTES = 32
 
@@ -130,6 +133,17 @@ def enrol(
         hub=settings.hub_address,
         charges=charges.to_bytes(),
     )
+
+
+class EnrolmentService(EnrolmentServiceServicer):
+    """Enrolment, over TLS without a client certificate; arguments as of `enrol`."""
+
+    def __init__(self, store: Store, authority: Authority, settings: CoordinatorSettings, clock: Clock) -> None:
+        self._store, self._authority, self._settings, self._clock = store, authority, settings, clock
+
+    def Enrol(self, request: EnrolRequest, context: Any) -> EnrolResponse:  # noqa: N802 - as in the protocol
+        """For whoever holds an open invite."""
+        return enrol(request, self._store, self._authority, self._settings, self._clock())
 
 
 def _cap_for(store: Store, tx: Transaction, party: str, cap: Fraction | None, now: datetime) -> Fraction:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from coordinator.authority.authority import Authority
 from coordinator.clock import Clock, utc_now
 from coordinator.service.aligning import AlignmentService
 from coordinator.service.announcer import Announcer
+from coordinator.service.coordination import CoordinationService
 from coordinator.service.dealer import Dealer
+from coordinator.service.enrolment import EnrolmentService
 from coordinator.service.renewal import OwnCertificate
-from coordinator.service.service import CoordinationService, EnrolmentService
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
 from dprelease.wire.limits import Limiter, Rate, Streams
 from dprelease.wire.listener import Listener, listen
-from dprelease.wire.v1 import alignment_pb2, coordination_pb2, enrolment_pb2
 from dprelease.wire.v1.alignment_pb2_grpc import add_AlignmentServiceServicer_to_server
 from dprelease.wire.v1.coordination_pb2_grpc import add_CoordinationServiceServicer_to_server
 from dprelease.wire.v1.enrolment_pb2_grpc import add_EnrolmentServiceServicer_to_server
@@ -111,20 +112,17 @@ class Server:
         start(
             settings.listen,
             [
-                lambda server: add_CoordinationServiceServicer_to_server(coordination, server),
-                lambda server: add_AlignmentServiceServicer_to_server(aligning, server),
+                partial(add_CoordinationServiceServicer_to_server, coordination),
+                partial(add_AlignmentServiceServicer_to_server, aligning),
             ],
-            [
-                coordination_pb2.DESCRIPTOR.services_by_name["CoordinationService"].full_name,
-                alignment_pb2.DESCRIPTOR.services_by_name["AlignmentService"].full_name,
-            ],
+            ["dprelease.wire.v1.CoordinationService", "dprelease.wire.v1.AlignmentService"],
             Rate.of(settings.limits.calls_per_second),
             mutual=True,
         )
         start(
             settings.listen_enrolment,
-            [lambda server: add_EnrolmentServiceServicer_to_server(enrolment, server)],
-            [enrolment_pb2.DESCRIPTOR.services_by_name["EnrolmentService"].full_name],
+            [partial(add_EnrolmentServiceServicer_to_server, enrolment)],
+            ["dprelease.wire.v1.EnrolmentService"],
             Rate(settings.limits.enrolments_per_minute / 60, settings.limits.enrolments_per_minute),
             mutual=False,
         )

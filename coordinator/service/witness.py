@@ -13,7 +13,6 @@ from dprelease.privacy.price import mu2_text, room_text
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge, SignedStatement, charge, state
 from dprelease.release.spec import ReleaseSpec
-from dprelease.wire.v1 import coordination_pb2 as pb
 
 
 def statement(store: Store, tx: Transaction, authority: Authority, party: str, now: datetime) -> SignedStatement:
@@ -72,9 +71,3 @@ def left_text(party: str, mu2: Fraction, charge: Fraction) -> str:
     if mu2 < 0:
         return f"{party}: its ledger seems to have no room for this release; mu^2 = {mu2_text(-mu2)} is missing"
     return f"{party} has mu^2 = {mu2_text(mu2)} left after it, {room_text(mu2, charge)}"
-
-
-def list_charges(store: Store, authority: Authority, party: str, now: datetime) -> pb.ListChargesResponse:
-    """A party's own statement."""
-    with store.reading() as tx:
-        return pb.ListChargesResponse(charges=statement(store, tx, authority, party, now).to_bytes())

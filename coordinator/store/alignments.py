@@ -1,4 +1,4 @@
-"""Alignment runs and where they stand. Works inside a transaction of the store; changes go through `lifecycle.advance`."""
+"""Alignment runs and where they stand. Works inside a transaction of the store; changes go through `runs.advance`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, true
 
-from coordinator.alignment.lifecycle import OPEN_RUNS, Event, RunRecord, RunState, advance, words
+from coordinator.lifecycle.runs import OPEN_RUNS, Event, RunRecord, RunState, advance, words
 from coordinator.store.database import digest_prefix
 from coordinator.store.history import History
 from coordinator.store.tables import alignment_parties, alignments
@@ -98,7 +98,7 @@ class Alignments:
         return tuple(self._connection.execute(chosen.order_by(alignment_parties.c.position)).scalars())
 
     def advance(self, digest: str, event: Event, now: datetime, acceptance: bytes | None = None) -> Run:
-        """Let an event happen to a run. A final state is final in the database itself.
+        """Let an event happen to a run, with the signed acceptance that it brings. A final state is final in the database itself.
 
         Args:
             digest: which run.

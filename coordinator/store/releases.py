@@ -129,7 +129,7 @@ class Releases:
         return self._load(releases.c.digest.in_(_complete(party)))
 
     def advance(self, digest: str, event: Event, now: datetime, approval: bytes | None = None) -> Release:
-        """Let an event happen to a release. A final state is final in the database itself.
+        """Let an event happen to a release, with the signed approval that it brings. A final state is final in the database itself.
 
         Args:
             digest: which release.

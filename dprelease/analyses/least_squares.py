@@ -90,11 +90,6 @@ class LeastSquares:
 def least_squares(draws: Draws, outcome: str, features: Sequence[str]) -> LeastSquares:
     """Regress one column on others.
 
-    Args:
-        draws: with all of them.
-        outcome: released name.
-        features: released names.
-
     Raises:
         InvalidInput: a feature out of the outcome's own column, too few patients, or noise hides how the columns vary.
     """

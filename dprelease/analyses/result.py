@@ -12,7 +12,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.moments.resolution import rounded
-from dprelease.one_line import listed, one_line
+from dprelease.one_line import aligned, indented, listed, one_line
 from dprelease.release.release import Release
 from dprelease.release.trust import trust
 
@@ -82,9 +82,9 @@ class Analysis:
         parts += [_table(caption, table) for caption, table in self.tables.items()]
         parts += [[_sentence(name, test) for name, test in self.tests.items()]] if self.tests else []
         parts += [
-            ["When not to believe it", *_indented(self.warnings)],
-            ["Guarantee", *_indented(self.release.guarantee)],
-            ["Trust", *_indented(trust(spec))],
+            ["When not to believe it", *indented(self.warnings)],
+            ["Guarantee", *indented(self.release.guarantee)],
+            ["Trust", *indented(trust(spec))],
         ]
         return "\n\n".join("\n".join(one_line(line) for line in part) for part in parts)
 
@@ -124,7 +124,8 @@ def _table(caption: str, table: Estimates) -> list[str]:
         columns.append(["P", *(_p(value, table.resolution) for value in table.p_value)])
     if any(table.units):
         columns.append(["unit", *table.units])
-    lines = _aligned(columns)
+    left = [place for place, (head, *_) in enumerate(columns) if head in ("", "unit")]
+    lines = aligned(list(zip(*columns, strict=True)), left)
     rule = "-" * max(map(len, lines))
     told = [_NOISE if table.scale is None else _BOTH, *([_RATIO[table.link]] if table.link in _RATIO else [])]
     return [caption, rule, lines[0], rule, *lines[1:], rule, *([] if known else ["; ".join(told)])]
@@ -138,25 +139,8 @@ def _p(value: float, resolution: float) -> str:
     return f"{value:.3f}" if value > max(resolution, 0.0005) else f"<{max(resolution, 0.001):.1g}"
 
 
-def _aligned(columns: list[list[str]]) -> list[str]:
-    """Lines of a table, the first column to the left and numbers to the right."""
-    widths = [max(map(len, column)) for column in columns]
-    turned = zip(*columns, strict=True)
-    return [
-        "  ".join(
-            cell.ljust(width) if not place or columns[place][0] == "unit" else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in turned
-    ]
-
-
 def _sentence(name: str, test: JointTest) -> str:
     finite = np.isfinite(test.degrees)
     law = f"F({test.restrictions}, {test.degrees:g})" if finite else f"chi-square({test.restrictions})"
     p = _p(test.p_value, test.resolution)
     return f"{name}: {law} = {test.statistic:.4g}, P {p if p[0] == '<' else f'= {p}'}"
-
-
-def _indented(sentences: Sequence[str]) -> list[str]:
-    return [f"  {sentence}" for sentence in sentences]

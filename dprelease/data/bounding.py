@@ -1,7 +1,7 @@
 """From raw cells to bounded integers: fill, clip, scale to [-1, 1], round onto the public grid.
 
-`BoundedRows` is the last form that still describes single patients. It can only be made here, its entries lie within
-the declared codes by construction, and the sensitivity travels with it.
+`BoundedRows` is the last form that still describes single patients. It can only be made here, and its entries lie within
+the declared codes by construction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dprelease.data.columns import (
     CategoricalColumn,
     Column,
     NumericColumn,
-    integer_sensitivity,
     is_public,
     released_names,
 )
@@ -52,11 +51,6 @@ class BoundedRows:
             raise InvalidInput(f"codes must be an int32 array of {expected} columns")
         if not within(self.codes, self.columns, self.grid_bits):
             raise InvalidInput("codes lie beyond the grid that the columns' bounds call for")
-
-    @property
-    def squared_sensitivity(self) -> int:
-        """D2_j: Delta_j^2 in grid units, an exact integer."""
-        return integer_sensitivity(self.columns, 1, self.grid_bits)
 
     @property
     def private(self) -> Codes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -130,6 +130,9 @@ class CategoricalColumn(Value):
         derivation: as of a `NumericColumn`.
     """
 
+    midpoint: ClassVar[float] = 0.0
+    half_width: ClassVar[float] = 1.0
+
     kind: Literal["categorical"] = "categorical"
     name: Name
     levels: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
@@ -205,6 +208,11 @@ def public(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 def is_public(columns: tuple[Column, ...]) -> npt.NDArray[np.bool_]:
     """(d_j,) whether each released column is public."""
     return np.array([column.public for column in columns for _ in column.released], bool)
+
+
+def numbers(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
+    """The private numbers, in order."""
+    return tuple(column for column in private(columns) if isinstance(column, NumericColumn))
 
 
 def unbounded(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:

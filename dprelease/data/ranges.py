@@ -14,7 +14,7 @@ from pydantic import Field
 
 from dprelease.canonical import Value
 from dprelease.data.bounding import MAX_GRID_BITS, Codes
-from dprelease.data.columns import Column, Name, NumericColumn, private, unbounded
+from dprelease.data.columns import Column, Name, NumericColumn, numbers, unbounded
 from dprelease.data.decades import Box
 
 STEPS = 1 << MAX_GRID_BITS
@@ -79,8 +79,8 @@ class Range(Value):
 
 def parts(columns: tuple[Column, ...]) -> Fraction:
     """How many parts of a budget for ranges these columns take: 1 for each private number, and `DECADES` more without bounds."""
-    numbers = tuple(column for column in private(columns) if isinstance(column, NumericColumn))
-    return len(numbers) + DECADES * len(unbounded(numbers))
+    own = numbers(columns)
+    return len(own) + DECADES * len(unbounded(own))
 
 
 def fine(codes: Codes, grid_bits: int, box: Box | None) -> Codes:

@@ -13,12 +13,11 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.methods import DEFAULTS
 from dprelease.estimators.moments.constrained_fit import fit_constrained
-from dprelease.estimators.moments.outcomes import projected
 from dprelease.estimators.moments.posterior import WIDEST
 from dprelease.estimators.moments.posterior_fit import fit_posterior
-from dprelease.estimators.moments.public_columns import associated, fit_public_features
+from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Floats, Regressable

@@ -126,9 +126,8 @@ def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
     released = release.spec.released
     moments = release.regressable
     if not isinstance(moments, NoisyRows):
-        kinds = ["constant", *(variable.kind for variable in moments.layout.variables)]
-        found = {name: moments.lookup(name) for name in released}
-        return {name: (*place, 0.0 if kinds[place[0]] == "level" else -1.0) for name, place in found.items()}
+        found, least = {name: moments.lookup(name) for name in released}, moments.layout.lower
+        return {name: (*place, float(least[place[0]])) for name, place in found.items()}
     lower = [0.0 if isinstance(release.column(name), CategoricalColumn) else -1.0 for name in released]
     midpoint, half_width = release.original_units()
     return dict(zip(released, zip(range(len(released)), midpoint, half_width, lower, strict=True), strict=True))

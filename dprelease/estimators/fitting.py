@@ -18,9 +18,8 @@ from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.regression_table import regression_table
-from dprelease.estimators.result import Diagnostics, FitResult
+from dprelease.estimators.result import Diagnostics, FitResult, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -167,7 +166,7 @@ def _on_rows(release: Release, names: Design, method: Method, *, intercept: bool
         constant=constant,
         constant_noise_sd=constant_noise_sd,
         quality=estimate(mixing, solution.weights, offsets, spent, constant, 0 if scaled.anchor else 1),
-        diagnostics=_diagnostics(solution),
+        diagnostics=Diagnostics.of(solution, _warnings(solution)),
     )
 
 
@@ -201,16 +200,10 @@ def _constant(scaled: NoisyRows, names: Design) -> tuple[Floats, Floats]:
     return np.clip(means[names.target_index], names.lower, 1.0), noise_sd[names.target_index]
 
 
-def _diagnostics(solution: Solution) -> Diagnostics:
-    warnings = []
-    if solution.indefinite:
-        warnings.append(
-            f"The de-biased Hessian is not positive definite (smallest eigenvalue {solution.smallest_eigenvalue:.3g}): "
-            "the noise is too large for this method on this release, and the coefficients mean nothing."
-        )
-    return Diagnostics(
-        smallest_eigenvalue=solution.smallest_eigenvalue,
-        condition_number=solution.condition_number,
-        indefinite=solution.indefinite,
-        warnings=tuple(warnings),
+def _warnings(solution: Solution) -> tuple[str, ...]:
+    if not solution.indefinite:
+        return ()
+    return (
+        f"The de-biased Hessian is not positive definite (smallest eigenvalue {solution.smallest_eigenvalue:.3g}): "
+        "the noise is too large for this method on this release, and the coefficients mean nothing.",
     )

@@ -15,7 +15,7 @@ import numpy as np
 from dprelease.estimators.intervals.inference import LEVEL, Inference
 from dprelease.estimators.moments.resolution import rounded
 from dprelease.estimators.result import FitResult
-from dprelease.one_line import one_line
+from dprelease.one_line import aligned, indented, one_line
 
 MOST_TABLES = 5
 """Targets that get a table each; more of them share one, with a line for each."""
@@ -24,11 +24,7 @@ _INTERVAL = (f"[{(1 - LEVEL) / 2:g}", f"{(1 + LEVEL) / 2:g}]")
 
 
 def regression_table(result: FitResult) -> str:
-    """The whole text; lines are not wrapped.
-
-    Args:
-        result: of `dprelease.estimators.fit`.
-    """
+    """The whole text; lines are not wrapped."""
     few = len(result.targets) <= MOST_TABLES
     parts = [
         _head(result),
@@ -40,7 +36,7 @@ def regression_table(result: FitResult) -> str:
         *result.inference.caveats,
         *(f"Warning: {warning}" for warning in result.diagnostics.warnings),
     ]
-    parts += [notes, ["Guarantee", *_indented(result.guarantee)], ["Trust", *_indented(result.trust)]]
+    parts += [notes, ["Guarantee", *indented(result.guarantee)], ["Trust", *indented(result.trust)]]
     # Units are any text that a hospital declared: none of it may look like a line of the table.
     return "\n\n".join("\n".join(one_line(line) for line in part) for part in parts)
 
@@ -115,7 +111,7 @@ def _of_target(result: FitResult, row: int) -> list[str]:
         unclipped = None if found.unclipped is None else found.unclipped[row, column]
         per = _per(unit, result.units[feature])
         lines.append(_line(feature, result.coef[row, column], form, values, per, unclipped))
-    table = _aligned(lines)
+    table = aligned(lines, left=(0, 8))
     rule = "-" * len(max(table, key=len))
     title = f"{target} ({unit})" if unit else target
     if not result.fit_intercept:
@@ -210,21 +206,9 @@ def _compact(result: FitResult) -> list[str]:
         explained = (_number(shown[0], ".3f"), _number(shown[1], ".3f"))
         constant = (_constant(result, row), f"{result.constant_noise_sd[row]:.3g}")
         lines.append((target, *explained, *constant, *strongest, verdict))
-    table = _aligned(lines, left=(0, 5, 9))
+    table = aligned(lines, left=(0, 5, 9))
     rule = "-" * len(max(table, key=len))
     return [f"{len(result.targets)} targets on {len(result.features)} features", rule, table[0], rule, *table[1:], rule]
-
-
-def _aligned(lines: Sequence[Sequence[str]], left: Sequence[int] = (0, 8)) -> list[str]:
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    rows = (
-        (
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
-    return ["  ".join(row).rstrip() for row in rows]
 
 
 def _pair(value: float, standard_error: float, form: str) -> tuple[str, str]:
@@ -241,7 +225,3 @@ def _number(value: float, form: str) -> str:
 
 def _end(value: float) -> str:
     return "-" if np.isnan(value) else format(value, ".5g")
-
-
-def _indented(sentences: Sequence[str]) -> list[str]:
-    return [f"  {sentence}" for sentence in sentences]

@@ -13,6 +13,7 @@ from dprelease.estimators.intervals.inference import Inference, plain
 from dprelease.estimators.moments.resolution import hidden
 from dprelease.estimators.prediction_table import Rows, design_matrix
 from dprelease.estimators.quality import INDISTINCT, Quality
+from dprelease.estimators.solve import Solution
 from dprelease.release.release import Floats
 
 FAR = 1.0
@@ -36,6 +37,32 @@ class Diagnostics:
     condition_number: float
     indefinite: bool
     warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, solution: Solution, warnings: tuple[str, ...]) -> Diagnostics:
+        """Of a solved regression."""
+        return cls(solution.smallest_eigenvalue, solution.condition_number, solution.indefinite, warnings)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledFit:
+    """l fitted models with d weights each, scaled units, as every algorithm gives them.
+
+    Attributes:
+        weights: (d, l).
+        offsets: (l,).
+        constant: (l,) the constant predictor.
+        constant_noise_sd: (l,) how far privacy noise leaves the mean open.
+        quality: estimated errors.
+        diagnostics: numerical health.
+    """
+
+    weights: Floats
+    offsets: Floats
+    constant: Floats
+    constant_noise_sd: Floats
+    quality: Quality
+    diagnostics: Diagnostics
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,10 +37,6 @@ Model = TypeVar("Model", bound=BaseModel)
 def read_settings(path: Path, model: type[Model]) -> Model:
     """Read a settings file.
 
-    Args:
-        path: TOML file.
-        model: the settings it must describe.
-
     Raises:
         InvalidInput: the file cannot be read, is not TOML, or a key is unknown, missing or wrong; each one is named.
     """

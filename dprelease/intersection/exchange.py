@@ -24,7 +24,7 @@ from dprelease.intersection.storage import Storage
 from dprelease.intersection.zero_sharing import pseudorandom
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.messages import NOTHING, Kind, Message, MessageHeader, sign_message
+from dprelease.mpc.messages import MessageHeader
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round, session_key
 from dprelease.mpc.storage import State
@@ -72,30 +72,6 @@ class Exchange:
     def secret(self, purpose: str) -> bytes:
         """32 secret bytes of this session, the same ones for the same purpose."""
         return encryption.derive(bytes.fromhex(self.state.key), self.at.context(f"own-{purpose}", self.party))
-
-    def message(
-        self,
-        kind: Kind,
-        receivers: tuple[str, ...] = (),
-        origin: str = "",
-        payload: str = "",
-        size: int = 0,
-        sha256: str = NOTHING,
-    ) -> Message:
-        """A signed header of ours in this session."""
-        header = MessageHeader(
-            task=self.ring.task,
-            round=self.at.number,
-            session=self.at.session,
-            kind=kind,
-            sender=self.party,
-            receivers=receivers,
-            dealer=origin,
-            payload=payload,
-            size=size,
-            sha256=sha256,
-        )
-        return sign_message(self.identity, header)
 
     def order(self, elements: Bytes) -> npt.NDArray[np.intp]:
         """The secret order in which our elements go around.

@@ -5,7 +5,6 @@ Source: docs/protocol.md, "Aligning".
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -23,6 +22,7 @@ from dprelease.mpc.encryption import ColumnCipher, read_on, regroup
 from dprelease.mpc.messages import message_name
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import TAG_BYTES
+from dprelease.mpc.storage import write_hashed
 
 
 class Passing(Exchange):
@@ -67,17 +67,9 @@ class Passing(Exchange):
             self.draw,
         )
         cipher = ColumnCipher(key, self.at.context("points", self.party, receiver, origin))
-        digest, size = hashlib.sha256(), 0
-
-        def encrypted() -> Iterator[bytes]:
-            nonlocal size
-            for piece in chain([sealed], (cipher.encrypt(number, chunk) for number, chunk in enumerate(points))):
-                digest.update(piece)
-                size += len(piece)
-                yield piece
-
-        self.storage.write_body(message_name("points", origin), encrypted())
-        self.storage.freeze([self.message("points", (receiver,), origin, "", size, digest.hexdigest())])
+        pieces = chain([sealed], cipher.encrypted(points))
+        body = write_hashed(self.storage, message_name("points", origin), pieces)
+        self.storage.freeze([self.at.message(self.identity, self.party, "points", (receiver,), origin, "", body)])
 
     def _received(self, origin: str, function: Callable[[bytes], bytes]) -> Iterator[bytes]:
         """A function of every chunk of somebody's points, as the party before us sent them."""

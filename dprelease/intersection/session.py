@@ -31,13 +31,10 @@ from dprelease.intersection.ring import Ring
 from dprelease.intersection.storage import Storage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.messages import Kind, Message, MessageHeader
-from dprelease.mpc.round import Round, hello, join_round, latest_round, session_key, unknown_messages
-from dprelease.mpc.storage import State
+from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.mpc.round import Participant, Round, latest_round, session_key
 
 _log = logging.getLogger(__name__)
-
-_OLDER = "our state is older than what we have sent: this run may have ended already; begin another run"
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,19 +67,19 @@ class _OurSide(Passing, Tables):
     """All that a session asks for."""
 
 
-class Session:
+class Session(Participant[Ring]):
     """A run at one party.
 
     Args:
         ring: the public parameters.
-        party: our name.
-        identity: our identity key, which signs.
-        keys: party to the identity key that signs its messages, ours too.
-        storage: of this run alone.
+        party, identity, keys, storage, draw: as of `Participant`.
         outside: what it needs of others.
-        draw: secret randomness, so many bytes.
         workers: processes to multiply in, if there is much to do; None for as many as there are cores.
     """
+
+    final = "key"
+    lost = "our state is older than what we have sent: this run may have ended already; begin another run"
+    _storage: Storage
 
     def __init__(
         self,
@@ -95,15 +92,8 @@ class Session:
         draw: Draw = secrets.token_bytes,
         workers: int | None = None,
     ) -> None:
-        self._ring = ring
-        self._party = party
-        self._identity = identity
-        self._keys = keys
-        self._storage = storage
-        self._outside = outside
-        self._draw = draw
-        self._workers = workers or cores()
-        self._at: tuple[State, Round[Ring]] | None = None
+        super().__init__(ring, party, identity, keys, storage, draw)
+        self._outside, self._workers = outside, workers or cores()
 
     def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
         """Check all messages that are listed, of all rounds and parties, and join their latest round.
@@ -116,18 +106,13 @@ class Session:
                 have sent, or somebody begins anew after tables were opened.
         """
         for message in listed:
-            check_message(message, self._ring, self._keys)
+            check_message(message, self._schedule, self._keys)
         state = self._storage.state()
         if state is not None and self._frozen("key") and latest_round(listed) > state.round:
             raise IntegrityError(
                 "another hospital has lost its state of a run that can only be resumed; begin another run"
             )
-        unknown = self._unknown(listed)
-        state = join_round(self._ring, listed, unknown, self._storage, "key", _OLDER, self._draw)
-        at = Round.of(self._ring, state.round, listed)
-        self._at = state, at
-        # A relay that has lost everything takes nothing of a session before all hellos are back.
-        return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
+        return self._join(listed)
 
     def advance(self) -> str | Common | None:
         """Do the first step that is not done; call it when all that `receive` gave is listed.
@@ -143,7 +128,7 @@ class Session:
         assert self._at is not None  # noqa: S101 - `receive` comes first
         state, at = self._at
         if at.find("hello", self._party) is None:
-            self._storage.freeze([hello(self._ring, self._party, state, self._identity)])
+            self._storage.freeze([self._hello(state)])
             return None
         if missing := at.missing("hello"):
             return f"waits for {_names(missing)} to join the run"
@@ -162,38 +147,36 @@ class Session:
         if missing := at.missing("table"):
             return f"waits for the table of {_names(missing)}"
         transcript = transcript_digest(
-            self._ring, at.session, [header for header in at.headers if header.kind in ("points", "table")]
+            self._schedule, at.session, [header for header in at.headers if header.kind in ("points", "table")]
         )
         at.check_transcripts(transcript)
         if at.find("transcript", self._party) is None:
-            self._storage.freeze([exchange.message("transcript", payload=transcript)])
+            self._storage.freeze([at.message(self._identity, self._party, "transcript", payload=transcript)])
             return None
         if missing := at.missing("transcript"):
             return f"waits for {_names(missing)} to confirm what it has seen"
         if not self._frozen("key"):
             exchange.send_keys()
             return None
-        others = self._ring.others(self._party)
+        others = self._schedule.others(self._party)
         if missing := tuple(other for other in others if at.find("key", other, self._party) is None):
             return f"waits for {_names(missing)} to open its table"
-        self._storage.freeze([exchange.message("result", payload=exchange.open_tables(self._outside.elements()))])
+        result = exchange.open_tables(self._outside.elements())
+        self._storage.freeze([at.message(self._identity, self._party, "result", payload=result)])
         return None
-
-    def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:
-        return unknown_messages(self._party, listed, self._storage)
 
     def _pass_points(self, exchange: _OurSide, at: Round[Ring]) -> bool:
         """Do one thing with points that are here, or make our table of them; whether there was one."""
-        before = self._ring.before(self._party)
+        before = self._schedule.before(self._party)
         if not self._frozen("points", self._party):
             elements = self._outside.elements()
             self._outside.begin()
             exchange.send_own(elements)
             return True
-        for origin in self._ring.others(self._party):
+        for origin in self._schedule.others(self._party):
             if not self._frozen("points", origin) and at.find("points", before, self._party, origin):
                 exchange.pass_on(origin)
-                _log.info("run %s: passed the patients of %s on", self._ring.task[:12], origin)
+                _log.info("run %s: passed the patients of %s on", self._schedule.task[:12], origin)
                 return True
         if self._frozen("table") or not at.find("points", before, self._party, self._party):
             return False
@@ -211,9 +194,6 @@ class Session:
         if len(results) > 1 or common is None:
             raise IntegrityError("the hospitals did not find the same common patients; nothing is aligned")
         return Common(np.frombuffer(common, "<u8").astype(np.intp))
-
-    def _frozen(self, kind: Kind, origin: str = "") -> bool:
-        return any((each.header.kind, each.header.dealer) == (kind, origin) for each in self._storage.messages())
 
 
 def _holding_points(at: Round[Ring]) -> tuple[str, ...]:

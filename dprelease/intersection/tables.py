@@ -17,10 +17,11 @@ from dprelease.intersection.key_value_store import Bytes, decode, encode, labels
 from dprelease.intersection.ring import CHUNK_WORDS
 from dprelease.intersection.zero_sharing import shares
 from dprelease.mpc import encryption
-from dprelease.mpc.encryption import ColumnCipher, read_on, regroup
+from dprelease.mpc.encryption import ColumnCipher
 from dprelease.mpc.messages import message_name
 from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import TAG_BYTES, WORD_BYTES
+from dprelease.mpc.storage import write_hashed
 
 
 class Tables(Exchange):
@@ -29,19 +30,11 @@ class Tables(Exchange):
     def send_table(self) -> None:
         """Encode our shares of zero under our elements, mask the table, encrypt it, and freeze it; its key stays here."""
         key = self.secret("content-key")
-        cipher, digest, size = ColumnCipher(key, self.at.context("table", self.party)), hashlib.sha256(), 0
-
-        def encrypted() -> Iterator[bytes]:
-            nonlocal size
-            for number, chunk in enumerate(chunks(self.masked_table().astype("<u8", copy=False), CHUNK_WORDS)):
-                piece = cipher.encrypt(number, chunk)
-                digest.update(piece)
-                size += len(piece)
-                yield piece
-
-        self.storage.write_body(message_name("table"), encrypted())
+        cipher = ColumnCipher(key, self.at.context("table", self.party))
+        words = chunks(self.masked_table().astype("<u8", copy=False), CHUNK_WORDS)
+        body = write_hashed(self.storage, message_name("table"), cipher.encrypted(words))
         others, commitment = self.ring.others(self.party), encryption.commitment(key)
-        self.storage.freeze([self.message("table", others, "", commitment, size, digest.hexdigest())])
+        self.storage.freeze([self.at.message(self.identity, self.party, "table", others, "", commitment, body)])
 
     def send_keys(self) -> None:
         """Seal the key of our table to everybody, and freeze all of them together. From here on this is the last round."""
@@ -50,7 +43,8 @@ class Tables(Exchange):
             context = self.at.context("table-key", self.party, other)
             body = encryption.seal(self.at.session_key(other), self.secret("content-key"), context, self.draw)
             self.storage.keep_body(message_name("key", "", other), body)
-            messages.append(self.message("key", (other,), "", "", len(body), hashlib.sha256(body).hexdigest()))
+            said = len(body), hashlib.sha256(body).hexdigest()
+            messages.append(self.at.message(self.identity, self.party, "key", (other,), "", "", said))
         self.storage.freeze(messages)
 
     def open_tables(self, elements: Bytes) -> str:
@@ -120,13 +114,7 @@ class Tables(Exchange):
     def _opened_table(self, sender: str, key: bytes) -> Iterator[Words]:
         header = self.at.find("table", sender, self.party)
         assert header is not None  # noqa: S101 - its key was checked against it
-        pieces, cipher = self.fetch(header), ColumnCipher(key, self.at.context("table", sender))
+        cipher = ColumnCipher(key, self.at.context("table", sender))
         sizes = (WORD_BYTES * count + TAG_BYTES for count in counts(self.ring.cells, CHUNK_WORDS))
-        for number, part in enumerate(regroup(pieces, sizes)):
-            try:
-                chunk = cipher.decrypt(number, part)
-            except IntegrityError:
-                read_on(pieces)  # first, so that a relay that altered them is named and not their sender
-                raise
+        for chunk in cipher.opened(self.fetch(header), sizes):
             yield np.frombuffer(chunk, "<u8").astype(np.uint64, copy=False)
-        read_on(pieces)

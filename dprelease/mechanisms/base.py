@@ -29,8 +29,8 @@ from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expectation import Expectation
     from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.statement import Expectation
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
 

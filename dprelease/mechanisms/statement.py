@@ -1,4 +1,4 @@
-"""What a mechanism states of a release: its cost, and every sentence that is printed about it."""
+"""What a mechanism states of a release: its cost, every sentence that is printed about it, and what to expect of it."""
 
 from __future__ import annotations
 
@@ -38,6 +38,23 @@ class Cost:
         )
 
 
+OWN_NOISE = (
+    "The joint figure holds if every hospital added the noise it declared; each hospital's own figure needs no trust in anybody "
+    "else."
+)
+
+
+def own_blocks(whose: str, nothing: str, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, str]:
+    """The guarantee of blocks that every party makes alone: what the joint figure is for, and what is said instead of none."""
+    each = "; ".join(
+        f"{party}: {nothing if figure is None else f'epsilon = {figure}'}" for party, figure in figures.items()
+    )
+    return (
+        f"Joint: (epsilon, delta) = ({joint}, {delta}) for {whose}, provided every hospital added its declared noise.",
+        f"Each hospital's own columns, unconditional, at delta = {delta}: {each}.",
+    )
+
+
 @dataclass(frozen=True)
 class Words:
     """Every sentence that is printed about a release of this mechanism.
@@ -63,3 +80,16 @@ class Words:
     about: tuple[str, ...] = ()
     figures: Mapping[str, object] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a release on which no regression is fitted would be worth, from public numbers and guesses alone.
+
+    Attributes:
+        lines: the same as text.
+        figures: for JSON.
+    """
+
+    lines: tuple[str, ...]
+    figures: Mapping[str, object]

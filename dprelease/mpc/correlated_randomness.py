@@ -86,12 +86,6 @@ class CorrelatedRandomness:
 def read_randomness(data: bytes, schedule: Schedule, receiver: str, dealer: str) -> CorrelatedRandomness:
     """Take a deal apart.
 
-    Args:
-        data: the opened deal.
-        schedule: the public parameters.
-        receiver: who got it.
-        dealer: who made it.
-
     Raises:
         IntegrityError: it has another length than the schedule calls for.
     """

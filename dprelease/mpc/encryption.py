@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -130,6 +130,25 @@ class ColumnCipher:
     def __init__(self, key: bytes, context: Context) -> None:
         self._cipher = ChaCha20Poly1305(key)
         self._context = context
+
+    def encrypted(self, chunks: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+        """The ciphertexts of all chunks."""
+        return (self.encrypt(number, chunk) for number, chunk in enumerate(chunks))
+
+    def opened(self, pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[bytes]:
+        """The plaintexts of chunks whose ciphertexts have these sizes, from a body that is checked as a whole by its last piece.
+
+        Raises:
+            IntegrityError: a chunk was altered, or is missing.
+        """
+        for number, part in enumerate(regroup(pieces, sizes)):
+            try:
+                chunk = self.decrypt(number, part)
+            except IntegrityError:
+                read_on(pieces)  # first, so that a relay that altered them is named and not their sender
+                raise
+            yield chunk
+        read_on(pieces)
 
     def encrypt(self, number: int, chunk: bytes | memoryview) -> bytes:
         """A chunk's ciphertext, 16 bytes longer."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -15,13 +16,13 @@ from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness
-from dprelease.mpc.encryption import ColumnCipher, Context, Draw, read_on, regroup
+from dprelease.mpc.encryption import ColumnCipher, Context, Draw
 from dprelease.mpc.matrix_product import Codes, masked, share
-from dprelease.mpc.messages import NOTHING, Kind, Message, MessageHeader, message_name, session_digest, sign_message
+from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, session_digest
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
-from dprelease.mpc.storage import Storage
+from dprelease.mpc.storage import Storage, write_hashed
 
 
 class Exchange:
@@ -50,35 +51,11 @@ class Exchange:
         self._at = at
         self._schedule = at.schedule
         self._party = party
-        self._identity = identity
+        self._signed = partial(at.message, identity, party)
         self._session_key = session_key
         self._storage = storage
         self._fetch = fetch
         self._draw = draw
-
-    def message(
-        self,
-        kind: Kind,
-        receivers: tuple[str, ...] = (),
-        dealer: str = "",
-        payload: str = "",
-        size: int = 0,
-        sha256: str = NOTHING,
-    ) -> Message:
-        """A signed header of ours in this session."""
-        header = MessageHeader(
-            task=self._schedule.task,
-            round=self._at.number,
-            session=self._at.session,
-            kind=kind,
-            sender=self._party,
-            receivers=receivers,
-            dealer=dealer,
-            payload=payload,
-            size=size,
-            sha256=sha256,
-        )
-        return sign_message(self._identity, header)
 
     def deal(self) -> None:
         """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. The seeds end here."""
@@ -108,19 +85,10 @@ class Exchange:
         """
         key, dealer = encryption.new_content_key(self._draw), dealt.dealer
         cipher = ColumnCipher(key, self._at.context("columns", self._party, "", dealer))
-        digest, size = hashlib.sha256(), 0
-
-        def encrypted() -> Iterator[bytes]:
-            nonlocal size
-            for number, chunk in enumerate(masked(codes, dealt.mask, self._schedule)):
-                piece = cipher.encrypt(number, chunk.astype("<u8", copy=False).data.cast("B"))
-                digest.update(piece)
-                size += len(piece)
-                yield piece
-
-        self._storage.write_body(message_name("columns", dealer), encrypted())
+        chunks = (chunk.astype("<u8", copy=False).data.cast("B") for chunk in masked(codes, dealt.mask, self._schedule))
+        body = write_hashed(self._storage, message_name("columns", dealer), cipher.encrypted(chunks))
         receivers = self._schedule.partners(self._party, dealer)
-        columns = self.message("columns", receivers, dealer, encryption.commitment(key), size, digest.hexdigest())
+        columns = self._signed("columns", receivers, dealer, encryption.commitment(key), body)
         self._storage.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
 
     def share(self, pair: Pair, codes: Codes, dealt: CorrelatedRandomness) -> Words:
@@ -162,22 +130,15 @@ class Exchange:
         cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
         width, rows = self._schedule.widths[sender], self._schedule.rows
         counts = [min(self._schedule.chunk_rows, rows - start) for start in range(0, rows, self._schedule.chunk_rows)]
-        pieces = self._fetch(columns)
         sizes = (WORD_BYTES * width * count + TAG_BYTES for count in counts)
-        for number, chunk in enumerate(regroup(pieces, sizes)):
-            try:
-                plain = cipher.decrypt(number, chunk)
-            except IntegrityError:
-                read_on(pieces)  # first, so that a relay that altered them is named and not their sender
-                raise
-            yield np.frombuffer(plain, "<u8").reshape(counts[number], width)
-        read_on(pieces)
+        for plain in cipher.opened(self._fetch(columns), sizes):
+            yield np.frombuffer(plain, "<u8").reshape(-1, width)
 
     def _sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
         context = self._at.context(kind, self._party, receiver, dealer)
         body = encryption.seal(self._at.session_key(receiver), message, context, self._draw)
         self._storage.keep_body(message_name(kind, dealer, receiver), body)
-        return self.message(kind, (receiver,), dealer, "", len(body), hashlib.sha256(body).hexdigest())
+        return self._signed(kind, (receiver,), dealer, "", (len(body), hashlib.sha256(body).hexdigest()))
 
 
 def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -9,18 +9,19 @@ Source: docs/protocol.md, steps 2, 5 and 8.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.errors import IntegrityError
-from dprelease.identity.signing import PrivateKey
+from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.mpc.encryption import Context, Draw, public_bytes, shared_seed
 from dprelease.mpc.messages import (
     MOST_ROUNDS,
+    NOTHING,
     Kind,
     Message,
     MessageHeader,
@@ -48,59 +49,6 @@ class Parties(Protocol):
 
 
 Public = TypeVar("Public", bound=Parties)
-
-
-def unknown_messages(party: str, listed: Iterable[Message], storage: RoundStorage) -> list[MessageHeader]:
-    """Messages of a party that are listed and that its storage does not know."""
-    known = {each.header.digest() for each in storage.messages()}
-    ours = [message.header for message in listed if message.header.sender == party]
-    return [header for header in ours if header.digest() not in known]
-
-
-def join_round(
-    parties: Parties,
-    listed: Iterable[Message],
-    unknown: Sequence[MessageHeader],
-    storage: RoundStorage,
-    final: Kind,
-    lost: str,
-    draw: Draw,
-) -> State:
-    """A party's round: the one in its storage, unless others have begun a later one, or it is not the one they know.
-
-    Args:
-        parties: who takes part.
-        listed: all messages that are listed, checked.
-        unknown: those of the party's own that its storage does not know.
-        storage: the party's.
-        final: the kind of message after which no round is begun anew by a party that has lost it.
-        lost: what is said where such a message is listed and the storage does not know it.
-        draw: secret randomness.
-
-    Raises:
-        IntegrityError: the storage is older than what the party has sent, or rounds were begun without end.
-    """
-    state = storage.state()
-    since = state.round if state is not None else 1
-    if any(header.kind == final and header.round >= since for header in unknown):
-        raise IntegrityError(lost)
-    number = max(latest_round(listed), since)
-    estranged = any((header.kind, header.round) == ("hello", number) for header in unknown)
-    if state is not None and state.round == number and not estranged:
-        return state
-    number += estranged  # a hello of ours is there whose key we no longer hold
-    if number > MOST_ROUNDS:
-        raise IntegrityError(f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office")
-    _log.info("%s: joins round %d of the computation", parties.task[:12], number)
-    return storage.begin(number, draw)
-
-
-def hello(parties: Parties, party: str, state: State, identity: PrivateKey) -> Message:
-    """A party's signed offer of its session key."""
-    payload = public_bytes(session_key(state)).hex()
-    return sign_message(
-        identity, MessageHeader(task=parties.task, round=state.round, kind="hello", sender=party, payload=payload)
-    )
 
 
 def session_key(state: State) -> X25519PrivateKey:
@@ -180,6 +128,31 @@ class Round(Generic[Public]):
         """What a ciphertext of this session is bound to."""
         return Context(purpose, self.schedule.task, self.session, sender, receiver, dealer)
 
+    def message(
+        self,
+        identity: PrivateKey,
+        sender: str,
+        kind: Kind,
+        receivers: tuple[str, ...] = (),
+        dealer: str = "",
+        payload: str = "",
+        body: tuple[int, str] = (0, NOTHING),
+    ) -> Message:
+        """A sender's signed message of this session, with size and SHA-256 of its body."""
+        header = MessageHeader(
+            task=self.schedule.task,
+            round=self.number,
+            session=self.session,
+            kind=kind,
+            sender=sender,
+            receivers=receivers,
+            dealer=dealer,
+            payload=payload,
+            size=body[0],
+            sha256=body[1],
+        )
+        return sign_message(identity, header)
+
     def shared_seeds(self, party: str, key: X25519PrivateKey, purpose: str = "block-mask") -> Mapping[str, bytes]:
         """The seed that a party shares with each peer, by which what they add for one another cancels.
 
@@ -229,3 +202,85 @@ class Round(Generic[Public]):
             header = self.find("transcript", party)
             if header is not None and header.payload != expected:
                 raise IntegrityError(f"{party} has seen another session than we have; nothing is computed")
+
+
+class Participant(Generic[Public]):
+    """One party's side of a session of any kind, round after round.
+
+    Args:
+        schedule: the public parameters.
+        party: our name.
+        identity: our identity key, which signs.
+        keys: party to the identity key that signs its messages, ours too.
+        storage: of this session alone.
+        draw: secret randomness, so many bytes.
+    """
+
+    final: ClassVar[Kind]
+    """The kind of message after which whoever has lost it begins no round anew."""
+    lost: ClassVar[str]
+    """What is said where such a message of ours is listed, and the storage does not know it."""
+
+    def __init__(
+        self,
+        schedule: Public,
+        party: str,
+        identity: PrivateKey,
+        keys: Mapping[str, PublicKey],
+        storage: RoundStorage,
+        draw: Draw,
+    ) -> None:
+        self._schedule, self._party, self._identity, self._keys = schedule, party, identity, keys
+        self._storage, self._draw = storage, draw
+        self._at: tuple[State, Round[Public]] | None = None
+
+    def _join(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Join the round in our storage, unless others have begun a later one, or it is not the one they know.
+
+        Args:
+            listed: all messages that are listed, checked.
+
+        Returns:
+            Our messages that may be sent now; those that are listed already need not be sent again.
+
+        Raises:
+            IntegrityError: the storage is older than what we have sent, or rounds were begun without end.
+        """
+        unknown, state = self._unknown(listed), self._storage.state()
+        since = state.round if state is not None else 1
+        if any(header.kind == self.final and header.round >= since for header in unknown):
+            raise IntegrityError(self.lost)
+        number = max(latest_round(listed), since)
+        estranged = any((header.kind, header.round) == ("hello", number) for header in unknown)
+        if state is None or state.round != number or estranged:
+            number += estranged  # a hello of ours is there whose key we no longer hold
+            if number > MOST_ROUNDS:
+                raise IntegrityError(
+                    f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
+                )
+            _log.info("%s: joins round %d of the computation", self._schedule.task[:12], number)
+            state = self._storage.begin(number, self._draw)
+        at = Round.of(self._schedule, state.round, listed)
+        self._at = state, at
+        # A relay that has lost everything takes nothing of a session before all hellos are back.
+        return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
+
+    def _unknown(self, listed: Iterable[Message]) -> list[MessageHeader]:
+        """Messages of ours that are listed and that our storage does not know."""
+        known = {each.header.digest() for each in self._storage.messages()}
+        ours = [message.header for message in listed if message.header.sender == self._party]
+        return [header for header in ours if header.digest() not in known]
+
+    def _hello(self, state: State) -> Message:
+        """Our signed offer of our session key."""
+        header = MessageHeader(
+            task=self._schedule.task,
+            round=state.round,
+            kind="hello",
+            sender=self._party,
+            payload=public_bytes(session_key(state)).hex(),
+        )
+        return sign_message(self._identity, header)
+
+    def _frozen(self, kind: Kind, dealer: str = "") -> bool:
+        return any((each.header.kind, each.header.dealer) == (kind, dealer) for each in self._storage.messages())

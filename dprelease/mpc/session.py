@@ -26,13 +26,11 @@ from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.messages import Message, MessageHeader, check_message
 from dprelease.mpc.ring import Words
-from dprelease.mpc.round import Round, hello, join_round, session_key, unknown_messages
+from dprelease.mpc.round import Participant, Round, session_key
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
-from dprelease.mpc.storage import State, Storage
+from dprelease.mpc.storage import Storage
 
 _log = logging.getLogger(__name__)
-
-_OLDER = "our state is older than what we have sent: a block may exist already, and no other is made"
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,19 +67,18 @@ class Products:
     masks: Mapping[str, bytes]
 
 
-class Session:
+class Session(Participant[Schedule]):
     """A session at one party.
 
     Args:
-        schedule: the public parameters.
-        party: our name.
-        identity: our identity key, which signs.
-        keys: party to the identity key that signs its messages, ours too.
+        schedule, party, identity, keys, storage, draw: as of `Participant`.
         commitments: what each party has said about its matrix, in the parties' order; part of the transcript.
-        storage: of this session alone.
         outside: what it needs of others.
-        draw: secret randomness, so many bytes.
     """
+
+    final = "transcript"
+    lost = "our state is older than what we have sent: a block may exist already, and no other is made"
+    _storage: Storage
 
     def __init__(
         self,
@@ -94,16 +91,9 @@ class Session:
         outside: Outside,
         draw: Draw = secrets.token_bytes,
     ) -> None:
-        self._schedule = schedule
-        self._party = party
-        self._identity = identity
-        self._keys = keys
-        self._commitments = commitments
-        self._storage = storage
-        self._outside = outside
-        self._draw = draw
+        super().__init__(schedule, party, identity, keys, storage, draw)
+        self._commitments, self._outside = commitments, outside
         self._listed: tuple[Message, ...] = ()
-        self._at: tuple[State, Round[Schedule]] | None = None
 
     def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
         """Check all messages that are listed, of all rounds and parties, and join their latest round.
@@ -117,12 +107,9 @@ class Session:
         """
         for message in listed:
             check_message(message, self._schedule, self._keys)
-        unknown = self._unknown(listed)
-        state = join_round(self._schedule, listed, unknown, self._storage, "transcript", _OLDER, self._draw)
-        at = Round.of(self._schedule, state.round, listed)
-        self._listed, self._at = listed, (state, at)
-        # A relay that has lost everything takes nothing of a session before all hellos are back.
-        return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
+        sendable = self._join(listed)
+        self._listed = listed
+        return sendable
 
     def advance(self) -> str | Products | None:
         """Do the first step that is not done; call it when all that `receive` gave is listed.
@@ -137,7 +124,7 @@ class Session:
         assert self._at is not None  # noqa: S101 - `receive` comes first
         state, at = self._at
         if at.find("hello", self._party) is None:
-            self._storage.freeze([hello(self._schedule, self._party, state, self._identity)])
+            self._storage.freeze([self._hello(state)])
             return None
         if missing := at.missing("hello"):
             again = f", round {at.number}; if one of them has made its block, the release cannot be completed"
@@ -166,14 +153,11 @@ class Session:
         transcript = at.transcript(self._commitments)
         at.check_transcripts(transcript)
         if at.find("transcript", self._party) is None:
-            self._storage.freeze([exchange.message("transcript", payload=transcript)])
+            self._storage.freeze([at.message(self._identity, self._party, "transcript", payload=transcript)])
             return None
         if missing := at.missing("transcript"):
             return f"waits for {_names(missing)} to confirm what it has seen"
         return self._multiply(exchange, dealt, masks)
-
-    def _unknown(self, listed: tuple[Message, ...]) -> list[MessageHeader]:
-        return unknown_messages(self._party, listed, self._storage)
 
     def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
         """What a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
@@ -204,9 +188,6 @@ class Session:
                 shares[pair] = exchange.share(pair, matrix, dealt[pair.dealer])
                 _log.info("release %s: multiplied with %s", self._schedule.task[:12], pair.other(self._party))
         return Products(matrix, shares, masks)
-
-    def _frozen(self, kind: str, dealer: str = "") -> bool:
-        return any((each.header.kind, each.header.dealer) == (kind, dealer) for each in self._storage.messages())
 
 
 def _names(parties: tuple[str, ...]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -46,6 +47,21 @@ class RoundStorage(Protocol):
 
     def freeze(self, messages: Iterable[Message]) -> None:
         """Make messages count, all together, once their bodies are there."""
+
+
+def write_hashed(storage: RoundStorage, name: str, pieces: Iterable[bytes]) -> tuple[int, str]:
+    """Keep a body of ours, piece by piece; its size and SHA-256."""
+    digest, size = hashlib.sha256(), 0
+
+    def hashed() -> Iterator[bytes]:
+        nonlocal size
+        for piece in pieces:
+            digest.update(piece)
+            size += len(piece)
+            yield piece
+
+    storage.write_body(name, hashed())
+    return size, digest.hexdigest()
 
 
 class Storage(RoundStorage, Protocol):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 from dprelease.data.columns import needs_bounds
@@ -13,6 +14,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed
 from dprelease.mechanisms.registry import mechanism_named, names, names_for_fits
+from dprelease.one_line import aligned
 from dprelease.planning.forecast import (
     MOST_EPSILON,
     MOST_ROWS,
@@ -29,6 +31,8 @@ SIGNALS = (0.1, 0.3, 0.5, 0.9)
 """R^2 that are assumed unless somebody knows better."""
 ALIKE = 0.02
 """Difference of expected R^2 that is not worth trusting others for."""
+
+_HEAD = ("R^2", "MECHANISM", "EXPECTED R^2", "OF THE MEAN", "COEFFICIENTS OFF BY", "PAYS FROM n", "FROM epsilon")
 
 NO_DATA = (
     "No data were read and nothing is spent: all of this follows from public numbers and from guesses about the data."
@@ -130,24 +134,11 @@ class Comparison:
             f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
             "range; of no account in ranges), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
-            *_table(("MECHANISM", "RELEASED", "NOISE SD"), [_released(each) for each in self.settings]),
+            *aligned([("MECHANISM", "RELEASED", "NOISE SD"), *map(_released, self.settings)]),
             "",
-            *_table(
-                ("MECHANISM", "LEDGER OF", "IS CHARGED"), [line for each in self.settings for line in _charged(each)]
-            ),
+            *aligned([("MECHANISM", "LEDGER OF", "IS CHARGED"), *chain(*map(_charged, self.settings))]),
             "",
-            *_table(
-                (
-                    "R^2",
-                    "MECHANISM",
-                    "EXPECTED R^2",
-                    "OF THE MEAN",
-                    "COEFFICIENTS OFF BY",
-                    "PAYS FROM n",
-                    "FROM epsilon",
-                ),
-                [_row(cell) for cell in self.cells],
-            ),
+            *aligned([_HEAD, *map(_row, self.cells)]),
             "",
             *self._notes(),
             *([weighing.explain()] if weighing else []),
@@ -261,14 +252,6 @@ def _patients(rows: int | None) -> str:
     if rows is None:
         return f"above {MOST_ROWS:.0e}"
     return f"{float(f'{rows:.1e}'):,.0f}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (header, *rows)
-    ]
 
 
 def _release_json(setting: Setting, release: Proposed) -> dict[str, Any]:

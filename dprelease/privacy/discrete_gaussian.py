@@ -63,10 +63,15 @@ def discrete_gaussian(scale: float, size: int, bits: Bits, margin: float = MARGI
     Returns:
         (size,) int64.
     """
+    return collected(size, _KEPT, lambda wanted: _candidates(scale, wanted, bits, margin))
+
+
+def collected(size: int, share: float, candidates: Callable[[int], Integers]) -> Integers:
+    """(size,) draws out of many candidates at a time, of which about a share is kept."""
     drawn, filled = np.empty(size, np.int64), 0
     while filled < size:
-        wanted = min(_AT_ONCE, math.ceil((size - filled) / _KEPT) + 16)
-        kept = _candidates(scale, wanted, bits, margin)[: size - filled]
+        wanted = min(_AT_ONCE, math.ceil((size - filled) / share) + 16)
+        kept = candidates(wanted)[: size - filled]
         drawn[filled : filled + len(kept)] = kept
         filled += len(kept)
     return drawn
@@ -79,10 +84,13 @@ def _candidates(scale: float, size: int, bits: Bits, margin: float) -> Integers:
     second, third = bits.words(size), bits.words(size)
     offset = (second & np.uint64(width - 1)).astype(np.int64)
     kept = _accepted(scale, base, offset, third, bits, margin)
-    negative = (second >> np.uint64(_WORD - 1)).astype(bool)
-    value = base + offset
-    kept &= ~(negative & (value == 0))
-    return np.where(negative, -value, value)[kept]
+    return signed(base + offset, second, kept)
+
+
+def signed(value: Integers, words: Words, kept: npt.NDArray[np.bool_]) -> Integers:
+    """The candidates that were kept, with signs by the highest bits of words; minus zero is not kept."""
+    negative = (words >> np.uint64(_WORD - 1)).astype(bool)
+    return np.asarray(np.where(negative, -value, value)[kept & ~(negative & (value == 0))])
 
 
 def strip_width(scale: float) -> int:

@@ -11,17 +11,25 @@ Proof: docs/guarantees.md 22. Source: Canonne, Kamath and Steinke 2020, "The dis
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
-from dprelease.privacy.discrete_gaussian import MARGIN, Bits, Integers, Uniform, Words, power, strip_width
+from dprelease.privacy.discrete_gaussian import (
+    MARGIN,
+    Bits,
+    Integers,
+    Uniform,
+    Words,
+    collected,
+    power,
+    signed,
+    strip_width,
+)
 
 _SLACK = 1e-9
 """How close to a whole number of strips a double is left undecided; all roundings together stay below 1e-11."""
-_AT_ONCE = 1 << 15
 _KEPT = 0.93  # at least this share is kept: 1 - w/(2 t), and no minus zero, whose share is below w/(2 t) or a quarter where w = 1
 _KEPT_NARROW = 0.4
 
@@ -38,14 +46,8 @@ def discrete_laplace(scale: int, size: int, bits: Bits, margin: float = MARGIN) 
     Returns:
         (size,) int64.
     """
-    drawn, filled = np.empty(size, np.int64), 0
     share = _KEPT if scale >= 32 else _KEPT_NARROW
-    while filled < size:
-        wanted = min(_AT_ONCE, math.ceil((size - filled) / share) + 16)
-        kept = _candidates(scale, wanted, bits, margin)[: size - filled]
-        drawn[filled : filled + len(kept)] = kept
-        filled += len(kept)
-    return drawn
+    return collected(size, share, lambda wanted: _candidates(scale, wanted, bits, margin))
 
 
 def _candidates(scale: int, size: int, bits: Bits, margin: float) -> Integers:
@@ -59,10 +61,7 @@ def _candidates(scale: int, size: int, bits: Bits, margin: float) -> Integers:
     for place in np.flatnonzero(np.abs(gap) <= margin):
         inside = int(offset[place])
         kept[place] = inside == 0 or Uniform(int(third[place]), bits).below(partial(power, Fraction(inside, scale)))
-    negative = (second >> np.uint64(63)).astype(bool)
-    value = base + offset
-    kept &= ~(negative & (value == 0))
-    return np.asarray(np.where(negative, -value, value)[kept])
+    return signed(base + offset, second, kept)
 
 
 def _strips(rate: Fraction, words: Words, bits: Bits) -> Integers:

@@ -125,8 +125,7 @@ def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str, sequence
     values = np.frombuffer(data, "<i8", noisy, len(lead)).reshape(header.rows, header.columns)
     codes = np.frombuffer(data, "<i4", -1, len(lead) + 8 * noisy) if header.public else np.zeros(0)
     public = codes.astype(np.int32, copy=False).reshape(spec.rows, header.public)
-    part = spec.party(party)
-    if header.public and (part is None or not within(public, part.public, spec.grid_bits)):
+    if header.public and not within(public, spec.part(party).public, spec.grid_bits):
         raise IntegrityError(f"the public columns of {party} hold codes that their declarations do not allow")
     return Block(header, values.astype(np.int64, copy=False), public)
 

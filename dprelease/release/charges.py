@@ -72,15 +72,7 @@ def charge(spec: ReleaseSpec, party: str, *, published: bool) -> Charge:
 
 
 def state(consortium: str, party: str, charges: Iterable[Charge], key: PrivateKey, now: datetime) -> SignedStatement:
-    """Sign a statement.
-
-    Args:
-        consortium: its name.
-        party: the hospital.
-        charges: oldest first.
-        key: of the consortium's root certificate.
-        now: the present.
-    """
+    """A statement of charges, oldest first, signed with the key of the consortium's root certificate."""
     made = Statement(consortium=consortium, party=party, made=instant(now), charges=tuple(charges))
     return SignedStatement(statement=made, signature=sign(key, CHARGES, made.to_bytes()))
 

@@ -86,13 +86,7 @@ def assemble(
 
 
 def sealed_block(key: PrivateKey, header: BlockHeader, data: bytes) -> SealedBlock:
-    """The identity of a block's bytes under its party's signature.
-
-    Args:
-        key: the party's.
-        header: of the block.
-        data: all of its bytes.
-    """
+    """The identity of a block's bytes under its party's signature."""
     digest, spec, at = sha256(data), header.spec, header.sequence
     signature = sign_block(key, spec, digest, at)
     return SealedBlock(party=header.party, spec=spec, sequence=at, sha256=digest, size=len(data), signature=signature)

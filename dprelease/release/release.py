@@ -136,14 +136,8 @@ class Release:
 
     def original_units(self) -> tuple[Floats, Floats]:
         """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""
-        midpoint, half_width = [], []
-        for part in self.spec.parties:
-            for column in part.columns:
-                for _ in column.released:
-                    numeric = isinstance(column, NumericColumn)
-                    midpoint.append(column.midpoint if numeric else 0.0)  # type: ignore[union-attr]
-                    half_width.append(column.half_width if numeric else 1.0)  # type: ignore[union-attr]
-        return np.array(midpoint), np.array(half_width)
+        columns = [column for column in self.spec.columns for _ in column.released]
+        return np.array([each.midpoint for each in columns]), np.array([each.half_width for each in columns])
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""

@@ -35,9 +35,7 @@ class ReleaseSpec(SpecBase):
 
     def blocks(self, party: str) -> tuple[BlockShape, ...]:
         """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""
-        part = self.party(party)
-        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-        shapes, public = mechanism_of(self).shapes(self, party), len(released_names(part.public))
+        shapes, public = mechanism_of(self).shapes(self, party), len(released_names(self.part(party).public))
         return tuple(BlockShape(*shape, 0 if at else public) for at, shape in enumerate(shapes))
 
     def rounds(self) -> tuple[range, ...]:

@@ -6,8 +6,9 @@ handler runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import grpc
 
@@ -15,11 +16,14 @@ from dprelease.errors import AccessDenied, InvalidInput, Unauthenticated
 from dprelease.identity.certificates import Identity, Role, read_identity
 from dprelease.wire.call import Call
 from dprelease.wire.status import from_wire
+from dprelease.wire.transport import CALL_SECONDS
 from dprelease.wire.versions import ACCEPTED_VERSIONS as ACCEPTED_VERSIONS
 from dprelease.wire.versions import PROTOCOL_VERSION as PROTOCOL_VERSION
 from dprelease.wire.versions import VERSION as VERSION
 from dprelease.wire.versions import VERSION_KEY as VERSION_KEY
 from dprelease.wire.versions import check_version as check_version
+
+Answer = TypeVar("Answer")
 
 OUR_METHODS = "/dprelease.wire."
 
@@ -53,3 +57,18 @@ def translated(peer: str) -> Iterator[None]:
         yield
     except grpc.RpcError as error:
         raise from_wire(error, peer) from error
+
+
+def ask(peer: str, method: Callable[..., Answer], request: object) -> Answer:
+    """What a peer answers to one short call of a stub.
+
+    Args:
+        peer: whom the call goes to, for messages.
+        method: of a stub, with one request and one answer.
+        request: message.
+
+    Raises:
+        DpReleaseError: of the class that the peer raised, or `PeerUnavailable`.
+    """
+    with translated(peer):
+        return method(request, timeout=CALL_SECONDS, metadata=VERSION)

@@ -13,7 +13,6 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.intervals.inference import LEVEL
-from dprelease.files.durable import write_durably
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Ranges
@@ -21,11 +20,10 @@ from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 from learner.cli import counterfactual, show
-from learner.cli.releases import from_option, json_option
+from learner.cli.releases import from_option, json_option, write_file
 from learner.client.describe import describe
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
-from learner.client.library import Library, Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened, open_release
 from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
 from learner.export.table import WRITERS, Table, table
 
@@ -92,12 +90,12 @@ def fit_release(
     Example:
       learner fit 3f9a12c4 --target glucose --features age,sex --method rmgm --output fit.json
     """
-    opened = open_verified(Library(home).find(release), TrustStore(home), name)
+    opened = open_release(home, release, name)
     chosen = features_of(features, without, targets, opened.release) or None
     result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
     data = json.dumps(result.to_json(), indent=2)
     if output is not None:
-        write_durably(output, f"{data}\n".encode())
+        write_file(output, f"{data}\n")
     if as_json:
         click.echo(data)
     else:
@@ -122,7 +120,7 @@ def describe_release(home: Path, release: str, columns: tuple[str, ...], name: s
     Example:
       learner describe 3f9a12c4 --columns age,glucose
     """
-    opened = open_verified(Library(home).find(release), TrustStore(home), name)
+    opened = open_release(home, release, name)
     names = names_of(columns, opened.release)
     if isinstance(opened.release.view, Panel) and not names:
         counterfactual.shown([opened], LEVEL, as_json=as_json)
@@ -166,7 +164,7 @@ def export_release(
     """
     if kind == "parquet":
         require("pyarrow", "learner")
-    opened = open_verified(Library(home).find(release), TrustStore(home), name)
+    opened = open_release(home, release, name)
     exported = _exported(opened, form)
     try:
         if isinstance(exported, Matrix):

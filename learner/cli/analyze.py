@@ -29,8 +29,7 @@ from dprelease.release.release import Release
 from learner.cli import show
 from learner.cli.analysis import names_of
 from learner.cli.releases import from_option, json_option
-from learner.client.library import Library, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import open_release
 
 
 class Analyses(click.Group):
@@ -75,7 +74,7 @@ def analysis(name: str) -> Callable[[Callable[..., Analysis]], click.Command]:
         @click.pass_obj
         @wraps(found)
         def run(home: Path, /, release: str, name: str | None, as_json: bool, **options: Any) -> None:
-            opened = open_verified(Library(home).find(release), TrustStore(home), name)
+            opened = open_release(home, release, name)
             shown = found(opened.release, **options)
             if as_json:
                 click.echo(json.dumps(shown.to_json(), indent=2))

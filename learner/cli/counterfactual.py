@@ -8,14 +8,11 @@ from pathlib import Path
 
 import click
 
-from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import LEVEL
-from dprelease.files.durable import write_durably
 from learner.cli import show
-from learner.cli.releases import from_option, json_option
+from learner.cli.releases import from_option, json_option, write_file
 from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
-from learner.client.library import Library, Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened, open_release
 from learner.report.counterfactual_page import counterfactual_page
 
 
@@ -45,15 +42,12 @@ def counterfactual_release(
     Example:
       learner counterfactual 3f9a12c4 77b0e1aa --out effect.html
     """
-    opened = [open_verified(Library(home).find(release), TrustStore(home), name) for release in releases]
+    opened = [open_release(home, release, name) for release in releases]
     found = shown(opened, level, as_json=as_json)
     if output is None:
         return
     different = {each.release.digest: each for each in opened}
-    try:
-        write_durably(output, counterfactual_page(tuple(different.values()), found).encode())
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
+    write_file(output, counterfactual_page(tuple(different.values()), found))
 
 
 def shown(opened: Sequence[Opened], level: float, *, as_json: bool) -> DescribedCounterfactual:

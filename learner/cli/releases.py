@@ -12,13 +12,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
+from dprelease.errors import InvalidInput
+from dprelease.files.durable import write_durably
 from dprelease.one_line import one_line
 from dprelease.release.verification import checks
 from dprelease.sequence import BlockKey
 from learner.cli import show
 from learner.client import download
 from learner.client.download import consortium_of, fetch
-from learner.client.library import Library, Opened, open_verified
+from learner.client.library import Library, Opened, open_release, open_verified
 from learner.client.mirror import Mirror, split_release
 from learner.client.pinned_roots import TrustStore
 from learner.client.sources import Place, answered, hub_first, mirrors_first
@@ -30,6 +32,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def tell(line: str) -> None:
     """Say what somebody should know, beside the answer."""
     click.echo(one_line(line), err=True)
+
+
+def write_file(output: Path, text: str) -> None:
+    """Write a file whole; raises `InvalidInput` where that cannot be."""
+    try:
+        write_durably(output, text.encode())
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
 
 
 @click.command("list")
@@ -92,7 +102,7 @@ def verify_release(home: Path, release: str, name: str | None, as_json: bool) ->
     Example:
       learner verify 3f9a12c4
     """
-    _report(open_verified(Library(home).find(release), TrustStore(home), name), as_json)
+    _report(open_release(home, release, name), as_json)
 
 
 def _report(opened: Opened, as_json: bool) -> None:

@@ -9,17 +9,14 @@ from typing import Any
 
 import click
 
-from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import LEVEL
-from dprelease.files.durable import write_durably
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
 from learner.cli.analysis import features_of, of_a_fit
-from learner.cli.releases import json_option
+from learner.cli.releases import json_option, write_file
 from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
-from learner.client.library import Library, Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened, open_release
 from learner.report.content import Report, report
 from learner.report.counterfactual_page import counterfactual_page
 from learner.report.model_card import model_card
@@ -47,7 +44,7 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
     Example:
       learner report 3f9a12c4 --target glucose --features age,sex --out report.html
     """
-    opened = _opened(home, asked["release"], asked["name"])
+    opened = open_release(home, asked["release"], asked["name"])
     made: Report | DescribedRanges | DescribedCounterfactual
     if _asks_for_a_fit(asked) or not isinstance(opened.release.view, Ranges | Panel):
         made = _report(opened, asked)
@@ -61,7 +58,7 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
         made = describe_ranges(opened.release)
         text, card = ranges_page(opened, made), made.to_json()
         said = f"ranges of {len(made.columns)} columns"
-    _write(output, text)
+    write_file(output, text)
     click.echo(json.dumps(card, indent=2) if as_json else f"{output}: {said}")
 
 
@@ -76,16 +73,12 @@ def release_card(home: Path, /, output: Path | None, **asked: Any) -> None:
     Example:
       learner card 3f9a12c4 --target glucose --features age,sex --output card.json
     """
-    data = json.dumps(model_card(_report(_opened(home, asked["release"], asked["name"]), asked)), indent=2)
+    data = json.dumps(model_card(_report(open_release(home, asked["release"], asked["name"]), asked)), indent=2)
     if output is None:
         click.echo(data)
         return
-    _write(output, f"{data}\n")
+    write_file(output, f"{data}\n")
     click.echo(f"{output}: a model card")
-
-
-def _opened(home: Path, release: str, name: str | None) -> Opened:
-    return open_verified(Library(home).find(release), TrustStore(home), name)
 
 
 def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
@@ -97,10 +90,3 @@ def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
 def _report(opened: Opened, asked: Mapping[str, Any]) -> Report:
     features = features_of(asked["features"], asked["without"], asked["targets"], opened.release)
     return report(opened, asked["targets"], features, asked["method"], asked["intercept"], asked["within"])
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        write_durably(output, text.encode())
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error

@@ -11,7 +11,7 @@ from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.stream import check_chain, checkpoint_of
-from learner.client.download import Patience, Progress, Source, fetch, signed_manifest
+from learner.client.download import Progress, Source, fetch, signed_manifest
 from learner.client.library import Library, check_prefix
 from learner.client.pinned_roots import Trusted
 from learner.listing import Listed
@@ -65,7 +65,6 @@ def fetch_checkpoint(
     library: Library,
     line: Listed,
     progress: Progress = lambda key, held, size: None,
-    patience: Patience | None = None,
 ) -> ReleaseFolder:
     """Fetch a checkpoint, and keep it as the end of its stream if, and only if, it continues all checkpoints before it.
 
@@ -78,7 +77,6 @@ def fetch_checkpoint(
         library: where it goes.
         line: of a list; nothing of it is believed.
         progress: told about every chunk.
-        patience: how breaks are handled.
 
     Raises:
         NotFound, PeerUnavailable, InvalidInput: as `learner.client.download.fetch`.
@@ -90,24 +88,22 @@ def fetch_checkpoint(
         held = checkpoint_of(library.kept(known).manifest().spec)
         if held is not None and held.number > line.checkpoint.number:  # a list may be behind
             return library.kept(known)
-    folder = fetch(source, consortium, library, line.digest, progress, patience)
+    folder = fetch(source, consortium, library, line.digest, progress)
     release = folder.verify(consortium.root)
     place = checkpoint_of(release.spec)
     if place is None or place.stream != line.checkpoint.stream:
         raise IntegrityError(f"release {line.digest[:12]} is not a checkpoint of the stream that it is listed under")
     if known != release.digest:
-        check_chain(release.spec, release.blocks, _before(source, consortium, release, known, patience))
+        check_chain(release.spec, release.blocks, _before(source, consortium, release, known))
         library.keep_followed(place.stream, release.digest)
     return folder
 
 
-def _before(
-    source: Source, consortium: Trusted, release: Release, known: str | None, patience: Patience | None
-) -> Iterator[Manifest]:
+def _before(source: Source, consortium: Trusted, release: Release, known: str | None) -> Iterator[Manifest]:
     """Manifests of the checkpoints before one, newest first, back to the one that was followed before, or to the first."""
     spec = release.spec
     while (previous := _previous(spec)) is not None:
-        manifest = signed_manifest(source, consortium, previous, patience)
+        manifest = signed_manifest(source, consortium, previous)
         yield manifest
         if previous == known:
             return

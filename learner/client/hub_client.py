@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
-from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
-from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
+from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import public_pb2, public_pb2_grpc, release_pb2
 from learner.client.pinned_roots import Trusted
 from learner.listing import Listed
@@ -29,12 +29,10 @@ class PublicHub:
 
     Args:
         channel: from `dial`.
-        stall_seconds: longest stand-still of a download.
     """
 
-    def __init__(self, channel: grpc.Channel, stall_seconds: float = STALL_SECONDS) -> None:
+    def __init__(self, channel: grpc.Channel) -> None:
         self._stub = public_pb2_grpc.PublicServiceStub(channel)
-        self._stall_seconds = stall_seconds
 
     @classmethod
     @contextmanager
@@ -58,8 +56,7 @@ class PublicHub:
         token, count = "", 0
         while True:
             request = public_pb2.ListPublishedRequest(page_size=page_size, page_token=token)
-            with translated(PEER):
-                page = self._stub.ListPublished(request, timeout=CALL_SECONDS, metadata=VERSION)
+            page = ask(PEER, self._stub.ListPublished, request)
             for line in page.releases:
                 yield _listed(line)
             count += len(page.releases)
@@ -72,8 +69,7 @@ class PublicHub:
     def manifest(self, prefix: str) -> tuple[bytes, str]:
         """Manifest and signature of the release whose digest starts with these hexadecimal digits, unchecked."""
         request = public_pb2.GetManifestRequest(spec_digest=bytes.fromhex(prefix))
-        with translated(PEER):
-            answer = self._stub.GetManifest(request, timeout=CALL_SECONDS, metadata=VERSION)
+        answer = ask(PEER, self._stub.GetManifest, request)
         return answer.manifest, answer.signature
 
     def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
@@ -88,7 +84,7 @@ class PublicHub:
         with translated(PEER):
             call = self._stub.DownloadBlock(request, metadata=VERSION)
             try:
-                with ProgressDeadline(call.cancel, self._stall_seconds) as deadline:
+                with ProgressDeadline(call.cancel, STALL_SECONDS) as deadline:
                     for answer in call:
                         deadline.moved()
                         yield answer.chunk

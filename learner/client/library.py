@@ -36,7 +36,7 @@ class Opened:
 
 
 def open_verified(folder: ReleaseFolder, trust: TrustStore, name: str | None = None) -> Opened:
-    """Verify a release against the pinned root of its consortium; nothing else gives a `Release` to a command.
+    """Verify a release against the pinned root of its consortium, or of a named one; nothing else gives a `Release` to a command.
 
     Args:
         folder: the release.
@@ -52,6 +52,11 @@ def open_verified(folder: ReleaseFolder, trust: TrustStore, name: str | None = N
     release = folder.verify(consortium.root)
     check_origin(manifest, consortium)
     return Opened(folder, consortium, manifest, release)
+
+
+def open_release(home: Path, release: str, name: str | None = None) -> Opened:
+    """Find a release in a learner's folder or any other one, and verify it; raises as `Library.find` and `open_verified`."""
+    return open_verified(Library(home).find(release), TrustStore(home), name)
 
 
 def check_origin(manifest: Manifest, consortium: Trusted) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from dprelease.release.release import Release
 from learner.client.home import default_home
-from learner.client.library import Library, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import open_release
 
 
 def load(name: str | Path, home: str | Path | None = None) -> Release:
@@ -24,4 +23,4 @@ def load(name: str | Path, home: str | Path | None = None) -> Release:
         IntegrityError: any link of the chain from the root to the last byte of a block is broken.
     """
     chosen = Path(home or os.environ.get("LEARNER_HOME") or default_home(os.environ))
-    return open_verified(Library(chosen).find(str(name)), TrustStore(chosen)).release
+    return open_release(chosen, str(name)).release

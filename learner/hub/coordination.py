@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import grpc
 
 from dprelease.errors import AccessDenied, Conflict, PeerUnavailable
-from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.transport import CALL_SECONDS
+from dprelease.wire.boundary import ask
 from dprelease.wire.v1 import alignment_pb2, coordination_pb2, coordination_pb2_grpc, release_pb2
 from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
 from learner.hub.approved import AcceptedRun, Record, checked_record, checked_run
@@ -93,8 +92,7 @@ class Coordination:
     def report_intake(self, digest: str, parties: Sequence[str]) -> None:
         """Say of which parties all blocks are here and verified."""
         request = coordination_pb2.ReportIntakeRequest(spec_digest=bytes.fromhex(digest), received=parties)
-        with translated(PEER):
-            self._stub.ReportIntake(request, timeout=CALL_SECONDS, metadata=VERSION)
+        ask(PEER, self._stub.ReportIntake, request)
 
     def authorize(self, digest: str) -> None:
         """Ask to publish; afterwards the release can no longer be cancelled.
@@ -103,16 +101,14 @@ class Coordination:
             Conflict: the release was cancelled, or is over.
         """
         request = coordination_pb2.AuthorizePublicationRequest(spec_digest=bytes.fromhex(digest))
-        with translated(PEER):
-            self._stub.AuthorizePublication(request, timeout=CALL_SECONDS, metadata=VERSION)
+        ask(PEER, self._stub.AuthorizePublication, request)
 
     def report_publication(self, digest: str, manifest_digest: str) -> None:
         """Say that the release is visible."""
         request = coordination_pb2.ReportPublicationRequest(
             spec_digest=bytes.fromhex(digest), manifest_digest=bytes.fromhex(manifest_digest)
         )
-        with translated(PEER):
-            self._stub.ReportPublication(request, timeout=CALL_SECONDS, metadata=VERSION)
+        ask(PEER, self._stub.ReportPublication, request)
 
     def revoked(self) -> frozenset[str]:
         """Fingerprints of the keys whose blocks are neither taken nor published.
@@ -121,9 +117,7 @@ class Coordination:
             PeerUnavailable: the coordinator is away, or does not accept this hub: a party can only try again later.
         """
         try:
-            with translated(PEER):
-                request = coordination_pb2.ListRevokedRequest()
-                answer = self._stub.ListRevoked(request, timeout=CALL_SECONDS, metadata=VERSION)
+            answer = ask(PEER, self._stub.ListRevoked, coordination_pb2.ListRevokedRequest())
         except AccessDenied as error:
             raise PeerUnavailable(
                 "the coordinator does not accept this hub; at the consortium's office: coordinator hub show"
@@ -133,15 +127,12 @@ class Coordination:
     def renew(self, signing_request: bytes) -> str:
         """A later certificate over our key, PEM, unchecked."""
         request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
-        with translated(PEER):
-            return self._stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
+        return ask(PEER, self._stub.RenewCertificate, request).certificate
 
     def _release(self, digest: str) -> release_pb2.ReleaseRecord:
         request = coordination_pb2.GetReleaseRequest(spec_digest=bytes.fromhex(digest))
-        with translated(PEER):
-            return self._stub.GetRelease(request, timeout=CALL_SECONDS, metadata=VERSION).release
+        return ask(PEER, self._stub.GetRelease, request).release
 
     def _run(self, digest: str) -> alignment_pb2.RunRecord:
         request = alignment_pb2.GetRunRequest(run=bytes.fromhex(digest))
-        with translated(PEER):
-            return self._alignments.GetRun(request, timeout=CALL_SECONDS, metadata=VERSION).run
+        return ask(PEER, self._alignments.GetRun, request).run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from dprelease.errors import DpReleaseError
@@ -11,28 +12,22 @@ from dprelease.errors import DpReleaseError
 log = logging.getLogger(__name__)
 
 
-class Upkeep:
-    """A thread that does a few things again and again; trouble with one never keeps another from being done.
+class Worker(ABC):
+    """A thread that works until it is stopped."""
 
-    Args:
-        duties: what to do.
-        seconds: between rounds.
-    """
-
-    def __init__(self, duties: Sequence[Callable[[], object]], seconds: float) -> None:
-        self._duties = duties
-        self._seconds = seconds
-        self._told: dict[int, str] = {}
+    def __init__(self, name: str) -> None:
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin, with a first round at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the present duty."""
+        """End after what is just being done."""
         self._stopping.set()
+        self._wake.set()
 
     def join(self) -> None:
         """Wait for the end, after `stop`."""
@@ -41,6 +36,20 @@ class Upkeep:
     def is_alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Work, until it is stopping."""
+
+
+class Upkeep(Worker):
+    """A thread that does a few things again and again; trouble with one never keeps another from being done."""
+
+    def __init__(self, duties: Sequence[Callable[[], object]], seconds: float) -> None:
+        super().__init__("upkeep")
+        self._duties = duties
+        self._seconds = seconds
+        self._told: dict[int, str] = {}
 
     def round(self) -> None:
         """Do everything once. Trouble is told when it begins, changes or ends, not every few seconds."""
@@ -60,4 +69,4 @@ class Upkeep:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self.round()
-            self._stopping.wait(self._seconds)
+            self._wake.wait(self._seconds)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from datetime import datetime
 
 from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
 from dprelease.wire.retry import Backoff
 from learner.hub.coordination import Coordination
+from learner.hub.periodic import Worker
 from learner.hub.publish import Signer, advance
 from learner.hub.storage import Storage
 
 log = logging.getLogger(__name__)
 
 
-class Publisher:
+class Publisher(Worker):
     """Publishes what is complete and reports what was published.
 
     Args:
@@ -37,28 +37,13 @@ class Publisher:
         sweep_seconds: float,
         backoff: Backoff,
     ) -> None:
+        super().__init__("publisher")
         self._storage = storage
         self._coordination = coordination
         self._signer = signer
         self._now = now
         self._sweep_seconds = sweep_seconds
         self._backoff = backoff
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
-
-    def start(self) -> None:
-        """Begin, with a first round over everything that is staged."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End soon: no further release is looked at."""
-        self._stopping.set()
-        self._wake.set()
-
-    def join(self) -> None:
-        """Wait for the end, after `stop`."""
-        self._thread.join()
 
     def nudge(self, digest: str) -> None:
         """A block has become complete: look now."""
@@ -68,10 +53,6 @@ class Publisher:
     def wake(self) -> None:
         """Something changed: look now."""
         self._wake.set()
-
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
 
     def round(self) -> bool:
         """Advance every staged release and alignment run; one that cannot go on never holds up another.

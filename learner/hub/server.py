@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -182,8 +183,8 @@ class Hub:
         self.party_port = start(
             settings.listen_parties,
             [
-                lambda server: add_IntakeServiceServicer_to_server(intake_servicer, server),
-                lambda server: add_RelayServiceServicer_to_server(relay_servicer, server),
+                partial(add_IntakeServiceServicer_to_server, intake_servicer),
+                partial(add_RelayServiceServicer_to_server, relay_servicer),
             ],
             ["dprelease.wire.v1.IntakeService", "dprelease.wire.v1.RelayService"],
             party_streams,
@@ -193,7 +194,7 @@ class Hub:
         running.callback(news.stop)  # before the listener stops, which waits for calls that are held
         self.public_port = start(
             settings.listen_public,
-            [lambda server: add_PublicServiceServicer_to_server(public_servicer, server)],
+            [partial(add_PublicServiceServicer_to_server, public_servicer)],
             ["dprelease.wire.v1.PublicService"],
             public_streams,
             limits.public_workers,

@@ -99,19 +99,8 @@ def _others(opened: Sequence[Opened]) -> Markup:
 
 
 def _again(opened: Sequence[Opened]) -> Markup:
-    spec, manifest = opened[0].release.spec, opened[0].manifest
-    cited = (
-        f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {spec.guarantee}, mechanism {spec.mechanism}, "
-        f"{spec.rows:,} donors, published {manifest.published}. Read with dprelease {__version__}."
-    )
-    digests = [each.release.digest for each in opened]
+    spec, digests = opened[0].release.spec, [each.release.digest for each in opened]
     commands = [f"learner fetch {digest} --from {spec.consortium}" for digest in digests]
     commands.append(f"learner counterfactual {' '.join(digests)} --out report.html")
-    return section(
-        "again",
-        "Cite and reproduce",
-        element("p", cited),
-        element("p", "The same page, from the same releases and the same software:"),
-        listing(commands),
-        element("p", "The same numbers as data: learner counterfactual with --json.", class_="soft"),
-    )
+    made, hint = f"Read with dprelease {__version__}.", "learner counterfactual with --json"
+    return frame.again(opened[0], f"{spec.rows:,} donors", made, listing(commands), hint, "releases")

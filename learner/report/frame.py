@@ -134,6 +134,32 @@ def _bounds(column: Column) -> tuple[str, str, str]:
     return f"{column.extent}{derived}", column.unit or "1", f"{column.fill:g}"
 
 
+def again(opened: Opened, people: str, made: str, commands: Markup, hint: str, what: str = "release") -> Markup:
+    """How to cite the release, and which commands make the page again.
+
+    Args:
+        opened: the release.
+        people: how many, and what they are.
+        made: sentence on what was made of it, with which software.
+        commands: of a shell.
+        hint: how to have the numbers as data.
+        what: from which the commands make the page.
+    """
+    spec = opened.release.spec
+    cited = (
+        f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {spec.guarantee}, mechanism {spec.mechanism}, "
+        f"{people}, published {opened.manifest.published}. {made}"
+    )
+    return section(
+        "again",
+        "Cite and reproduce",
+        element("p", cited),
+        element("p", f"The same page, from the same {what} and the same software:"),
+        commands,
+        element("p", f"The same numbers as data: {hint}.", class_="soft"),
+    )
+
+
 def footer() -> Markup:
     """Who wrote the page."""
     return element(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dprelease.version import __version__
 from learner.report import frame
 from learner.report.content import Report
-from learner.report.markup import Markup, element, joined, section
+from learner.report.markup import Markup, element, joined
 from learner.report.models import coefficients, fits
 from learner.report.over_time import over_time
 from learner.report.sections import caveats, columns, findings, noise
@@ -63,23 +63,9 @@ def _header(report: Report) -> Markup:
 
 
 def _again(report: Report) -> Markup:
-    spec, manifest = report.opened.release.spec, report.opened.manifest
-    cited = (
-        f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {spec.guarantee}, mechanism {spec.mechanism}, "
-        f"{spec.patients:,} patients, published {manifest.published}. Fitted with dprelease {__version__}, "
-        f"method {report.fit.method}."
-    )
-    return section(
-        "again",
-        "Cite and reproduce",
-        element("p", cited),
-        element("p", "The same page, from the same release and the same software:"),
-        element(
-            "pre",
-            element(
-                "code",
-                joined([f"learner fetch {spec.digest()} --from {spec.consortium}", Markup("\n"), report.command]),
-            ),
-        ),
-        element("p", "The same numbers as data: put card in the place of report and leave out --out.", class_="soft"),
-    )
+    spec = report.opened.release.spec
+    fetch = f"learner fetch {spec.digest()} --from {spec.consortium}"
+    commands = element("pre", element("code", joined([fetch, Markup("\n"), report.command])))
+    made = f"Fitted with dprelease {__version__}, method {report.fit.method}."
+    hint = "put card in the place of report and leave out --out"
+    return frame.again(report.opened, f"{spec.patients:,} patients", made, commands, hint)

@@ -103,19 +103,10 @@ def _plot(place: int, each: Summary) -> Markup:
 
 
 def _again(opened: Opened) -> Markup:
-    spec, manifest = opened.release.spec, opened.manifest
-    cited = (
-        f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {spec.guarantee}, mechanism {spec.mechanism}, "
-        f"{spec.rows:,} patients, published {manifest.published}. Read with dprelease {__version__}."
+    spec = opened.release.spec
+    commands = (
+        f"learner fetch {spec.digest()} --from {spec.consortium}",
+        f"learner report {spec.digest()} --out report.html",
     )
-    command = (
-        f"learner fetch {spec.digest()} --from {spec.consortium}\nlearner report {spec.digest()} --out report.html"
-    )
-    return section(
-        "again",
-        "Cite and reproduce",
-        element("p", cited),
-        element("p", "The same page, from the same release and the same software:"),
-        listing(command.splitlines()),
-        element("p", "The same numbers as data: learner describe with --json.", class_="soft"),
-    )
+    made, hint = f"Read with dprelease {__version__}.", "learner describe with --json"
+    return frame.again(opened, f"{spec.rows:,} patients", made, listing(commands), hint)

@@ -15,6 +15,7 @@ from dprelease.acceptance import accept
 from dprelease.errors import Conflict, DataRefused, PolicyRefused, SpecRefused
 from dprelease.intersection.task import Task
 from dprelease.spec_base import moment
+from party_node.decision.decision import unpinned
 from party_node.hospital import HospitalState
 from party_node.state.runs import RunEntry, RunStatus
 
@@ -88,7 +89,7 @@ def consider(desk: HospitalState, task: Task) -> Consent:
         )
     pins = desk.identity.pins()
     peers = tuple(
-        Peer(each.party, each.patients, _first(each.party, each.key, pins))
+        Peer(each.party, each.patients, unpinned(each.party, each.key, pins, "alignment run"))
         for each in task.members
         if each.party != settings.name
     )
@@ -121,7 +122,7 @@ def say_no(desk: HospitalState, entry: RunEntry, reason: str) -> None:
 
 
 def sign(desk: HospitalState, entry: RunEntry, read: Callable[[], Set[bytes]]) -> bytes:
-    """Keep the patients that the run is about here, then sign; the same acceptance again if it exists.
+    """Keep the patients that the table has now, which the run is about here, then sign; the same acceptance again if it exists.
 
     Args:
         desk: the party's state.
@@ -154,15 +155,3 @@ def _counted(desk: HospitalState, roster: str) -> set[str]:
     """Runs of a roster that the ledger has, and those that were computed here: a ledger from an older backup forgot some."""
     done = {each.run for each in desk.runs.entries() if each.task.roster == roster and each.common is not None}
     return done | set(desk.ledger.alignments(roster))
-
-
-def _first(party: str, key: str, pins: dict[str, str]) -> str:
-    if party not in pins:
-        return (
-            # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
-            f"ask the IT department of {party}, by telephone, what its party-node fingerprint prints, then: party-node peers "
-            f"pin {party} FINGERPRINT"
-        )
-    if pins[party] != key:
-        return f"the alignment run names another key for {party} than the one pinned here; telephone them"
-    return ""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from traceback import extract_tb
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,6 @@ from dprelease.errors import (
     Conflict,
     DataRefused,
     DpReleaseError,
-    PeerUnavailable,
     PolicyRefused,
     SpecRefused,
     VersionMismatch,
@@ -33,11 +32,12 @@ from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.status import row_for
 from party_node.aligning.consent import consider, sign
+from party_node.computation.sessions import FORGOTTEN
 from party_node.computation.turns import take_turns
 from party_node.hospital import HospitalState
 from party_node.outgoing.alignments import PendingRun
 from party_node.outgoing.calls import Coordinator
-from party_node.outgoing.line import HubLine
+from party_node.outgoing.line import HubLine, attempt
 from party_node.outgoing.relay import Relay
 from party_node.state.runs import OVER, RunEntry, Runs, RunStatus
 
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from dprelease.intersection.session import Common, Session
 
 log = logging.getLogger(__name__)
-
-FORGOTTEN = timedelta(days=90)
-"""How long after a run's last day of decision its session is kept: the coordinator tells of an end for 30 days."""
 
 _ENDED = frozenset({"DONE", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"})
 
@@ -103,18 +100,8 @@ class AlignmentWork:
         self.computing, reached = False, True
         for pending in self._pending(coordinator):
             run = pending.task.digest()
-            try:
-                self._step(coordinator, pending)
-            except PeerUnavailable as error:
-                reached = False
-                self._hub.close()  # a connection that is half open would keep it so
-                self._say(run, f"waits: {error.message}", error.message)
-            except DpReleaseError as error:
-                self._say(run, f"is held: {error.message}", error.message)
-            except Exception as error:
-                # The words of an unforeseen error may quote an identifier; its class and place do not.
-                words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
-                self._say(run, f"is held: {words}", words)
+            step, note = partial(self._step, coordinator, pending), partial(self._desk.runs.annotate, run)
+            reached &= attempt(step, f"alignment run {run[:12]}", note, self._hub)
         return reached
 
     def sweep(self, now: datetime) -> None:
@@ -133,10 +120,6 @@ class AlignmentWork:
                 log.info("the coordinator knows no alignment runs")
             self._older = True
             return []
-
-    def _say(self, run: str, words: str, note: str) -> None:
-        log.warning("alignment run %s %s", run[:12], words)
-        self._desk.runs.annotate(run, note)
 
     def _step(self, coordinator: Coordinator, pending: PendingRun) -> None:
         runs, run = self._desk.runs, pending.task.digest()

@@ -10,12 +10,12 @@ from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed
 from dprelease.privacy.price import mu2_text
-from party_node.aligning.patients import in_force
 from party_node.hospital import HospitalState
 from party_node.identity import key_check
 from party_node.outgoing.calls import reach
 from party_node.settings import PartySettings
 from party_node.source.first_look import SourceLook
+from party_node.source.patients import in_force
 from party_node.source.subjects import read_subjects
 from party_node.state.books import check as check_books
 

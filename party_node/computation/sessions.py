@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 FORGOTTEN = timedelta(days=90)
-"""How long after a proposal's last day of decision a session is kept: the coordinator tells of an end for 30 days."""
+"""How long after the last day of decision on a release or run its session is kept: the coordinator tells of an end for 30 days."""
 
 
 class JointWork:

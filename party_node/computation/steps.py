@@ -1,7 +1,7 @@
 """A hospital's side of one release's session as resumable steps: each call does what can be done now, or says for whom we wait.
 
 `dprelease.mpc.session` orders the steps; here are the disk on which they are kept, the relay between hospitals, and the
-matrix that is multiplied. `work` has the approvals before (docs/protocol.md, step 1) and the noise and masks after (7
+matrix that is multiplied. `sessions` has the approvals before (docs/protocol.md, step 1) and the noise and masks after (7
 and 8), the daemon and the hub the rest (9, 10).
 """
 

@@ -77,10 +77,10 @@ def assess(
         policy: limits in numbers.
         balance: our budget for the roster.
         now: the time.
-        repeats: from `repetition.repetitions`.
+        repeats: from `duplicates.repetitions`.
         linked: from `linkage.linkages`.
         implausible: from `findings.problems`, of our columns of the proposal.
-        continued: whether it continues a stream that was approved here, and was approved with it; see `continuation.continues`.
+        continued: whether it continues a stream that was approved here, and was approved with it; see `Continuations.earlier`.
 
     Raises:
         NotFound: it is a checkpoint whose batch is not in our table yet.
@@ -105,7 +105,9 @@ def assess(
             needed=float(cost),
             remaining=float(balance.remaining),
         )
-    blockers = [*implausible, *_unpinned(spec, own.party, pins)]
+    others = (part for part in spec.parties if part.party != own.party)
+    first = (unpinned(part.party, part.key, pins, "release") for part in others)
+    blockers = (*implausible, *filter(None, first))
     auto = [] if continued else ["approval by a person is this hospital's policy"]
     if policy.auto_approve is not None and not continued:
         auto = [
@@ -113,7 +115,7 @@ def assess(
             *_more_trust(policy.auto_approve, spec, own.party),
             *_unlimited_delta(policy.auto_approve, policy.limits),
         ]
-    return Assessment(spec, own.party, result, cost, balance, tuple(blockers), (*auto, *linked), repeats)
+    return Assessment(spec, own.party, result, cost, balance, blockers, (*auto, *linked), repeats)
 
 
 def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consortium: str, now: datetime) -> None:
@@ -189,17 +191,14 @@ def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:
     return ["epsilon is limited and delta is not: name max_delta in auto_approve, or decide here"]
 
 
-def _unpinned(spec: ReleaseSpec, party: str, pins: dict[str, str]) -> list[str]:
-    found = []
-    for part in spec.parties:
-        if part.party == party:
-            continue
-        if part.party not in pins:
-            found.append(
-                # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
-                f"ask the IT department of {part.party}, by telephone, what its party-node fingerprint prints, "
-                f"then: party-node peers pin {part.party} FINGERPRINT"
-            )
-        elif pins[part.party] != part.key:
-            found.append(f"the release names another key for {part.party} than the one pinned here; telephone them")
-    return found
+def unpinned(party: str, key: str, pins: dict[str, str], what: str) -> str:
+    """What a person has to do before it is certain who another hospital is; empty where just its key is pinned."""
+    if party not in pins:
+        # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
+        return (
+            f"ask the IT department of {party}, by telephone, what its party-node fingerprint prints, then: party-node peers "
+            f"pin {party} FINGERPRINT"
+        )
+    if pins[party] != key:
+        return f"the {what} names another key for {party} than the one pinned here; telephone them"
+    return ""

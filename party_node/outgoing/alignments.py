@@ -11,8 +11,7 @@ from dprelease.acceptance import SignedAcceptance
 from dprelease.errors import InvalidInput
 from dprelease.intersection.task import Task
 from dprelease.one_line import one_line
-from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.transport import CALL_SECONDS
+from dprelease.wire.boundary import ask
 from dprelease.wire.v1 import alignment_pb2 as pb
 from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
 
@@ -58,8 +57,7 @@ class Alignments:
         Raises:
             VersionMismatch: this coordinator knows no alignment runs.
         """
-        with translated(PEER):
-            answer = self._stub.ListRuns(pb.ListRunsRequest(), timeout=CALL_SECONDS, metadata=VERSION)
+        answer = ask(PEER, self._stub.ListRuns, pb.ListRunsRequest())
         pending = []
         for record in answer.runs:
             try:
@@ -74,18 +72,12 @@ class Alignments:
 
     def accept(self, acceptance: bytes) -> None:
         """Hand in our signed acceptance."""
-        with translated(PEER):
-            request = pb.AcceptRunRequest(signed_acceptance=acceptance)
-            self._stub.AcceptRun(request, timeout=CALL_SECONDS, metadata=VERSION)
+        ask(PEER, self._stub.AcceptRun, pb.AcceptRunRequest(signed_acceptance=acceptance))
 
     def decline(self, run: str, reason: str) -> None:
         """Take no part, or go on no longer."""
-        with translated(PEER):
-            request = pb.DeclineRunRequest(run=bytes.fromhex(run), reason=reason)
-            self._stub.DeclineRun(request, timeout=CALL_SECONDS, metadata=VERSION)
+        ask(PEER, self._stub.DeclineRun, pb.DeclineRunRequest(run=bytes.fromhex(run), reason=reason))
 
     def finish(self, run: str) -> None:
         """Say that the result is on our disk; not what or how large it is."""
-        with translated(PEER):
-            request = pb.FinishRunRequest(run=bytes.fromhex(run))
-            self._stub.FinishRun(request, timeout=CALL_SECONDS, metadata=VERSION)
+        ask(PEER, self._stub.FinishRun, pb.FinishRunRequest(run=bytes.fromhex(run)))

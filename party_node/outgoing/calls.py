@@ -19,10 +19,10 @@ from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock
 from dprelease.release.charges import SignedStatement
 from dprelease.release.spec import ReleaseSpec
-from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
 from dprelease.wire.progress import ProgressDeadline
-from dprelease.wire.transport import CALL_SECONDS, Credentials, connect
+from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import (
     coordination_pb2,
     coordination_pb2_grpc,
@@ -30,7 +30,7 @@ from dprelease.wire.v1 import (
     intake_pb2_grpc,
     release_pb2,
 )
-from party_node.outgoing.alignments import Alignments
+from party_node.outgoing.alignments import PEER, Alignments
 
 HEALTH_SECONDS = 10.0
 
@@ -86,12 +86,7 @@ class Coordinator:
 
     def report(self, catalogue: Catalogue) -> None:
         """Declare our columns, row count and alignment digest."""
-        with translated("the coordinator"):
-            self.stub.ReportCatalogue(
-                coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()),
-                timeout=CALL_SECONDS,
-                metadata=VERSION,
-            )
+        ask(PEER, self.stub.ReportCatalogue, coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()))
 
     def pending_releases(self, unsettled: Collection[str] | None = None) -> list[PendingRelease]:
         """The releases we take part in, that are not over or ended lately. One that cannot be read is left out.
@@ -102,8 +97,7 @@ class Coordinator:
         request = coordination_pb2.ListReleasesRequest(
             open_only=unsettled is not None, unsettled=[bytes.fromhex(release) for release in unsettled or ()]
         )
-        with translated("the coordinator"):
-            answer = self.stub.ListReleases(request, timeout=CALL_SECONDS, metadata=VERSION)
+        answer = ask(PEER, self.stub.ListReleases, request)
         pending = []
         for record in answer.releases:
             try:
@@ -121,14 +115,12 @@ class Coordinator:
     def renew(self, signing_request: bytes) -> str:
         """Ask for a later certificate over our key; PEM, unchecked."""
         request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
-        with translated("the coordinator"):
-            return self.stub.RenewCertificate(request, timeout=CALL_SECONDS, metadata=VERSION).certificate
+        return ask(PEER, self.stub.RenewCertificate, request).certificate
 
     def charges(self) -> SignedStatement:
         """What the office has seen charged to us, unchecked."""
         request = coordination_pb2.ListChargesRequest()
-        with translated("the coordinator"):
-            answer = self.stub.ListCharges(request, timeout=CALL_SECONDS, metadata=VERSION)
+        answer = ask(PEER, self.stub.ListCharges, request)
         return SignedStatement.from_bytes(answer.charges)
 
     def request_deal(self, offers: list[bytes]) -> bytes:
@@ -141,23 +133,17 @@ class Coordinator:
             PeerUnavailable: the coordinator is away, or still at it; ask again.
         """
         request = coordination_pb2.RequestDealRequest(offers=offers)
-        with translated("the coordinator"):
-            return self.stub.RequestDeal(request, timeout=CALL_SECONDS, metadata=VERSION).sealed
+        return ask(PEER, self.stub.RequestDeal, request).sealed
 
     def approve(self, approval: bytes, spec: bytes = b"") -> None:
         """Hand in our signed approval; with the spec's canonical bytes where the office has forgotten the release."""
         request = coordination_pb2.ApproveRequest(signed_approval=approval, spec=spec)
-        with translated("the coordinator"):
-            self.stub.Approve(request, timeout=CALL_SECONDS, metadata=VERSION)
+        ask(PEER, self.stub.Approve, request)
 
     def decline(self, release: str, reason: str) -> None:
         """Decline, or withdraw before our block was sent."""
-        with translated("the coordinator"):
-            self.stub.Decline(
-                coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=reason),
-                timeout=CALL_SECONDS,
-                metadata=VERSION,
-            )
+        request = coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=reason)
+        ask(PEER, self.stub.Decline, request)
 
 
 def reach(address: str, credentials: Credentials, peer: str) -> None:
@@ -264,17 +250,15 @@ def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds
         IntegrityError: the hub claims other bytes than ours.
         Conflict, AccessDenied, ...: as the hub answers.
     """
+    stub = intake_pb2_grpc.IntakeServiceStub(channel)
+    opened = ask("the hub", stub.OpenBlock, intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()))
+    if opened.offset > sealed.size:
+        raise IntegrityError("the hub claims to hold more bytes of our block than there are")
+    if opened.offset == sealed.size:
+        return
+    named: dict[str, bytes | int] = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
+    requests = naming(read_chunks(path, opened.offset, intake_pb2.SendBlockRequest), named)
     with translated("the hub"):
-        stub = intake_pb2_grpc.IntakeServiceStub(channel)
-        opened = stub.OpenBlock(
-            intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()), timeout=CALL_SECONDS, metadata=VERSION
-        )
-        if opened.offset > sealed.size:
-            raise IntegrityError("the hub claims to hold more bytes of our block than there are")
-        if opened.offset == sealed.size:
-            return
-        named: dict[str, bytes | int] = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
-        requests = naming(read_chunks(path, opened.offset, intake_pb2.SendBlockRequest), named)
         answer = stream(stub.SendBlock, requests, stall_seconds, "the hub: the upload")
-        if answer.digest != bytes.fromhex(sealed.sha256):
-            raise IntegrityError("the hub acknowledged other bytes than those that were sent")
+    if answer.digest != bytes.fromhex(sealed.sha256):
+        raise IntegrityError("the hub acknowledged other bytes than those that were sent")

@@ -6,11 +6,16 @@ import logging
 from fractions import Fraction
 
 from dprelease.errors import Conflict, DpReleaseError, IntegrityError, PeerUnavailable, VersionMismatch
+from dprelease.identity.certificates import signing_request
 from dprelease.identity.invite import Invite
+from dprelease.release.charges import SignedStatement
+from dprelease.wire.boundary import ask
+from dprelease.wire.transport import Credentials, connect
+from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.hospital import HospitalState
-from party_node.identity import Enrolment
+from party_node.identity import Enrolment, Identity
+from party_node.outgoing.alignments import PEER
 from party_node.outgoing.calls import Coordinator
-from party_node.outgoing.enrol import trade
 from party_node.state.books import check, reconcile
 from party_node.state.entries import CHARGED
 from party_node.state.journal import Status
@@ -32,7 +37,7 @@ def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> 
 
     Raises:
         Conflict: the ledger or an earlier enrolment names another cap, or the ledger was lost; the invite stays unused.
-        InvalidInput, Unauthenticated, PeerUnavailable, ...: see `outgoing.enrol.trade`.
+        InvalidInput, Unauthenticated, PeerUnavailable, ...: see `trade`.
     """
     cap = Fraction(invite.cap_mu2)
     if any(entry.kind == "open" and Fraction(entry.mu2) != cap for entry in desk.ledger.entries()):
@@ -41,6 +46,37 @@ def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> 
         _check_not_lost(desk, desk.settings.roster)
     enrolment = trade(invite, desk.identity, desk.settings.name)
     open_roster(desk, desk.settings.roster, f"fixed at enrolment in {enrolment.consortium}", ledger_lost=ledger_lost)
+    return enrolment
+
+
+def trade(invite: Invite, identity: Identity, name: str) -> Enrolment:
+    """Trade an invite for a certificate, over TLS pinned to the root that the invite carries, and keep it.
+
+    Args:
+        invite: from the consortium's office.
+        identity: ours.
+        name: our name in party.toml.
+
+    Raises:
+        InvalidInput: the invite is for another party, or has lapsed.
+        Unauthenticated: the coordinator does not accept it.
+        PeerUnavailable: the coordinator cannot be reached.
+    """
+    identity.check_invite(invite, name)
+    signing = signing_request(name, identity.key()).decode()
+    request = enrolment_pb2.EnrolRequest(secret=invite.secret, signing_request=signing)
+    with connect(invite.address, Credentials(invite.root.encode())) as channel:
+        answer = ask(PEER, enrolment_pb2_grpc.EnrolmentServiceStub(channel).Enrol, request)
+    enrolment = Enrolment(
+        party=name,
+        consortium=invite.consortium,
+        coordinator=answer.coordinator,
+        hub=answer.hub,
+        certificate=answer.certificate,
+        root=invite.root,
+        cap_mu2=invite.cap_mu2,
+    )
+    identity.keep_enrolment(enrolment, SignedStatement.from_bytes(answer.charges))
     return enrolment
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
+from traceback import extract_tb
 
 import grpc
 
+from dprelease.errors import DpReleaseError, PeerUnavailable
 from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
+
+log = logging.getLogger(__name__)
 
 
 class HubLine:
@@ -57,3 +62,27 @@ class HubLine:
                 channel = self._dial()
                 self._open = channel, RelayServiceStub(channel)
             return self._open
+
+
+def attempt(step: Callable[[], object], what: str, note: Callable[[str], object], hub: HubLine) -> bool:
+    """Do a step of a release or run, which never holds up another: trouble is logged, and noted in words.
+
+    Returns:
+        Whether everybody who had to be asked was there.
+    """
+    try:
+        step()
+    except PeerUnavailable as error:
+        hub.close()  # a connection that is half open would keep it so
+        log.warning("%s waits: %s", what, error.message)
+        note(error.message)
+        return False
+    except DpReleaseError as error:
+        log.error("%s is held: %s", what, error.message)
+        note(error.message)
+    except Exception as error:
+        # The words of an unforeseen error may quote a cell or an identifier; its class and place do not.
+        words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
+        log.error("%s is held: %s", what, words)
+        note(words)
+    return True

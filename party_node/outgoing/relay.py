@@ -9,9 +9,8 @@ import grpc
 
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.mpc.messages import Message, MessageHeader
-from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import read_chunks
-from dprelease.wire.transport import CALL_SECONDS
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
 from party_node.outgoing.calls import naming, received, stream
 from party_node.state.session import Outgoing
@@ -43,9 +42,8 @@ class Relay:
         found: list[Message] = []
         after = 0
         while True:
-            with translated(PEER):
-                request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=after)
-                answer = self._stub.ListParcels(request, timeout=CALL_SECONDS, metadata=VERSION)
+            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=after)
+            answer = ask(PEER, self._stub.ListParcels, request)
             if not answer.parcels:
                 return tuple(found)
             if answer.last <= after:
@@ -73,15 +71,15 @@ class Relay:
             Conflict, AccessDenied, ...: as it answers.
         """
         header = outgoing.message.header
+        request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes())
+        held = ask(PEER, self._stub.OpenParcel, request).offset
+        if outgoing.body is None or held == header.size:
+            return
+        if held > header.size:
+            raise IntegrityError(f"{PEER} claims to hold more bytes of our message than there are")
+        named = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
+        requests = naming(read_chunks(outgoing.body, held, relay_pb2.SendParcelRequest), named)
         with translated(PEER):
-            request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes())
-            held = self._stub.OpenParcel(request, timeout=CALL_SECONDS, metadata=VERSION).offset
-            if outgoing.body is None or held == header.size:
-                return
-            if held > header.size:
-                raise IntegrityError(f"{PEER} claims to hold more bytes of our message than there are")
-            named = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
-            requests = naming(read_chunks(outgoing.body, held, relay_pb2.SendParcelRequest), named)
             answer = stream(self._stub.SendParcel, requests, self._stall_seconds, f"{PEER}: a message")
         if answer.digest != bytes.fromhex(header.sha256):
             raise IntegrityError(f"{PEER} acknowledged other bytes than those that were sent")

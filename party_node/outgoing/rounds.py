@@ -8,8 +8,7 @@ import grpc
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.block import SealedBlock
-from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.transport import CALL_SECONDS
+from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc
 from party_node.outgoing.calls import received
 
@@ -28,9 +27,7 @@ def earlier_blocks(channel: grpc.Channel, release: str) -> tuple[SealedBlock, ..
         PeerUnavailable, NotFound, ...: as the hub answers.
     """
     request = intake_pb2.ListEarlierBlocksRequest(spec_digest=bytes.fromhex(release))
-    with translated(PEER):
-        stub = intake_pb2_grpc.IntakeServiceStub(channel)
-        answer = stub.ListEarlierBlocks(request, timeout=CALL_SECONDS, metadata=VERSION)
+    answer = ask(PEER, intake_pb2_grpc.IntakeServiceStub(channel).ListEarlierBlocks, request)
     try:
         return tuple(SealedBlock.from_bytes(data) for data in answer.sealed)
     except InvalidInput as error:

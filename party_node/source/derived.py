@@ -17,7 +17,7 @@ from party_node.source.numbers import Floats
 
 
 def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Column) -> Cells:
-    """The cells of a derived column.
+    """The cells of a derived column, from those of its sources in the order of the formula's arguments.
 
     Args:
         formula: that it is derived by.

@@ -19,13 +19,13 @@ from dprelease.data.bounding import BoundedRows, Codes, bound
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration
+from party_node.declarations.identifiers import DISTINCT, LOST
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, Roster, align, pseudonym
 from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
 from party_node.source.cells import Cells, plain_numbers, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
-from party_node.source.identifiers import DISTINCT, LOST
 from party_node.source.reader import read_errors, record_batches
 from party_node.source.records import Records
 

@@ -6,18 +6,16 @@ acts on.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.errors import Conflict
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
-from party_node.state.transactions import prepare, transaction
+from party_node.state.offers import Offers
 
 PUBLISHED = "published"
 """The journal's note on a release that the coordinator reported as published."""
@@ -74,86 +72,27 @@ class Record:
     approval: bytes | None
 
 
-class Journal:
+class Journal(Offers[Record]):
     """The party's own record of releases.
 
     Args:
         path: SQLite file; made if absent.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        prepare(path, _SCHEMA)
+    table, key, content = "releases", "release", "spec"
+    noun, command = "release", "review list"
+    final = FINAL
 
-    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        return transaction(self._path)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, _SCHEMA)
 
     def records(self) -> list[Record]:
         """All releases, oldest first."""
         return self._select("TRUE")
 
-    def _select(self, condition: str, *values: str | int) -> list[Record]:
-        # Only what is asked for is read: the daemon looks up every open release at every poll, and a record holds a spec.
-        query = f"SELECT * FROM releases WHERE {condition} ORDER BY seen, release"  # noqa: S608 - conditions are ours
-        with self._transaction() as db:
-            return [_record(row) for row in db.execute(query, values)]
-
-    def find(self, prefix: str) -> Record:
-        """The release whose digest begins so.
-
-        Raises:
-            NotFound: there is none.
-            InvalidInput: there are several.
-        """
-        found = self._select("substr(release, 1, ?) = ?", len(prefix), prefix.lower())
-        if not found:
-            raise NotFound(f"no release {prefix} was offered here; see: party-node review list")
-        if len(found) > 1:
-            raise InvalidInput(f"{prefix} fits {len(found)} releases; give more digits")
-        return found[0]
-
-    def get(self, release: str) -> Record | None:
-        """A release by its whole digest, or None."""
-        return next(iter(self._select("release = ?", release)), None)
-
-    def standing(self) -> dict[str, str]:
-        """Status of every release by its digest; cheap, unlike `records`."""
-        with self._transaction() as db:
-            return dict(db.execute("SELECT release, status FROM releases"))
-
     def offer(self, spec: ReleaseSpec, status: Status, note: str) -> Record:
         """Note a release that was offered for the first time; offering it again changes nothing."""
-        now = instant(datetime.now(UTC))
-        with self._transaction() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO releases VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
-                (spec.digest(), spec.to_bytes(), status, note, now, now),
-            )
-        return self.find(spec.digest())
-
-    def move(self, release: str, before: set[Status], status: Status, note: str = "") -> None:
-        """Move a release on.
-
-        Raises:
-            Conflict: it does not stand where the caller believes.
-        """
-        with self._transaction() as db:
-            row = db.execute("SELECT status FROM releases WHERE release = ?", (release,)).fetchone()
-            if row is None or row[0] not in before:
-                raise Conflict(
-                    f"release {release[:12]} is {row[0] if row else 'unknown'} here; it cannot become {status}"
-                )
-            db.execute(
-                "UPDATE releases SET status = ?, note = ?, changed = ? WHERE release = ?",
-                (status, note, instant(datetime.now(UTC)), release),
-            )
-
-    def annotate(self, release: str, note: str) -> None:
-        """Say in words why a release is not moving; one that is over keeps its last words."""
-        with self._transaction() as db:
-            db.execute(
-                "UPDATE releases SET note = ? WHERE release = ? AND status NOT IN (?, ?)", (note, release, *FINAL)
-            )
+        return self._add(spec.digest(), spec.to_bytes(), status, note)
 
     def first_call(self, release: str) -> bool:
         """Note that somebody is told of a release's review; False if that was noted before."""
@@ -188,7 +127,6 @@ class Journal:
             if changed.rowcount != 1:
                 raise Conflict(f"release {release[:12]} is no longer accepted here; its approval is not sent")
 
-
-def _record(row: tuple[Any, ...]) -> Record:
-    release, spec, status, *rest = row
-    return Record(release, ReleaseSpec.from_bytes(spec), Status(status), *rest)
+    def _read(self, row: tuple[Any, ...]) -> Record:
+        release, spec, status, *rest = row
+        return Record(release, ReleaseSpec.from_bytes(spec), Status(status), *rest)

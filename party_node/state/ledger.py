@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, PolicyRefused
@@ -52,11 +52,8 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._transaction = partial(transaction, path)
         prepare(path, _SCHEMA)
-
-    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        return transaction(self._path)
 
     def entries(self, roster: str | None = None) -> list[Entry]:
         """All entries, oldest first, or those of one roster."""

@@ -7,21 +7,17 @@ of pseudonyms under `rosters/`, in rising order; the record has its SHA-256. Run
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from dprelease.canonical import sha256
-from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.errors import IntegrityError, NotFound
 from dprelease.files.durable import write_durably
 from dprelease.intersection.task import Task
-from dprelease.spec_base import instant
+from party_node.state.offers import Offers
 from party_node.state.session import SessionFolder
-from party_node.state.transactions import prepare, transaction
 
 
 class RunStatus(StrEnum):
@@ -75,73 +71,33 @@ class RunEntry:
     version: int | None
 
 
-class Runs:
+class Runs(Offers[RunEntry]):
     """The party's own record of alignment runs.
 
     Args:
         state: the party's state folder; `alignments.sqlite`, `rosters/` and `aligning/` are made when they are needed.
     """
 
-    def __init__(self, state: Path) -> None:
-        self._path, self._folder, self._sessions = state / "alignments.sqlite", state / "rosters", state / "aligning"
-        prepare(self._path, _SCHEMA)
+    table, key, content = "runs", "run", "task"
+    noun, command = "alignment run", "align list"
+    final = OVER
 
-    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        return transaction(self._path)
+    def __init__(self, state: Path) -> None:
+        super().__init__(state / "alignments.sqlite", _SCHEMA)
+        self._folder, self._sessions = state / "rosters", state / "aligning"
 
     def entries(self) -> list[RunEntry]:
         """All runs, oldest first."""
         return self._select("TRUE")
-
-    def get(self, run: str) -> RunEntry | None:
-        """A run by its whole digest, or None."""
-        return next(iter(self._select("run = ?", run)), None)
-
-    def find(self, prefix: str) -> RunEntry:
-        """The run whose digest begins so.
-
-        Raises:
-            NotFound: there is none.
-            InvalidInput: there are several.
-        """
-        found = self._select("substr(run, 1, ?) = ?", len(prefix), prefix.lower())
-        if not found:
-            raise NotFound(f"no alignment run {prefix} was offered here; see: party-node align list")
-        if len(found) > 1:
-            raise InvalidInput(f"{prefix} fits {len(found)} alignment runs; give more digits")
-        return found[0]
 
     def in_force(self, roster: str) -> RunEntry | None:
         """The version that the table of a roster is read by; None where its hospitals never aligned."""
         versions = [(each.version, each) for each in self._select("version IS NOT NULL") if each.task.roster == roster]
         return max(versions, key=lambda pair: pair[0] or 0)[1] if versions else None
 
-    def standing(self) -> dict[str, str]:
-        """Status of every run by its digest; cheap, unlike `entries`."""
-        with self._transaction() as db:
-            return dict(db.execute("SELECT run, status FROM runs"))
-
     def offer(self, task: Task) -> RunEntry:
         """Note a run that was offered for the first time; offering it again changes nothing."""
-        now = instant(datetime.now(UTC))
-        values = (task.digest(), task.to_bytes(), RunStatus.WAITING, "new", now, now)
-        with self._transaction() as db:
-            db.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)", values)
-        return self.find(task.digest())
-
-    def move(self, run: str, before: frozenset[RunStatus] | set[RunStatus], status: RunStatus, note: str = "") -> None:
-        """Move a run on.
-
-        Raises:
-            Conflict: it does not stand where the caller believes.
-        """
-        self._update(run, before, "status = ?, note = ?", status, note)
-
-    def annotate(self, run: str, note: str) -> None:
-        """Say in words why a run is not moving; one that is over keeps its last words."""
-        with self._transaction() as db:
-            over = tuple(OVER)
-            db.execute("UPDATE runs SET note = ? WHERE run = ? AND status NOT IN (?, ?, ?)", (note, run, *over))
+        return self._add(task.digest(), task.to_bytes(), RunStatus.WAITING, "new")
 
     def sign(self, run: str, acceptance: bytes) -> None:
         """Keep our signed acceptance; raises `Conflict` if the run is no longer accepted here, and it must not be sent."""
@@ -194,20 +150,6 @@ class Runs:
             (self._folder / run).unlink(missing_ok=True)
         self.session(run).erase()
 
-    def _update(self, run: str, before: frozenset[RunStatus] | set[RunStatus], change: str, *values: object) -> None:
-        with self._transaction() as db:
-            row = db.execute("SELECT status FROM runs WHERE run = ?", (run,)).fetchone()
-            if row is None or row[0] not in before:
-                raise Conflict(f"alignment run {run[:12]} is {row[0] if row else 'unknown'} here; nothing was changed")
-            now = instant(datetime.now(UTC))
-            db.execute(f"UPDATE runs SET changed = ?, {change} WHERE run = ?", (now, *values, run))  # noqa: S608 - ours
-
-    def _select(self, condition: str, *values: str | int) -> list[RunEntry]:
-        query = f"SELECT * FROM runs WHERE {condition} ORDER BY seen, run"  # noqa: S608 - conditions are ours
-        with self._transaction() as db:
-            return [_entry(row) for row in db.execute(query, values)]
-
-
-def _entry(row: tuple[Any, ...]) -> RunEntry:
-    run, task, status, *rest = row
-    return RunEntry(run, Task.from_bytes(task), RunStatus(status), *rest)
+    def _read(self, row: tuple[Any, ...]) -> RunEntry:
+        run, task, status, *rest = row
+        return RunEntry(run, Task.from_bytes(task), RunStatus(status), *rest)

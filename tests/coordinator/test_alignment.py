@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coordinator.alignment.lifecycle import (
+from coordinator.cli.main import main
+from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
+from coordinator.lifecycle.runs import (
     Accepted,
     Event,
     Finished,
@@ -18,9 +20,7 @@ from coordinator.alignment.lifecycle import (
     RunState,
     advance,
 )
-from coordinator.alignment.start import start
-from coordinator.cli.main import main
-from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
+from coordinator.proposals.alignment import start
 from coordinator.proposals.proposals import create
 from coordinator.service.recovery import take_into_use
 from coordinator.store.alignments import Run

@@ -131,11 +131,6 @@ def rows(codes: npt.NDArray[np.generic], columns: tuple[Column, ...] = (AGE,), b
     return BoundedRows(codes, columns, bits)  # type: ignore[arg-type]
 
 
-def test_bounded_rows_carry_their_sensitivity() -> None:
-    both = rows(bound({"age": np.array([1.0]), "sex": ["male"]}, (AGE, SEX), BITS), (AGE, SEX))
-    assert both.squared_sensitivity == 6 * GRID**2
-
-
 @pytest.mark.parametrize("codes", [np.zeros((3, 2), np.int32), np.zeros((3, 1), np.int64), np.zeros(3, np.int32)])
 def test_rows_of_another_shape_or_type_are_refused(codes: npt.NDArray[np.generic]) -> None:
     with pytest.raises(InvalidInput, match="int32 array of 1 columns"):

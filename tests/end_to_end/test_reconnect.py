@@ -21,7 +21,7 @@ pytestmark = pytest.mark.end_to_end
 ROWS = 300
 NUMBERS = count(1)
 """Of each release in turn, for columns of its own: one of the same content as an earlier one would wait for a person."""
-QUICK_CALLS = ("-m", "tests.support.faulty", "set@party_node.outgoing.calls:CALL_SECONDS=2", "--")
+QUICK_CALLS = ("-m", "tests.support.faulty", "set@dprelease.wire.boundary:CALL_SECONDS=2", "--")
 
 
 def _hospitals() -> list[Hospital]:

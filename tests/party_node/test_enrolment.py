@@ -31,7 +31,7 @@ from dprelease.wire.status import exit_code
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.cli.main import main
 from party_node.identity import Identity
-from party_node.outgoing.enrol import trade
+from party_node.outgoing.joining import trade
 from party_node.state.ledger import Ledger
 from tests.support.certificates import HOST, Authority
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from dprelease.catalogue import Catalogue
 from dprelease.errors import DataRefused
+from party_node.declarations.identifiers import IdentifierSettings
 from party_node.source.first_look import look_at
-from party_node.source.identifiers import IdentifierSettings
 from tests.party_node.tables import csv, parquet, read, settings
 
 NHS, ISBN, CARD = "9434765919", "080442957X", "4539578763621486"

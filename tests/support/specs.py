@@ -13,11 +13,10 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, numbers, squared_sensitivity
 from dprelease.data.weights import weights_of
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
-from dprelease.mechanisms.ranges.calibration import numbers
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource

@@ -166,8 +166,6 @@ class Inference:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; a number that is not finite is None."""
-        lower, upper = self.interval()
-        intercept_lower, intercept_upper = self.intercept_interval()
         return {
             "known": [bool(each) for each in self.known],
             "statement": self.statement,
@@ -177,31 +175,17 @@ class Inference:
             "doubt_limit": LIMIT,
             "hidden": list(self.hidden),
             "merged": {name: list(reference) for name, reference in self.merged.items()},
-            "coef": {
-                "estimate": plain(self.estimate),
-                "standard_error": plain(self.standard_error),
-                "p_value": plain(self.p_value),
-                "lower": plain(lower),
-                "upper": plain(upper),
-                "unclipped": None if self.unclipped is None else plain(self.unclipped),
-            },
-            "intercept": {
-                "estimate": plain(self.intercept),
-                "standard_error": plain(self.intercept_se),
-                "p_value": plain(self.intercept_p_value),
-                "lower": plain(intercept_lower),
-                "upper": plain(intercept_upper),
-            },
+            "coef": self._plain(self.slopes) | {"unclipped": None if self.unclipped is None else plain(self.unclipped)},
+            "intercept": self._plain(self.intercepts),
         }
 
-    def among(self, features: Sequence[str], kept: Sequence[str], merged: Mapping[str, tuple[str, ...]]) -> Inference:
-        """The same in a fit of more features, of whose own coefficients nothing is known.
+    def _plain(self, of: Estimates) -> dict[str, Any]:
+        lower, upper = of.interval(self._quantile(LEVEL))
+        found = {"estimate": of.value, "standard_error": of.standard_error, "p_value": self._two_sided(of.ratio)}
+        return {name: plain(each) for name, each in (found | {"lower": lower, "upper": upper}).items()}
 
-        Args:
-            features: of that fit.
-            kept: those that this is about.
-            merged: as of the attribute.
-        """
+    def among(self, features: Sequence[str], kept: Sequence[str], merged: Mapping[str, tuple[str, ...]]) -> Inference:
+        """The same in a fit of more features, of whose own coefficients nothing is known."""
         places = [features.index(name) for name in kept]
 
         def spread(values: Floats) -> Floats:
@@ -260,12 +244,7 @@ def _learned(view: Regressable, names: Design, patients: int, *, intercept: bool
 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:
-    """From scaled to original units; below the threshold numbers are withheld, lest somebody uses them.
-
-    Args:
-        learned: scaled units.
-        names: targets, features and their units.
-    """
+    """From scaled to original units; below the threshold numbers are withheld, lest somebody uses them."""
     known = learned.noise_ratio < LIMIT
     blank = 1.0 if known else np.nan
     unit = names.target_half_width[:, None] / names.feature_half_width

@@ -9,8 +9,7 @@ import numpy as np
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.risk import warnings
 from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.release.release import Floats
 
 

@@ -22,14 +22,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprelease.errors import InvalidInput
 from dprelease.estimators.convex_set import ConvexSet
-from dprelease.estimators.moments.plug_in import inverse_with_constant, plug_in_quality
+from dprelease.estimators.moments.plug_in import inverse_with_constant, inverted_equations, plug_in_quality
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import ScaledFit
-from dprelease.estimators.solve import SINGULAR, solve
+from dprelease.estimators.result import Diagnostics, ScaledFit
+from dprelease.estimators.solve import SINGULAR
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.release import Floats
 
@@ -56,19 +54,14 @@ def fit_constrained(
     """
     x, y = list(features), list(targets)
     equations, centre, outcome = NormalEquations.of_released(moments, x, y, intercept=intercept)
-    solution = solve(equations.xx, equations.xy)
-    if solution.singular:
-        raise InvalidInput(
-            f"the Gram matrix of {len(x)} features is singular; fit fewer features, and none that repeats others"
-        )
+    solution = inverted_equations(equations)
     convex = positive_part(equations.xx)
     weights = np.empty_like(equations.xy)
     for place, (free, across) in enumerate(zip(solution.weights.T, equations.xy.T, strict=True)):
         held = not solution.indefinite and within.project(free) is free
         weights[:, place] = free if held else minimum(convex, across, within)
     offsets = outcome - centre @ weights
-    level = np.array([False, *(variable.kind == "level" for variable in moments.layout.variables)])
-    constant = np.clip(moments.between([0], y)[0] / moments.rows, np.where(level[y], 0.0, -1.0), 1.0)
+    constant = np.clip(moments.between([0], y)[0] / moments.rows, moments.layout.lower[y], 1.0)
     model = np.vstack([-offsets, -weights])
     parts = [
         plug_in_quality(
@@ -89,12 +82,7 @@ def fit_constrained(
         constant=constant,
         constant_noise_sd=moments.noise_between([0], y)[0] / moments.rows,
         quality=Quality(**quality),
-        diagnostics=Diagnostics(
-            smallest_eigenvalue=solution.smallest_eigenvalue,
-            condition_number=solution.condition_number,
-            indefinite=solution.indefinite,
-            warnings=_warnings(solution.smallest_eigenvalue, weights, within),
-        ),
+        diagnostics=Diagnostics.of(solution, _warnings(solution.smallest_eigenvalue, weights, within)),
     )
 
 

@@ -132,7 +132,7 @@ def _residual_variance(
     across, outside = moments.between(z, y) / rows, (moments.noise_between(z, y) / rows) ** 2
     square = moments.own(y) / rows + (model * (found.matrix @ model - 2 * across)).sum(axis=0)
     square += (fit * (noise.second_moment(found.inverse) @ fit)).sum(axis=0) + np.diag(found.inverse) @ outside
-    sd = np.sqrt(noise.of_square(fit, outside, (moments.noise_own(y) / rows) ** 2, _levels(moments, y)))
+    sd = np.sqrt(noise.of_square(fit, outside, (moments.noise_own(y) / rows) ** 2, moments.layout.level[y]))
     return truncated_mean(square, sd, np.zeros(len(y))) * rows / max(rows - len(z), 1)
 
 
@@ -187,7 +187,7 @@ class _Noise:
 
     @classmethod
     def of(cls, moments: Moments, chosen: list[int]) -> _Noise:
-        levels = _levels(moments, chosen)
+        levels = moments.layout.level[chosen]
         between = (moments.noise_between(chosen, chosen) / moments.rows) ** 2
         np.fill_diagonal(between, np.where(levels, 0.0, np.diag(between)))
         repeated = np.where(levels, (moments.noise_between([0], chosen)[0] / moments.rows) ** 2, 0.0)
@@ -260,12 +260,6 @@ class _Noise:
             found[:, 0] += self.repeated * own
         np.fill_diagonal(found, diagonal)
         return found
-
-
-def _levels(moments: Moments, chosen: list[int]) -> npt.NDArray[np.bool_]:
-    """(c,) whether they are levels of a category."""
-    variables = moments.layout.variables
-    return np.array([index > 0 and variables[index - 1].kind == "level" for index in chosen])
 
 
 def _middle(values: Floats) -> Floats:

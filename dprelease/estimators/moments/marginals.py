@@ -81,7 +81,7 @@ class Marginals:
             wanted: (q,) indices in the matrix.
         """
         kinds = _kinds(moments)[wanted]
-        seen = np.vstack([_seen(moments, wanted), np.where(kinds == "level", 0.0, -1.0)])
+        seen = np.vstack([_seen(moments, wanted), moments.layout.lower[wanted]])
         others = _others(moments)[:, wanted]
         numeric, pooled = kinds == "numeric", np.isfinite(others[1])
         found = np.empty((len(fields(cls)), len(wanted)))

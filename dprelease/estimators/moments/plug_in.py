@@ -29,8 +29,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.methods import primo_ridge
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.estimators.solve import Solution, solve
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.release import Floats
@@ -60,12 +59,7 @@ def inverted(
     """
     x, y = list(features), list(targets)
     equations, centre, outcome = NormalEquations.of_released(moments, x, y, intercept=intercept)
-    added = _ridge(moments, x, y) if ridge else 0.0
-    solution = solve(equations.xx, equations.xy, added)
-    if solution.singular:
-        raise InvalidInput(
-            f"the Gram matrix of {len(x)} features is singular; fit fewer features, and none that repeats others"
-        )
+    solution = inverted_equations(equations, _ridge(moments, x, y) if ridge else 0.0)
     offsets = outcome - centre @ solution.weights
     constant = np.clip(moments.between([0], y)[0] / moments.rows, lower, 1.0)
     inverse = None if solution.indefinite else inverse_with_constant(solution.inverse, centre, intercept=intercept)
@@ -77,13 +71,22 @@ def inverted(
         quality=plug_in_quality(
             moments, x, y, np.vstack([-offsets, -solution.weights]), -constant, inverse, intercept=intercept
         ),
-        diagnostics=Diagnostics(
-            smallest_eigenvalue=solution.smallest_eigenvalue,
-            condition_number=solution.condition_number,
-            indefinite=solution.indefinite,
-            warnings=_warnings(solution),
-        ),
+        diagnostics=Diagnostics.of(solution, _warnings(solution)),
     )
+
+
+def inverted_equations(equations: NormalEquations, ridge: float = 0.0) -> Solution:
+    """Solution of normal equations with a ridge, which may be indefinite.
+
+    Raises:
+        InvalidInput: the matrix of the features is singular.
+    """
+    solution = solve(equations.xx, equations.xy, ridge)
+    if solution.singular:
+        raise InvalidInput(
+            f"the Gram matrix of {len(equations.xx)} features is singular; fit fewer features, and none that repeats others"
+        )
+    return solution
 
 
 def _ridge(moments: Moments, x: list[int], y: list[int]) -> float:
@@ -128,7 +131,7 @@ def plug_in_quality(
     own_variance, seen, among = ((sd / rows) ** 2 for sd in sds)
     mse = own + 2 * (model * across).sum(axis=0) + (model * (within @ model)).sum(axis=0)
     flat_mse = own + 2 * flat * across[0] + flat**2
-    level = np.array([False, *(variable.kind == "level" for variable in moments.layout.variables)])
+    level = moments.layout.level
     # Of the entries of targets with (1, x): twice the weight, and a level's with the constant once more for its square.
     by_model, by_flat = 2 * model, np.zeros_like(model)
     by_flat[0] = 2 * flat

@@ -36,8 +36,7 @@ from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
@@ -50,13 +49,7 @@ _LEAST = 1e-3
 def fit_posterior(
     moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool
 ) -> ScaledFit:
-    """Fit all targets on the same features; together they give what they give one by one.
-
-    Args:
-        moments: as released.
-        features: d indices in the matrix, distinct.
-        targets: l indices in the matrix.
-        intercept: whether to fit one.
+    """Fit all targets on the same features; together they give what they give one by one. Arguments as of `choice.fit_moments`.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
@@ -162,12 +155,7 @@ def _fit(
             gain=(flat - error).mean(axis=0),
             gain_se=(flat - error).std(axis=0),
         ),
-        diagnostics=Diagnostics(
-            smallest_eigenvalue=solution.smallest_eigenvalue,
-            condition_number=solution.condition_number,
-            indefinite=solution.indefinite,
-            warnings=(),
-        ),
+        diagnostics=Diagnostics.of(solution, ()),
     )
     return Fitted(fit, alpha, ((means - constant) ** 2 / variance).mean(axis=0))
 

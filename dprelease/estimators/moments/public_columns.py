@@ -20,6 +20,10 @@ On these moments `spectral` fits as on others. Method `posterior` needs no such 
 positive semidefinite and within bounds, which is the same body and more. Nor is there any for a private
 outcome beside private features: its association would be shrunken here and once more by the fit.
 
+Where outcomes are apart the public ones, Y, bound the association with the private features Z: it is projected onto {Y^T Z : |z_c|
+<= sqrt(n)} by the singular value decomposition of Y, O(n l min(n, l)) for l public outcomes and O(n l d) for d private features
+(docs/guarantees.md 16). A spectral ridge then serves all outcomes by one factorisation of the features' covariance.
+
 Source: PRIMO (2023), Algorithms 1 to 3; docs/methods.md, "Fits on joint moments", for why a plain inverse will not do.
 """
 
@@ -38,19 +42,16 @@ from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Floats
 
 
 def fit_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> ScaledFit:
     """Fit all targets on the same public features; together they give what they give one by one.
 
-    Args:
-        moments: as released.
-        features: d indices, distinct, all of them public.
-        targets: l indices.
-        intercept: whether to fit one.
+    Arguments as of `choice.fit_moments`.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
@@ -108,6 +109,29 @@ def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:
     return replace(moments, gram=gram, noise_sd=sd)
 
 
+def projected(moments: OutcomeMoments, public: Floats) -> OutcomeMoments:
+    """The same with the association of private features with public outcomes as it is believed, and its remaining noise.
+
+    Args:
+        moments: as released.
+        public: (n, a) the public variables, in scaled units, in their order.
+    """
+    layout = moments.layout
+    private, outcomes = np.flatnonzero(~layout.public & ~layout.outcome), np.flatnonzero(layout.public & layout.outcome)
+    side = PublicSide.of_rows(public[:, layout.outcome[layout.public][1:]])
+    noise_sd = moments.noise_between(outcomes, private)[0]
+    seen = side.right.T @ moments.between(outcomes, private)
+    spread = Marginals.of(moments, private).square[None]
+    likely, doubt = Evidence.of(side.singular, seen, noise_sd, spread, moments.rows).believed()
+    back = side.right * side.singular
+    association = back @ within(side, seen, likely, np.full(len(private), np.sqrt(moments.rows)))
+    across, across_sd = moments.across.copy(), moments.across_sd.copy()
+    rows = layout.feature_place[private]
+    across[np.ix_(rows, outcomes)] = association.T
+    across_sd[np.ix_(rows, outcomes)] = np.sqrt(back**2 @ doubt).T
+    return replace(moments, across=across, across_sd=across_sd)
+
+
 @dataclass(frozen=True, eq=False)
 class _Whitened:
     """Formula (1) for a public and l private columns.
@@ -155,7 +179,6 @@ class _Whitened:
 
 def _radius(moments: Moments, private: list[int], *, intercept: bool) -> Floats:
     """(l,) bounds of |t|: sqrt(n) half-widths."""
-    variables = moments.layout.variables
-    halves = [0.5 if intercept and variables[index - 1].kind == "level" else 1.0 for index in private]
-    bounds: Floats = np.sqrt(moments.rows) * np.array(halves)
+    halves = np.where(moments.layout.level[private], 0.5 if intercept else 1.0, 1.0)
+    bounds: Floats = np.sqrt(moments.rows) * halves
     return bounds

@@ -44,7 +44,7 @@ from dprelease.estimators.moments.closed_form_fit import beside_constant
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.pooling import pooled
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.release import Floats
@@ -61,13 +61,7 @@ _TINY = 1e-12
 
 
 def fit_spectral(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> ScaledFit:
-    """Fit all targets on the same features; each is fitted as it is by itself.
-
-    Args:
-        moments: as released.
-        features: d indices in the matrix, distinct.
-        targets: l indices in the matrix.
-        intercept: whether to fit one.
+    """Fit all targets on the same features; each is fitted as it is by itself. Arguments as of `choice.fit_moments`.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.

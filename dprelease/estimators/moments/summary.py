@@ -54,11 +54,7 @@ class Summary:
 
 
 def summarise(moments: NoisyMoments | OutcomeMoments) -> Summary:
-    """Summary of every released column.
-
-    Args:
-        moments: as released.
-    """
+    """Summary of every released column."""
     return _with_outcomes(moments) if isinstance(moments, OutcomeMoments) else _of_all(moments)
 
 
@@ -117,15 +113,12 @@ def repaired(moments: NoisyMoments) -> Floats:
     allow; an indicator's own entry is what its mean says, which for the one level of a group that follows from the others,
     as for the zeros within it, holds nearly. Least squares on it are the slopes of method `shrinkage` before its last step.
     Without noise it is the released matrix itself. In a release that is too wide for draws: see the module's text.
-
-    Args:
-        moments: as released.
     """
     if len(moments.names) <= WIDEST or not moments.noise_sd.any():
         likely: Floats = moments.rows * posterior(moments).mean(axis=0)
         return likely
     kinds = np.array([variable.kind for variable in moments.layout.variables])
-    lower = np.where(kinds == "level", 0.0, -1.0)
+    lower = moments.layout.lower[1:]
     mean = np.clip(moments.gram[0, 1:] / moments.rows, lower, 1.0)
     covariance = moments.gram[1:, 1:] / moments.rows - np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)

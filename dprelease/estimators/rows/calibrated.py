@@ -29,8 +29,8 @@ import numpy as np
 from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate
+from dprelease.estimators.result import ScaledFit
 from dprelease.estimators.rows.spectrum import Spectrum
-from dprelease.estimators.scaled_fit import ScaledFit
 from dprelease.release.release import Floats
 
 UNIFORM = 1 / 3

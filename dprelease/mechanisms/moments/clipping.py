@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from dprelease.canonical import Digest, Rational, Value
 from dprelease.data.bounding import Codes
-from dprelease.data.columns import Column, Name, NumericColumn, private
+from dprelease.data.columns import Column, Name, NumericColumn, numbers
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Layout
@@ -79,16 +79,16 @@ class Clipping(Value):
         """
         columns = tuple(column for declared in parties for column in declared)
         found = {each.name: each for each in self.ranges}
-        numbers = [numbers_of(declared) for declared in parties]
+        own = [numbers_of(declared) for declared in parties]
         if len(self.weights) != len(columns) or max(self.constant, *self.weights) != 1 << grid_bits:
             raise ValueError("clipping has a weight for each column, and the largest is the grid's unit")
-        if not later and tuple(each.name for each in self.ranges) != tuple(name for names in numbers for name in names):
+        if not later and tuple(each.name for each in self.ranges) != tuple(name for names in own for name in names):
             raise ValueError("clipping has a range for each private number, in the order of the columns")
         named = (column for column in columns if isinstance(column, NumericColumn) and column.name in found)
         if not all(found[column.name].fits(column) for column in named):
             raise ValueError("a range has a box where the column's bounds are unknown, and nowhere else")
         weight = {column.name: each for column, each in zip(columns, self.weights, strict=True)}
-        places = [numbers.index(norm.columns) if norm.columns in numbers else -1 for norm in self.norms]
+        places = [own.index(norm.columns) if norm.columns in own else -1 for norm in self.norms]
         if -1 in places or places != sorted(places):
             raise ValueError(
                 "a norm is over all private numbers of one party, and norms are in the order of the parties"
@@ -121,7 +121,7 @@ class Clipping(Value):
 
 def numbers_of(columns: tuple[Column, ...]) -> tuple[str, ...]:
     """Names of the private numbers among these columns."""
-    return tuple(column.name for column in private(columns) if isinstance(column, NumericColumn))
+    return tuple(column.name for column in numbers(columns))
 
 
 def clip_rows(

@@ -50,13 +50,7 @@ def across(numbers: int, radius2: float) -> float:
 
 
 def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple[float, float]:
-    """(r^2, k) of a norm, for numbers of weight 1 on average.
-
-    Args:
-        clipping: of the spec.
-        place: of the norm.
-        weights: private number to its H.
-    """
+    """(r^2, k) of a norm, for numbers of weight 1 on average."""
     norm = clipping.norms[place]
     squares = [(weights[name] / REACH) ** 2 for name in norm.columns]
     k = (norm.squared - sum(squares)) / math.sqrt(2 * sum(square**2 for square in squares))
@@ -64,12 +58,7 @@ def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple
 
 
 def retained(clipping: Clipping, layout: Layout) -> tuple[npt.NDArray[np.float64], bool]:
-    """(p+1, p+1) part of each entry that normal rows keep, and whether the bias may be of the size of standard errors.
-
-    Args:
-        clipping: of the spec.
-        layout: of its columns.
-    """
+    """(p+1, p+1) part of each entry that normal rows keep, and whether the bias may be of the size of standard errors."""
     weights = clipping.number_weights(layout.columns)
     alone, strong = np.ones(len(layout.variables) + 1), False
     blocks = []

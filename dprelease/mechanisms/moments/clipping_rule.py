@@ -109,25 +109,14 @@ def choose_clipping(
 
 
 def relative_noise(clipping: Clipping, columns: tuple[Column, ...], situation: Situation) -> float:
-    """nu: standard deviation of the noise of a correlation of two numbers of weight 1.
-
-    Args:
-        clipping: that is weighed.
-        columns: of all parties.
-        situation: n, m and the like.
-    """
+    """nu: standard deviation of the noise of a correlation of two numbers of weight 1."""
     delta = math.sqrt(clipped_sensitivity(Layout(columns), clipping, 0).squared) / deviation(clipping, columns) ** 2
     margin = math.sqrt(situation.parties / (situation.parties - situation.curious))
     return delta * margin / (situation.mu * situation.rows)
 
 
 def deviation(clipping: Clipping, columns: tuple[Column, ...]) -> float:
-    """The code of a standard deviation of the numbers that weigh least; of the constant where there are none.
-
-    Args:
-        clipping: by this rule.
-        columns: of all parties.
-    """
+    """The code of a standard deviation of the numbers that weigh least; of the constant where there are none."""
     weights = clipping.number_weights(columns)
     return min(weights.values()) / REACH if weights else float(clipping.constant)
 

@@ -34,12 +34,7 @@ class ClippedBlock:
 
 
 def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[ClippedBlock, ...]:
-    """How each party with private numbers clips them.
-
-    Args:
-        clipping: of the spec.
-        parties: party to its columns.
-    """
+    """How each party with private numbers clips them."""
     weights = clipping.number_weights(tuple(column for own in parties.values() for column in own))
     places = {norm.columns: place for place, norm in enumerate(clipping.norms)}
     found = []
@@ -67,12 +62,7 @@ def scenario_of(clipping: Clipping, spec: SpecBase) -> dict[str, Any]:
 
 
 def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
-    """What a fit describes, one sentence each; part of the manifest.
-
-    Args:
-        clipping: of the spec.
-        parties: party to its columns.
-    """
+    """What a fit describes, one sentence each; part of the manifest."""
     if not clipping.norms:
         return ("Fits are about numbers as clipped to their published ranges, not about numbers beyond them.",)
     bounds = ", ".join(

@@ -146,6 +146,16 @@ class Layout:
         return np.array([False, *(of_column[variable.column] for variable in self.variables)], np.bool_)
 
     @cached_property
+    def level(self) -> npt.NDArray[np.bool_]:
+        """(p+1,) which entries of x are levels of a category."""
+        return np.array([False, *(variable.kind == "level" for variable in self.variables)])
+
+    @property
+    def lower(self) -> npt.NDArray[np.float64]:
+        """(p+1,) least scaled value of each entry of x: 0 of a level, -1 of others; the largest is 1."""
+        return np.where(self.level, 0.0, -1.0)
+
+    @cached_property
     def feature_place(self) -> Integers:
         """(p+1,) place of each entry of x among those that are no outcomes; meaningless for an outcome."""
         found: Integers = np.cumsum(~self.outcome) - 1

@@ -10,13 +10,12 @@ from dprelease.data.columns import unbounded
 from dprelease.data.ranges import REACH, parts
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, moments_error
-from dprelease.mechanisms.moments import calibration as scales
-from dprelease.mechanisms.moments import outcome_calibration as association
-from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
+from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping, deviation
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.first_round import share
+from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import least_noise, spent
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import split_charge
@@ -39,72 +38,44 @@ def plans(setting: Setting) -> tuple[Setting, ...]:
 
 def proposed(setting: Setting) -> Proposed:
     """The release that the coordinator would propose; its noise does not depend on who deals."""
-    return _in_bounds(setting) if setting.ranges is None else _in_ranges(setting, setting.ranges, clipping_of(setting))
+    return _proposed(setting, clipping_of(setting))
 
 
-def _in_ranges(setting: Setting, spent_before: Fraction, clipping: Clipping) -> Proposed:
-    """Of clipped rows; lengths in standard deviations as ranges tell them.
-
-    Args:
-        setting: the scenario.
-        spent_before: part of mu^2 that the ranges take.
-        clipping: of `clipping_of`.
-    """
-    parties, layout, whole = len(setting.parties), Layout(setting.columns), budget(setting.target)
-    mu2, shared = whole * (1 - spent_before), (setting.pooled, setting.grid_bits, setting.rows_per_subject)
-    moved = clipped_sensitivity(layout, clipping, setting.grid_bits)
-    scale, diagonal_scale = scales.share_scales(moved, mu2, parties, *shared)
-    one = (scales.released_sd(scale, parties) / deviation(clipping, setting.columns) ** 2 / setting.rows) ** 2
-    shares = {party: parts(own) for party, own in setting.parties.items()}
-    price = scales.spent(moved, scale, diagonal_scale, parties, *shared)
-    prices = split_charge(price, setting.parties, setting.parts)
-    return Proposed(
-        variance=dict.fromkeys(setting.parties, one),
-        columns={each.name: one / setting.number_weights.get(each.name, 1.0) ** 2 for each in setting.columns},
-        prices={
-            party: own + whole * spent_before * shares[party] / sum(shares.values()) for party, own in prices.items()
-        },
-        shape=f"{layout.entries} sums of clipped rows",
-        unit="of a correlation",
-        trust=RANGES_FIRST if parties > 1 and spent_before else TRUST if parties > 1 else "",
-    )
-
-
-def clipping_of(setting: Setting) -> Clipping:
-    """How rows would be clipped."""
-    mu = math.sqrt(budget(setting.target) * (1 - (setting.ranges or 0))) / setting.rows_per_subject
+def clipping_of(setting: Setting) -> Clipping | None:
+    """How rows would be clipped; None in public bounds."""
+    if setting.ranges is None:
+        return None
+    mu = math.sqrt(budget(setting.target) * (1 - setting.ranges)) / setting.rows_per_subject
     situation = Situation(mu, setting.rows, len(setting.parties), setting.pooled, setting.grid_bits)
     return choose_clipping(setting.parties, None, situation, setting.number_weights, setting.clip)
 
 
-def _in_bounds(setting: Setting) -> Proposed:
-    layout, parties = Layout(setting.columns, setting.outcomes), len(setting.parties)
-    terms = least_noise(
-        layout,
-        budget(setting.target),
-        parties,
-        setting.pooled,
-        "coordinator",
-        setting.grid_bits,
-        setting.rows_per_subject,
-        public_norm2=setting.public_norm2,
-    )
-    price = spent(layout, terms, parties, setting.grid_bits, setting.rows_per_subject)
-    variance = {
-        kind: (scales.released_sd(scale, parties) / 4**setting.grid_bits / setting.rows) ** 2
-        for kind, scale in terms.scales.items()
-    }
-    named = frozenset(setting.outcomes)
+def _proposed(setting: Setting, clipping: Clipping | None) -> Proposed:
+    """The same; of clipped rows lengths are in standard deviations as ranges tell them."""
+    layout, parties, whole = Layout(setting.columns, setting.outcomes), len(setting.parties), budget(setting.target)
+    before, bits, q = setting.ranges or Fraction(0), setting.grid_bits, setting.rows_per_subject
+    mu2, norm2 = whole * (1 - before), setting.public_norm2
+    terms = least_noise(layout, mu2, parties, setting.pooled, "coordinator", bits, q, norm2, clipping)
+    prices = split_charge(spent(layout, terms, parties, bits, q), setting.parties, setting.parts)
+    if before:
+        shares = {party: parts(own) for party, own in setting.parties.items()}
+        each = whole * before / sum(shares.values())
+        prices = {party: own + each * shares[party] for party, own in prices.items()}
+    unit = 4.0**bits if clipping is None else deviation(clipping, setting.columns) ** 2
+    variance = {kind: (released_sd(scale, parties) / unit / setting.rows) ** 2 for kind, scale in terms.scales.items()}
+    weights, named = {} if clipping is None else setting.number_weights, frozenset(setting.outcomes)
+    trust = RANGES_FIRST if before else TRUST
     return Proposed(
         variance=dict.fromkeys(setting.parties, variance[Kind.PRODUCT]),
         columns={
             column.name: variance[Kind.ASSOCIATION if column.name in named else Kind.PRODUCT]
+            / weights.get(column.name, 1.0) ** 2
             for column in setting.columns
         },
-        prices=split_charge(price, setting.parties, setting.parts),
-        shape=f"{layout.entries} sums",
-        unit="of a sum, per patient",
-        trust=TRUST if parties > 1 else "",
+        prices=prices,
+        shape=f"{layout.entries} sums{'' if clipping is None else ' of clipped rows'}",
+        unit="of a sum, per patient" if clipping is None else "of a correlation",
+        trust=trust if parties > 1 else "",
     )
 
 
@@ -112,19 +83,11 @@ def forecast(setting: Setting, signal: float) -> Forecast:
     """What to expect of a fit; arguments as of `dprelease.planning.forecast.forecast`."""
     # In ranges lengths are standard deviations: what a number's cells do within its bounds plays no part.
     setting = replace(setting, signs=True, spread=setting.spread if setting.ranges is None else 1.0)
-    reach = setting.guess(setting.outcome).reach
-    if setting.ranges is None:
-        release, square_weight = _in_bounds(setting), _square_weight(setting)
-    else:
-        clipping = clipping_of(setting)
-        release, square_weight = _in_ranges(setting, setting.ranges, clipping), Fraction(clipping.square_weight)
-        reach *= REACH**2
-    assumed = setting.assumed(signal)
-    noise, own = (
-        setting.spread_out([release.columns[name] for name in setting.features]),
-        release.columns[setting.outcome],
-    )
-    weight = 1 / float(square_weight)
+    reach, clipping = setting.guess(setting.outcome).reach, clipping_of(setting)
+    release, assumed = _proposed(setting, clipping), setting.assumed(signal)
+    noise = setting.spread_out([release.columns[name] for name in setting.features])
+    own = release.columns[setting.outcome]
+    weight = 1 / float(_square_weight(setting) if clipping is None else Fraction(clipping.square_weight))
     diagonal = [setting.guess(name).own for name in setting.features]
     error = moments_error(
         assumed,
@@ -135,7 +98,7 @@ def forecast(setting: Setting, signal: float) -> Forecast:
     return expected(
         assumed,
         error,
-        constant=bounded(own, reach),
+        constant=bounded(own, reach if clipping is None else reach * REACH**2),
         slopes=float(assumed.squares @ noise),
     )
 
@@ -144,5 +107,5 @@ def _square_weight(setting: Setting) -> Fraction:
     """v in public bounds."""
     layout = Layout(setting.columns, setting.outcomes)
     if setting.outcomes:
-        return association.Moves.of(layout).diagonal_weight
+        return Moves.of(layout).diagonal_weight
     return sensitivity(layout.variables).diagonal_weight

@@ -26,9 +26,6 @@ EVERYBODY = -1
 def schedule_of(spec: SpecBase) -> Schedule:
     """The schedule of a release's products: a matrix has a column for each variable of its party.
 
-    Args:
-        spec: of mechanism ``moments``.
-
     Raises:
         InvalidInput: it is of another mechanism.
     """

@@ -97,15 +97,7 @@ def moves_of(layout: Layout, terms: JointMoments) -> Moves:
 
 
 def spent(layout: Layout, terms: JointMoments, parties: int, grid_bits: int, rows_per_subject: int) -> Fraction:
-    """mu^2 that declared terms really give, exactly, for any choice of outcomes.
-
-    Args:
-        layout: columns, and which of them are outcomes only.
-        terms: as declared.
-        parties: m.
-        grid_bits: b.
-        rows_per_subject: q.
-    """
+    """mu^2 that declared terms really give, exactly, for any choice of outcomes. Arguments as of `least_noise`."""
     shared = parties, terms.curious, grid_bits, rows_per_subject
     if terms.association is not None:
         return association.spent(moves_of(layout, terms), terms.scales, *shared)

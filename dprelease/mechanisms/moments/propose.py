@@ -223,10 +223,6 @@ def clipping_of(options: MomentsOptions, draft: Draft, curious: int) -> Clipping
 def check_outcomes(outcomes: tuple[str, ...] | None, columns: Columns) -> tuple[str, ...]:
     """The columns that are outcomes only; none where the request does not say.
 
-    Args:
-        outcomes: as asked for.
-        columns: party to declared columns.
-
     Raises:
         InvalidInput: no column is named or one twice or one that is not released, or every column is one.
     """

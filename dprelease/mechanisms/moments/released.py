@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, is_binary
+from dprelease.data.columns import Column, is_binary
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
@@ -236,20 +236,12 @@ def public_gram(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_
 
 
 def with_constant(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int32]:
-    """(n, a+1) the constant and the public variables on the grid.
-
-    Args:
-        codes: (n, d) codes of the public columns, as released.
-        columns: their declarations.
-        grid_bits: b.
-    """
+    """(n, a+1) the constant and the public variables on the grid. Arguments as of `public_gram`."""
     constant = np.full((len(codes), 1), 1 << grid_bits, np.int32)
     return np.hstack([constant, code(codes, columns)]) if columns else constant
 
 
 def _place(column: Column, released: str, places: dict[str, int]) -> tuple[int, float, float]:
-    if isinstance(column, NumericColumn):
-        return places[released], column.midpoint, column.half_width
-    if isinstance(column, CategoricalColumn) and is_binary(column):
+    if is_binary(column):
         return places[column.released[0]], 0.5, 0.5 if released == column.released[0] else -0.5
-    return places[released], 0.0, 1.0
+    return places[released], column.midpoint, column.half_width

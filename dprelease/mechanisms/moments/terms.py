@@ -121,20 +121,11 @@ class JointMoments(Terms):
         return None if stated is None else Fraction(stated)
 
     def label(self, columns: tuple[Column, ...]) -> Label | None:
-        """What the guarantee is called where outcomes are named; None where they are not.
-
-        Args:
-            columns: of all parties.
-        """
+        """What the guarantee is called where outcomes are named; None where they are not."""
         return None if self.association is None else label_of(columns, self.outcomes)
 
     def charges(self, mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
-        """What each party's ledger is charged of mu^2; see `split_charge`.
-
-        Args:
-            mu2: that the release really gives.
-            parties: party to its columns.
-        """
+        """What each party's ledger is charged of mu^2; see `split_charge`."""
         return split_charge(mu2, parties, tuple(map(Fraction, self.parts)))
 
     def consistent(self, spec: SpecBase) -> None:
@@ -156,9 +147,6 @@ class JointMoments(Terms):
 
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
         """Whether these are terms for these parties.
-
-        Args:
-            parties: party to its columns.
 
         Raises:
             ValueError: they are not; why.

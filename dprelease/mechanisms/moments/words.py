@@ -96,12 +96,7 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
 
 
 def after(before: Words, found: Words) -> Words:
-    """The sentences of a release of two rounds.
-
-    Args:
-        before: of the first round.
-        found: of the moments.
-    """
+    """The sentences of a release of two rounds."""
     return replace(
         found,
         would_publish=f"first {before.would_publish}; then {found.would_publish}",

@@ -22,9 +22,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from dprelease.data.columns import Column, integer_sensitivity
+from dprelease.data.weights import weights_of
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
 from dprelease.privacy.calibration import budget, least_scale, mu2_of_scales
 from dprelease.spec_base import Target
+
+
+def sensitivities(
+    parties: Mapping[str, tuple[Column, ...]], q: int, bits: int, weights: Mapping[str, int], *, mixed: bool
+) -> dict[str, int]:
+    """Party to (q Delta_int,j)^2, or q Delta_int,j^2 where rows are not mixed; arguments as of `integer_sensitivity`."""
+    return {
+        party: integer_sensitivity(columns, q, bits, weights_of(columns, weights), mixed=mixed)
+        for party, columns in parties.items()
+    }
 
 
 def shares(target: Target, squared_sensitivities: Mapping[str, int]) -> dict[str, Fraction]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.data.columns import integer_sensitivity
-from dprelease.data.weights import weights_of
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, rows_error
 from dprelease.mechanisms.noisy_rows import calibration
@@ -20,10 +18,7 @@ def proposed(setting: Setting, *, mixed: bool) -> Proposed:
         mixed: random mixtures of all rows; else one row for each patient.
     """
     q, bits = setting.rows_per_subject, setting.grid_bits
-    sensitivity2 = {
-        name: integer_sensitivity(columns, q, bits, weights_of(columns, setting.weights), mixed=mixed)
-        for name, columns in setting.parties.items()
-    }
+    sensitivity2 = calibration.sensitivities(setting.parties, q, bits, setting.weights, mixed=mixed)
     shares = calibration.shares(setting.target, sensitivity2)
     outputs, weight, shape = None, None, f"{setting.rows} rows"
     if mixed:

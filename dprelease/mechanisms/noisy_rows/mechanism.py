@@ -64,7 +64,7 @@ class _NoisyRows(Linear[AnyRows]):
         return self.view([spec], self.opened(spec, blocks, Stretch(spec.rows)), 1.0, public)
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
-        return ((self.own(spec).released_rows(spec), private_width(spec, party)),)
+        return ((self.own(spec).released_rows(spec), len(released_names(spec.part(party).private))),)
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)
@@ -124,13 +124,6 @@ class Rows(_NoisyRows[RowsTerms]):
 
     def propose(self, options: RowsOptions, draft: Draft) -> Numbers:
         return propose_rows(options, draft)
-
-
-def private_width(spec: SpecBase, party: str) -> int:
-    """Released columns of a party's private ones."""
-    part = spec.party(party)
-    assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-    return len(released_names(part.private))
 
 
 MIXED, ROWS = Mixed(), Rows()

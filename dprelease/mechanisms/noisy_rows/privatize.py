@@ -33,9 +33,7 @@ def drawn(spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource,
         noise: secret noise; `SecureNoise` outside tests.
         stretch: of the declared scales.
     """
-    part = spec.party(party)
-    assert part is not None, party  # noqa: S101 - callers hold a party of this spec
-    width, outputs = len(released_names(part.private)), terms.released_rows(spec)
+    width, outputs = len(released_names(spec.part(party).private)), terms.released_rows(spec)
     if not width:
         return np.zeros((outputs, 0), np.int64)
     scales = terms.noise_of(party)
@@ -48,8 +46,7 @@ def drawn(spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource,
 
 def weighted(bounded: BoundedRows, spec: SpecBase, party: str) -> npt.NDArray[np.int32]:
     """(n, a) private codes Q, each column times its public weight; int32 holds 16 * 2^24."""
-    part = spec.party(party)
-    assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+    part = spec.part(party)
     return bounded.private * private_weights(part.columns, part.weights)
 
 

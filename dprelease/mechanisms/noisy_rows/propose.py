@@ -6,14 +6,14 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from dprelease.data.columns import Name, integer_sensitivity, needs_bounds
-from dprelease.data.weights import check_weights, weights_of
+from dprelease.data.columns import Name, needs_bounds
+from dprelease.data.weights import check_weights
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
+from dprelease.mechanisms.noisy_rows.calibration import party_noise, sensitivities, shares
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, NoisyRowsTerms, PartyNoise, RowsTerms
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, PartyNoise, RowsTerms
 from dprelease.mechanisms.rational import read_weight
 from dprelease.spec_base import Weight
 
@@ -54,7 +54,8 @@ def propose_rows(options: RowsOptions, draft: Draft) -> Numbers:
         InvalidInput: a weight is of no column.
     """
     charges, sensitivity2 = _charges(options, draft, mixed=False)
-    return _numbers(options, charges, RowsTerms(noise=_noise(charges, sensitivity2, 1, Fraction(0))))
+    terms = RowsTerms(noise=_noise(charges, sensitivity2, 1, Fraction(0)))
+    return Numbers(terms, charges, weights=options.weights)
 
 
 def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
@@ -75,7 +76,7 @@ def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
         anchor_weight=str(rho),
         noise=_noise(charges, sensitivity2, outputs, rho),
     )
-    return _numbers(options, charges, terms, plan.explain())
+    return Numbers(terms, charges, plan.explain(), options.weights)
 
 
 def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
@@ -85,10 +86,7 @@ def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[s
         raise InvalidInput(refused)
     check_weights(draft.everything, options.weights)
     q, bits = draft.agreed.rows_per_subject, draft.grid_bits
-    sensitivity2 = {
-        name: integer_sensitivity(declared, q, bits, weights_of(declared, options.weights), mixed=mixed)
-        for name, declared in draft.columns.items()
-    }
+    sensitivity2 = sensitivities(draft.columns, q, bits, options.weights, mixed=mixed)
     return shares(draft.target, sensitivity2), sensitivity2
 
 
@@ -96,9 +94,3 @@ def _noise(
     charges: dict[str, Fraction], sensitivity2: dict[str, int], squared_norm: int, rho: Fraction
 ) -> tuple[PartyNoise, ...]:
     return tuple(party_noise(name, charges[name], sensitivity2[name], squared_norm, rho) for name in charges)
-
-
-def _numbers(
-    options: RowsOptions, charges: dict[str, Fraction], terms: NoisyRowsTerms, explanation: str = ""
-) -> Numbers:
-    return Numbers(terms, charges, explanation, options.weights)

@@ -6,28 +6,18 @@ from collections.abc import Mapping
 
 from dprelease.data.columns import private, released_names
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
-from dprelease.mechanisms.statement import Words
+from dprelease.mechanisms.statement import OWN_NOISE, Words, own_blocks
 from dprelease.spec_base import SpecBase
 
 TRUST = (
     "Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row.",
-    "The joint figure holds if every hospital added the noise it declared; "
-    "each hospital's own figure needs no trust in anybody else.",
+    OWN_NOISE,
 )
-
-NOTHING_PRIVATE = "nothing private"
 
 
 def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
     """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
-    each = "; ".join(
-        f"{party}: {NOTHING_PRIVATE if figure is None else f'epsilon = {figure}'}" for party, figure in figures.items()
-    )
-    return (
-        f"Joint: (epsilon, delta) = ({joint}, {delta}) for a patient who is in every block, "
-        "provided every hospital added its declared noise.",
-        f"Each hospital's own columns, unconditional, at delta = {delta}: {each}.",
-    )
+    return own_blocks("a patient who is in every block", "nothing private", figures, joint, delta)
 
 
 def words(spec: SpecBase, terms: NoisyRowsTerms) -> Words:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dprelease.data.columns import numbers
 from dprelease.data.ranges import parts
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.base import COARSEST
-from dprelease.mechanisms.ranges.calibration import (
-    CELLS,
-    FIRST_SHARE,
-    LARGEST_CODE,
-    numbers,
-    numbers_without_bounds,
-)
+from dprelease.mechanisms.ranges.calibration import CELLS, FIRST_SHARE, LARGEST_CODE, numbers_without_bounds
 from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, squared_sensitivity
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.mechanisms.statement import Cost

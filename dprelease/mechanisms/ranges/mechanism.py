@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.columns import numbers
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Integers, Mechanism
@@ -13,7 +14,7 @@ from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.ranges import check, words
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
-from dprelease.mechanisms.ranges.calibration import WIDTH, numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.calibration import WIDTH, numbers_without_bounds
 from dprelease.mechanisms.ranges.propose import propose
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.ranges.terms import RangesTerms
@@ -45,8 +46,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
         check.check(spec, self.own(spec))
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
-        part = spec.party(party)
-        assert part is not None, party  # noqa: S101 - callers hold a party of this spec
+        part = spec.part(party)
         own = (len(numbers(part.columns)), WIDTH)
         if self.own(spec).decades_scale is None:
             return (own,)

@@ -11,13 +11,13 @@ from types import MappingProxyType
 import numpy as np
 
 from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows, Codes
-from dprelease.data.columns import Column, NumericColumn, released_names
+from dprelease.data.columns import Column, NumericColumn, numbers, released_names
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box, decade_cells
 from dprelease.data.ranges import fine
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.box import box_of
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers_without_bounds
 from dprelease.mechanisms.ranges.prefix_sums import Integers, factor
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
 from dprelease.mechanisms.ranges.terms import RangesTerms
@@ -40,12 +40,7 @@ def noisy_blocks(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise
 
 
 def boxes_in(decades: Integers, columns: tuple[Column, ...]) -> dict[str, Box]:
-    """Column to box, as one party's block of decades has them.
-
-    Args:
-        decades: from `noisy_decades`.
-        columns: of the party.
-    """
+    """Column to box, as one party's block of decades has them."""
     names = [column.name for column in numbers_without_bounds(columns)]
     return {name: Box(low=int(row[-2]), high=int(row[-1])) for name, row in zip(names, decades, strict=True)}
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dprelease.data.columns import numbers
 from dprelease.data.ranges import parts
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.ranges.calibration import numbers, numbers_without_bounds, split
+from dprelease.mechanisms.ranges.calibration import numbers_without_bounds, split
 from dprelease.mechanisms.ranges.terms import NOBODY, RangesTerms
 from dprelease.mechanisms.ranges.words import doubts
 

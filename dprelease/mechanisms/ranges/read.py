@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dprelease.data.columns import Column
+from dprelease.data.columns import Column, numbers
 from dprelease.data.decades import Box
 from dprelease.data.ranges import STEPS
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.box import read_box
-from dprelease.mechanisms.ranges.calibration import numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.calibration import numbers_without_bounds
 from dprelease.mechanisms.ranges.check import largest, largest_decade
 from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Integers

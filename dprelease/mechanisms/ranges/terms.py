@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dprelease.canonical import Rational
-from dprelease.data.columns import Column
+from dprelease.data.columns import Column, numbers
 from dprelease.data.ranges import parts
-from dprelease.mechanisms.ranges.calibration import Scales, numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.calibration import Scales, numbers_without_bounds
 from dprelease.spec_base import SpecBase, Terms
 
 NOBODY = "ranges are of private numeric columns, and nobody has any; leave this release out, or declare one"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dprelease.data.columns import numbers
 from dprelease.data.decades import CELLS as DECADE_CELLS
-from dprelease.mechanisms.ranges.calibration import CELLS, Scales, numbers, numbers_without_bounds
+from dprelease.mechanisms.ranges.calibration import CELLS, Scales, numbers_without_bounds
 from dprelease.mechanisms.ranges.prefix_sums import largest_error
 from dprelease.mechanisms.ranges.terms import RangesTerms
-from dprelease.mechanisms.statement import Words
+from dprelease.mechanisms.statement import OWN_NOISE, Words, own_blocks
 from dprelease.spec_base import SpecBase
 
 TRUST = (
     "Each hospital added the whole noise to its own columns; no other party, the coordinator or the hub saw a row.",
-    "The joint figure holds if every hospital added the noise it declared; "
-    "each hospital's own figure needs no trust in anybody else.",
+    OWN_NOISE,
 )
 
 RECOMPUTED = "ranges recomputed: every centre and scale follows from the noisy numbers beside it"
@@ -26,28 +26,14 @@ BOXES_RECOMPUTED = (
 DOUBTFUL = 0.15
 """Noise of a count, as a share of the rows, from which on boxes of columns without bounds are doubtful."""
 
-NO_RANGE = "no range"
-
 
 def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
     """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
-    each = "; ".join(
-        f"{party}: {NO_RANGE if figure is None else f'epsilon = {figure}'}" for party, figure in figures.items()
-    )
-    return (
-        f"Joint: (epsilon, delta) = ({joint}, {delta}) for the ranges of all numeric columns of a patient, "
-        "provided every hospital added its declared noise.",
-        f"Each hospital's own columns, unconditional, at delta = {delta}: {each}.",
-    )
+    return own_blocks("the ranges of all numeric columns of a patient", "no range", figures, joint, delta)
 
 
 def doubts(rows: int, scales: Scales) -> tuple[str, ...]:
-    """What is to be feared for columns without bounds, from public numbers; nothing where noise is small or there are none.
-
-    Args:
-        rows: n.
-        scales: of the noise.
-    """
+    """What is to be feared for columns without bounds, from public numbers; nothing where noise is small or there are none."""
     share = scales.decades * largest_error(DECADE_CELLS) / rows
     if share < DOUBTFUL:
         return ()

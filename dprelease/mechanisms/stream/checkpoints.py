@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.continual import Continual
-from dprelease.mechanisms.linear import Integers
 from dprelease.mechanisms.stream.terms import Published, StreamTerms
-from dprelease.mpc.session import Products
 from dprelease.spec_base import SpecBase
 
 _OWN = {"rows", "alignment", "created", "expires"}
 _OWN_TERMS = {"checkpoint", "first", "previous", "history"}
 
-Increment = Callable[[BoundedRows, SpecBase, str, Products | None], Integers]
-ReadUpto = Callable[[SpecBase, Mapping[str, tuple[Integers, ...]], Codes, int], Any]
-
 
 class Checkpoints(Continual):
-    """Checkpoints of streams.
-
-    Args:
-        increment: exact integers of a checkpoint's new rows.
-        read_upto: what learners fit on at a checkpoint.
-    """
-
-    def __init__(self, increment: Increment, read_upto: ReadUpto) -> None:
-        self._increment, self._read_upto = increment, read_upto
+    """The part of `Continual` that follows from the terms of checkpoints alone."""
 
     def checkpoint(self, spec: SpecBase) -> int:
         return _terms(spec).checkpoint
@@ -49,11 +35,6 @@ class Checkpoints(Continual):
     def batches(self, spec: SpecBase) -> Mapping[int, int]:
         terms = _terms(spec)
         return {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
-
-    def read_upto(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
-    ) -> Any:
-        return self._read_upto(spec, values, public, checkpoint)
 
     def check_follows(self, spec: SpecBase, previous: SpecBase) -> None:
         terms = _terms(spec)
@@ -95,9 +76,6 @@ class Checkpoints(Continual):
                 "history": history,
             }
         )
-
-    def increment(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
-        return self._increment(rows, spec, party, products)
 
 
 def _terms(spec: SpecBase) -> StreamTerms:

@@ -6,11 +6,8 @@ Noise of the inner mechanism is in proportion to 1 / mu, so e times the noise is
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.expected_error import Forecast, Proposed
-from dprelease.mechanisms.linear import Linear
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 _DELTA = 1e-12
@@ -31,14 +28,3 @@ def one_release(setting: Setting, *, noisier: bool) -> Setting:
         mu = mu_of(target.epsilon, target.delta) / times
         target = target.model_copy(update={"epsilon": epsilon_of(mu, _DELTA), "delta": _DELTA})
     return replace(setting, mechanism=inner, target=target, stream=None)
-
-
-def proposed(over: Linear[Any], setting: Setting) -> Proposed:
-    """The release that would be proposed, with the noise of its checkpoint and the price of them all."""
-    noisy, paid = (over.proposed(one_release(setting, noisier=noisier)) for noisier in (True, False))
-    return replace(noisy, prices=paid.prices, shape=f"{noisy.shape}, a checkpoint of a stream")
-
-
-def forecast(over: Linear[Any], setting: Setting, signal: float) -> Forecast:
-    """What to expect of a fit; arguments as of `dprelease.planning.forecast.forecast`."""
-    return over.forecast(one_release(setting, noisier=True), signal)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dprelease.mechanisms.expected_error import Forecast, Proposed
 
 
-class Stream(Mechanism[StreamTerms]):
+class Stream(Mechanism[StreamTerms], Checkpoints):
     """Checkpoints of a linear mechanism; `dprelease.mechanisms.base.Mechanism` says what each method is.
 
     Args:
@@ -49,7 +49,7 @@ class Stream(Mechanism[StreamTerms]):
         self.options = options_over(self._over)
         self.borrowed = frozenset(key for each in over for key in each.options.model_fields)
         self.weighs_columns = any(each.weighs_columns for each in over)
-        self.continual = Checkpoints(self._increment, self.read_upto)
+        self.continual = self
 
     def read_terms(self, data: object) -> StreamTerms:
         return StreamTerms.model_validate_json(json.dumps(data), context=self._read_inner)
@@ -95,7 +95,7 @@ class Stream(Mechanism[StreamTerms]):
         over, _, new = self._at(spec)
         return over.matrix(rows, new)
 
-    def _increment(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+    def increment(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
         over, _, new = self._at(spec)
         return over.exact(rows, new, party, products)
 
@@ -111,7 +111,7 @@ class Stream(Mechanism[StreamTerms]):
     ) -> tuple[Integers, ...]:
         over, terms, new = self._at(spec)
         if terms.checkpoint not in kept.increments:  # outside hospitals, which keep it before anything is drawn
-            own = self._increment(rows, spec, party, products)
+            own = self.increment(rows, spec, party, products)
             kept = replace(kept, increments={**kept.increments, terms.checkpoint: own})
         return (stream_block(over, new, terms, party, noise, products, kept),)
 
@@ -121,7 +121,6 @@ class Stream(Mechanism[StreamTerms]):
     def read_upto(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
     ) -> Any:
-        """What learners fit on at an earlier checkpoint that was published, from the block of a later one."""
         over, terms, _ = self._at(spec)
         return read_prefix(over, spec, terms, {party: only for party, (only,) in values.items()}, checkpoint, public)
 
@@ -153,14 +152,16 @@ class Stream(Mechanism[StreamTerms]):
         }
 
     def proposed(self, setting: Setting) -> Proposed:
-        from dprelease.mechanisms.stream import forecast  # slow to load, and only planners ask
+        from dprelease.mechanisms.stream.forecast import one_release  # slow to load, and only planners ask
 
-        return forecast.proposed(self._of(setting), setting)
+        over = self._of(setting)
+        noisy, paid = (over.proposed(one_release(setting, noisier=noisier)) for noisier in (True, False))
+        return replace(noisy, prices=paid.prices, shape=f"{noisy.shape}, a checkpoint of a stream")
 
     def forecast(self, setting: Setting, signal: float) -> Forecast:
-        from dprelease.mechanisms.stream import forecast
+        from dprelease.mechanisms.stream.forecast import one_release
 
-        return forecast.forecast(self._of(setting), setting, signal)
+        return self._of(setting).forecast(one_release(setting, noisier=True), signal)
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         return () if setting.ranges is None and unbounded(setting.columns) else (setting,)

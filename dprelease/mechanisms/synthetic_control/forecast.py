@@ -17,10 +17,11 @@ import numpy as np
 
 from dprelease.data.columns import NumericColumn
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.expectation import Expectation
+from dprelease.mechanisms.statement import Expectation
 from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, asked
 from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
+from dprelease.one_line import aligned
 
 SURE = 1.96
 """Half the width of a 95 % interval, in standard errors."""
@@ -111,13 +112,12 @@ def expectation(options: SyntheticControlOptions, draft: Draft, spread: float) -
         )
         for each in found
     ]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     lines = (
         f"guessed: donors follow the target before {problem.intervention}, stay at its level and have variance {spread:.3g} "
         "about it, scaled units; donors that do not follow it make a worse control, which no plan can say",
         "standard errors for privacy noise in half-widths of the bounds, and how far lambda draws the path to their middle:",
         "",
-        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
+        *aligned(rows),
         "",
         f"A mean effect below {least:.2g} half-widths{_in_units(problem, least)} would not be told from noise, nor one below "
         f"{first.pull:.2g} from the pull of lambda.",

@@ -21,8 +21,8 @@ from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expectation import Expectation
     from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.statement import Expectation
 
 
 class SyntheticControl(Mechanism[SyntheticControlTerms]):

@@ -12,11 +12,10 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.choice import ReleasedMoments, choose, fit_moments, resolve
-from dprelease.estimators.moments.outcomes import projected
 from dprelease.estimators.moments.posterior_fit import fit_posterior
-from dprelease.estimators.moments.public_columns import associated, fit_public_features
+from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
-from dprelease.estimators.scaled_fit import ScaledFit
+from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Floats, Release

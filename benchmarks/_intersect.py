@@ -1,6 +1,6 @@
 """All parties' sessions in one process: every message is made, sealed, signed, listed, opened and checked as between many.
 
-For rehearsals, benchmarks and tests. Nothing is kept and nothing can be resumed.
+Nothing is kept and nothing can be resumed.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from coordinator.lifecycle import lifecycle
 from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
 from dprelease.errors import Conflict
 from dprelease.spec_base import instant
@@ -147,16 +148,10 @@ def words(event: Event) -> str:
     match event:
         case Accepted(party):
             return f"{party} accepted"
-        case Declined(party, reason):
-            return f"{party} declined" + (f": {reason}" if reason else "")
         case Finished(party):
             return f"{party} has the result"
-        case Cancelled(reason):
-            return f"cancelled: {reason}"
-        case PartyRevoked(party):
-            return f"{party} was revoked"
-        case Tick():
-            return "the deadline passed"
+        case _:
+            return lifecycle.words(event)
 
 
 def _repeats(record: RunRecord, event: Event) -> bool:

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from coordinator.alignment.lifecycle import RunRecord, RunState
+from coordinator.lifecycle.runs import RunRecord, RunState
 from coordinator.proposals.checks import agree_on_identifiers, enrolled, reported
 from coordinator.store.alignments import Run
 from coordinator.store.store import Store
