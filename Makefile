@@ -12,6 +12,8 @@ PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscop
 FAST := tests/dprelease $(wildcard tests/mechanisms) tests/test_architecture.py tests/test_docs_format.py \
 	$(addprefix --ignore=tests/dprelease/,estimators test_forecast.py test_comparison.py test_comparison_plot.py test_rehearsal_fit.py)
 FOLDER  ?= demo-run
+# Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-fast test-slow lint types protos check-protos check-wheel check-invariants bench-quick check clean
 

@@ -1,8 +1,9 @@
-"""What the office does in the demo: it proposes, the clinic's person approves, and everybody waits until it is published."""
+"""What the office does in the demo: it proposes, people approve, and everybody waits until it is published."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,13 +11,14 @@ from rich.console import Console
 from demo.consortium import Consortium, wait_for
 
 
-def propose(consortium: Consortium, console: Console, request: str) -> str:
+def propose(consortium: Consortium, console: Console, request: str, people: Sequence[str] = ("clinic",)) -> str:
     """A published release of a request; its digest.
 
     Args:
         consortium: that runs.
         console: where commands' output goes.
         request: of the office, TOML.
+        people: institutions at which a person has to approve it.
     """
     (consortium.office / "request.toml").write_text(request)
 
@@ -26,15 +28,20 @@ def propose(consortium: Consortium, console: Console, request: str) -> str:
     wait_for(catalogued, 60, "every party to report its columns")
     release, printed = _made(consortium, "create", "request.toml")
     console.print(printed.strip())
-    clinic = consortium.hospital("clinic")
-
-    def offered() -> bool:
-        return release in consortium.run("party-node", "review", "list", "--json", home=clinic, narrated=False)
-
-    wait_for(offered, 60, "the clinic to see the proposal")
-    console.print(consortium.run("party-node", "review", "approve", release[:12], "--yes", home=clinic).strip())
+    for name in people:
+        _approve(consortium, console, release, name)
     watch(consortium, console, release)
     return release
+
+
+def _approve(consortium: Consortium, console: Console, release: str, name: str) -> None:
+    home = consortium.hospital(name)
+
+    def offered() -> bool:
+        return release in consortium.run("party-node", "review", "list", "--json", home=home, narrated=False)
+
+    wait_for(offered, 60, f"the {name} to see the proposal")
+    console.print(consortium.run("party-node", "review", "approve", release[:12], "--yes", home=home).strip())
 
 
 def propose_next(consortium: Consortium, console: Console, stream: str) -> str:

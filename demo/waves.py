@@ -36,7 +36,8 @@ def stream(consortium: Consortium, console: Console, learn: Callable[..., None],
         delta: of the whole stream.
     """
     console.rule(f"A stream: the office asks for a checkpoint at each of {WAVES} waves, charged once, approved once")
-    first = propose(consortium, console, request(epsilon, delta))
+    console.print("Columns of these women were released before: a person at each institution says that it pays again.")
+    first = propose(consortium, console, request(epsilon, delta), tuple(INSTITUTIONS))
     for _ in range(WAVES - 1):
         propose_next(consortium, console, first)
     console.rule("The stranger follows it: one download has every checkpoint")

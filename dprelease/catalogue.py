@@ -11,6 +11,12 @@ from dprelease.canonical import Digest, Value
 from dprelease.data.columns import Column, Name, distinct_names
 from dprelease.errors import NotFound
 
+COMPARE_KEYS = (
+    "compare the key check that party-node check prints, which has to be the same at all hospitals, and how they write "
+    "identifiers"
+)
+"""What to do where hospitals find nobody, or not everybody, in common: one of them may hold another alignment key."""
+
 
 class Batch(Value):
     """Rows of a table that came together: the new patients of one checkpoint of a stream.

@@ -218,8 +218,8 @@ class HospitalState:
 
         key = self.identity.alignment_key()
         roster = patients_of(self.runs, self.settings, spec.aligned)
-        seen = self._overview if self._overview is not None and self._overview.key == key else None
-        whole = seen.prefix if seen else None
+        seen = self._overview
+        whole = seen.prefix if seen and (seen.key, seen.run) == (key, spec.aligned) else None
         table = self.streams.read(spec, self.settings, key, columns, whole, roster) or read_table(
             self.settings, key, columns, spec.grid_bits, roster
         )

@@ -17,7 +17,7 @@ from coordinator.store.members import Party
 from coordinator.store.store import Store, Transaction
 from dprelease.data.columns import public
 from dprelease.privacy.gaussian import epsilon_of
-from dprelease.privacy.price import mu2_text
+from dprelease.privacy.price import epsilon_figure, mu2_text
 from dprelease.spec_base import instant
 from dprelease.wire.versions import PROTOCOL_VERSION
 
@@ -46,15 +46,24 @@ def list_parties(settings: CoordinatorSettings, as_json: bool) -> None:
     """
     now = utc_now()
     with opened(settings) as store, store.reading() as tx:
-        found = _describe(store, tx, now)
+        found, delta = _describe(store, tx, now), store.consortium.delta
     if as_json:
         print_json(found)
         return
     if not found:
         click.echo("nobody yet; see: coordinator invite --help")
         return
-    header = ("PARTY", "STATE", "CAP", "ROWS", "COLUMNS", "LAST SEEN", "CERTIFICATE UNTIL", "KEY")
-    print_table(header, [tuple(_cell(key, row[key]) for key in _SHOWN) for row in found])
+    header = (
+        "PARTY",
+        "STATE",
+        f"CAP, AT delta = {delta:g}",
+        "ROWS",
+        "COLUMNS",
+        "LAST SEEN",
+        "CERTIFICATE UNTIL",
+        "KEY",
+    )
+    print_table(header, [tuple(_cell(key, row) for key in _SHOWN) for row in found])
     for row in found:
         if row["state"] == "enrolled" and (row["protocol"] or PROTOCOL_VERSION) < PROTOCOL_VERSION:
             older = f"{row['party']} runs older software (protocol {row['protocol']})"
@@ -128,9 +137,10 @@ def _when(moment: datetime | None) -> str | None:
     return None if moment is None else instant(moment)
 
 
-def _cell(key: str, value: Any) -> str:
+def _cell(key: str, row: dict[str, Any]) -> str:
+    value = row[key]
     if value is None:
         return "-"
     if key == "cap_mu2":
-        return f"mu^2 {mu2_text(Fraction(value))}"
+        return f"mu^2 {mu2_text(Fraction(value))}, epsilon {epsilon_figure(row['cap_epsilon'])}"
     return str(len(value)) if key == "columns" else str(value)

@@ -11,6 +11,7 @@ import click
 from coordinator.cli.options import opened, print_json, with_json, with_settings
 from coordinator.clock import utc_now
 from coordinator.proposals.proposals import Request, make_draft
+from coordinator.proposals.published import with_ranges
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.plan_options import compared, with_guesses
@@ -22,7 +23,7 @@ from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.mechanisms.statement import Expectation
 from dprelease.planning.comparison import NO_DATA
 from dprelease.planning.forecast import proposed
-from dprelease.privacy.price import mu2_text, price_text, room_text
+from dprelease.privacy.price import price_text, room_text
 
 NO_FIT = (
     "a release of this mechanism is not planned for a fit: leave out --target, --features, --signal and --plot, or name mechanisms "
@@ -63,6 +64,7 @@ def plan(
         asked = read_settings(request, Request)
         draft = make_draft(asked, store.consortium.name, tx.members, utc_now(), root=settings.root)
         room = {party: left(tx, party, draft.agreed.roster) for party in draft.columns}
+        ranged = with_ranges(tx.releases.all(), draft.columns)
     mechanism = mechanism_named(asked.mechanism)
     expected = None if mechanisms else mechanism.expected(asked.options, draft, spread)
     if expected is not None:
@@ -96,7 +98,16 @@ def plan(
         fits = ", ".join(
             f"{max(0, mu2 // price) if price else 'any number'} by {name}" for name, price in prices.items()
         )
-        click.echo(f"{party} has mu^2 = {mu2_text(mu2)} left: releases like this one that fit: {fits}")
+        click.echo(f"{party} has left {price_text(mu2, draft.target.delta)}: releases like this one that fit: {fits}")
+    if ranged is not None and setting.ranges != 0:  # it is 0 where the request names published ones
+        click.echo(
+            f"ranges of all these numbers were published on {ranged.record.since:%Y-%m-%d}, release {ranged.digest[:12]}: learner "
+            'fetch it and name its folder in the request, ranges = "FOLDER", and moments use them at no charge'
+        )
+    planned = {each.mechanism for each in found.settings}
+    for name in () if mechanisms else names():
+        if name not in planned and (purpose := mechanism_named(name).purpose):
+            click.echo(f"not planned here, {name}: {purpose}")
     click.echo(advice)
 
 
@@ -112,4 +123,5 @@ def _say(expected: Expectation, made: Numbers, delta: float, room: Mapping[str, 
     for line in expected.lines:
         click.echo(line)
     for party, price in made.charges.items():
-        click.echo(f"{party} is charged {price_text(price, delta)}; it has {room_text(room[party], price)}")
+        has = f"it has left {price_text(room[party], delta)}, {room_text(room[party], price)}"
+        click.echo(f"{party} is charged {price_text(price, delta)}; {has}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TypedDict
@@ -26,7 +26,8 @@ from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.files.settings import read_settings
-from dprelease.one_line import one_line
+from dprelease.one_line import listed, one_line
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 
 SHORT = 12
@@ -99,8 +100,10 @@ def create(
         run_time = timedelta(hours=settings.run_hours)
         made = proposals.create(store, wanted, run_time, utc_now(), **checks)
         with store.reading() as tx:
-            left = left_after(tx, made.proposal.spec)
+            left, spec = left_after(tx, made.proposal.spec), made.proposal.spec
+            aligned = tx.alignments.parties(spec.aligned or "")
     _warn_of(made.similar)
+    _warn_of_others([party for party in aligned if spec.party(party) is None], spec)
     plan = made.proposal.explanation or None
     if as_json:
         after = {party: str(mu2) for party, mu2 in left.items()}
@@ -110,7 +113,7 @@ def create(
     if plan:
         click.echo(f"plan: {plan}")
     for party, mu2 in left.items():
-        click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2))
+        click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2, wanted.delta))
 
 
 @release.command("next")
@@ -138,6 +141,16 @@ def _warn_of(similar: Release | None) -> None:
         state, digest = similar.record.state, similar.digest[:SHORT]
         click.echo(
             f"warning: {digest} ({state}) has the same columns and mechanism; the parties will pay twice", err=True
+        )
+
+
+def _warn_of_others(others: Sequence[str], spec: ReleaseSpec) -> None:
+    if others:
+        names, run = listed(others), (spec.aligned or "")[:SHORT]
+        click.echo(
+            f"warning: {names} takes no part, and alignment run {run} is its own as well: only patients whom it has, too, are "
+            "in the release; let it take part, or align the others by themselves: coordinator align start",
+            err=True,
         )
 
 

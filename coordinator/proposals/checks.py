@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from coordinator.store.members import Members, Party
 from dprelease import spec_base
-from dprelease.catalogue import Catalogue
+from dprelease.catalogue import COMPARE_KEYS, Catalogue
 from dprelease.data.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Mechanism
 from dprelease.one_line import listed, quoted
-from dprelease.privacy.price import mu2_text
+from dprelease.privacy.price import price_text
 from dprelease.spec_base import Label, instant
 
 EVERY_COLUMN = "*"
@@ -102,8 +102,7 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
         sides = " | ".join(", ".join(names) for names in groups.values())
         raise InvalidInput(
             f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only "
-            "within each group); let them compare identifiers and the alignment key, or find the patients that all have: "
-            "coordinator align start"
+            f"within each group); {COMPARE_KEYS}; or find the patients that all have: coordinator align start"
         )
     return next(iter(catalogues.values()))
 
@@ -249,18 +248,21 @@ def check_delta(delta: float, rows: int) -> None:
         )
 
 
-def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], advice: str) -> None:
+def check_caps(caps: Mapping[str, Fraction], shares: Mapping[str, Fraction], delta: float, advice: str) -> None:
     """Refuse what some party could not pay even if it had never spent anything.
 
     Args:
         caps: party to the most that it may ever spend, mu^2.
         shares: party to what it is charged, mu^2.
+        delta: of every epsilon that is shown.
         advice: how to mend it.
 
     Raises:
-        InvalidInput: with each such party's share and cap, mu^2.
+        InvalidInput: with each such party's share and cap.
     """
     over = [name for name, cap in caps.items() if shares[name] > cap]
     if over:
-        listed = "; ".join(f"{name}: {mu2_text(shares[name])} > {mu2_text(caps[name])}" for name in over)
-        raise InvalidInput(f"the share mu^2 exceeds the whole cap ({listed}); {advice}")
+        listed = "; ".join(
+            f"{name}: {price_text(shares[name], delta)}, of {price_text(caps[name], delta)}" for name in over
+        )
+        raise InvalidInput(f"the share exceeds the whole cap ({listed}); {advice}")

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from coordinator.lifecycle.status import State
 from coordinator.store.releases import Release
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.spec import ReleaseSpec
 
 
 def similar_to(spec: ReleaseSpec, releases: Iterable[Release]) -> Release | None:
-    """An open or published release of the same columns by the same mechanism: the parties would pay twice."""
+    """An open or published release of the same columns by the same mechanism, in a stream or alone: the parties would pay twice."""
     return next((release for release in releases if _pays_again(release, spec)), None)
 
 
@@ -22,4 +23,4 @@ def _pays_again(release: Release, spec: ReleaseSpec) -> bool:
 
 def _content(spec: ReleaseSpec) -> tuple[str, frozenset[str], dict[str, frozenset[str]]]:
     outcomes = frozenset(spec.outcomes)
-    return spec.mechanism, outcomes, {part.party: frozenset(part.released) for part in spec.parties}
+    return mechanism_of(spec).names(spec)[-1], outcomes, {part.party: frozenset(part.released) for part in spec.parties}

@@ -199,7 +199,7 @@ def make_proposal(
     numbers = mechanism.propose(request.options, draft)
     if not allow_large_delta:
         check_delta(request.delta, numbers.terms.most_patients(agreed.rows))
-    check_caps({name: party.cap_mu2 for name, party in parties.items()}, numbers.charges, numbers.advice)
+    check_caps({name: each.cap_mu2 for name, each in parties.items()}, numbers.charges, request.delta, numbers.advice)
     weights = {name: weights_of(declared, numbers.weights) for name, declared in columns.items()}
     declared = [
         PartyColumns(party=name, key=parties[name].fingerprint, columns=columns[name], weights=weights[name])

@@ -1,13 +1,17 @@
-"""Ranges of columns out of a release that was published before: verified, and of the columns as they are declared now."""
+"""Ranges of columns that a release published before: which release it is, and what it says, verified, of the columns of now."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from dprelease.data.columns import Column
+from coordinator.lifecycle.status import State
+from coordinator.store.releases import Release
+from dprelease.data.columns import Column, NumericColumn, private
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Columns
 from dprelease.mechanisms.draft import PublishedRanges
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed
 from dprelease.release.folder import load
 
@@ -39,6 +43,32 @@ def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: st
             "again, or declare it as it was"
         )
     return PublishedRanges(release.digest, tuple(each for name, each in found.items() if name in declared))
+
+
+def with_ranges(releases: Iterable[Release], columns: Columns) -> Release | None:
+    """The latest published release with ranges of all private numbers among these columns, as they are declared.
+
+    Args:
+        releases: oldest first.
+        columns: party to its declared columns.
+
+    Returns:
+        It; None where there is no such release, or no such number.
+    """
+    wanted = {
+        column.name: (party, column)
+        for party, own in columns.items()
+        for column in private(own)
+        if isinstance(column, NumericColumn)
+    }
+    found = None
+    for release in releases if wanted else ():
+        spec = release.read_spec()
+        then = _owned({part.party: part.columns for part in spec.parties})
+        same = all(then.get(name) == each for name, each in wanted.items())
+        if release.record.state is State.PUBLISHED and same and wanted.keys() <= mechanism_of(spec).ranged(spec):
+            found = release
+    return found
 
 
 def _owned(columns: Columns) -> dict[str, tuple[str, Column]]:

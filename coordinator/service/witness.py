@@ -9,7 +9,7 @@ from coordinator.authority.authority import Authority
 from coordinator.lifecycle.status import State
 from coordinator.store.store import Store, Transaction
 from dprelease.errors import NotFound
-from dprelease.privacy.price import mu2_text, room_text
+from dprelease.privacy.price import price_text, room_text
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge, SignedStatement, charge, state
 from dprelease.release.spec import ReleaseSpec
@@ -66,8 +66,8 @@ def left_after(tx: Transaction, spec: ReleaseSpec) -> dict[str, Fraction]:
     }
 
 
-def left_text(party: str, mu2: Fraction, charge: Fraction) -> str:
+def left_text(party: str, mu2: Fraction, charge: Fraction, delta: float) -> str:
     """What a hospital's ledger has left after a release of some price, in words."""
     if mu2 < 0:
-        return f"{party}: its ledger seems to have no room for this release; mu^2 = {mu2_text(-mu2)} is missing"
-    return f"{party} has mu^2 = {mu2_text(mu2)} left after it, {room_text(mu2, charge)}"
+        return f"{party}: its ledger seems to have no room for this release; {price_text(-mu2, delta)} is missing"
+    return f"{party} has left after it {price_text(mu2, delta)}, {room_text(mu2, charge)}"

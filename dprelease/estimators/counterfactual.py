@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import ncx2
 
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
@@ -175,6 +174,8 @@ def _below(values: Floats, freedom: int, noncentrality: float) -> Floats:
     """P that a noncentral chi-square number lies below; by its root's normal law where the noncentrality is large (to 1e-4)."""
     if noncentrality > _LARGE:
         return np.asarray(ndtr(np.sqrt(values) - np.sqrt(noncentrality + freedom - 1)))
+    from scipy.stats import ncx2  # slow to load, and few readers ask
+
     return np.asarray(ncx2.cdf(values, freedom, noncentrality))
 
 

@@ -53,6 +53,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
     Attributes:
         name: in specs, requests and policies.
+        purpose: what it is for, in half a line.
         terms: its part of a spec.
         options: its part of a request.
         borrowed: keys among these that are another mechanism's, which it builds on.
@@ -64,6 +65,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     """
 
     name: str
+    purpose: str = ""
     terms: type[OwnTerms]
     options: type[Settings] = Settings
     borrowed: frozenset[str] = frozenset()
@@ -231,6 +233,10 @@ class Mechanism(ABC, Generic[OwnTerms]):
             IntegrityError: as `check_round`.
         """
         return None
+
+    def ranged(self, spec: SpecBase) -> frozenset[str]:
+        """Names of the columns whose ranges a release publishes for later releases, which use them at no charge."""
+        return frozenset()
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         """The ways to release what a scenario describes, the plainest first; none where it cannot."""

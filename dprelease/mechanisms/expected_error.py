@@ -193,6 +193,7 @@ class Proposed:
         outputs: rows released; None where there are none, or n.
         anchor_weight: rho, where there is an anchor.
         trust: what parties have to trust one another for beyond their own noise; empty if nothing.
+        levels: how noisy the number of patients of a level is, a sentence; empty where none is released.
     """
 
     variance: Mapping[str, float]
@@ -203,6 +204,7 @@ class Proposed:
     outputs: int | None = None
     anchor_weight: Fraction | None = None
     trust: str = ""
+    levels: str = ""
 
 
 @dataclass(frozen=True)

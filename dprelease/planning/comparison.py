@@ -135,6 +135,7 @@ class Comparison:
             "range; of no account in ranges), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
             *aligned([("MECHANISM", "RELEASED", "NOISE SD"), *map(_released, self.settings)]),
+            *(f"{each.plan}: {levels}" for each in self.settings if (levels := proposed(each).levels)),
             "",
             *aligned([("MECHANISM", "LEDGER OF", "IS CHARGED"), *chain(*map(_charged, self.settings))]),
             "",

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
@@ -32,6 +33,7 @@ def budget(target: Target) -> Fraction:
     return Fraction(decimal)
 
 
+@lru_cache(maxsize=1024)
 def root_up(value: Fraction) -> float:
     """The smallest double whose exact square is at least `value` (> 0)."""
     root = math.sqrt(value)

@@ -73,9 +73,11 @@ def room_text(left: Fraction, charge: Fraction) -> str:
 
 
 def price_text(mu2: Fraction, delta: float) -> str:
-    """A price in words: ``mu^2 = 0.0123, epsilon = 0.5 at delta = 1e-06``, both from the same mu^2.
+    """A price in words: ``mu^2 = 0.0123, epsilon = 0.5 at delta = 1e-06``, both from the same mu^2; below 0 it has no epsilon.
 
     Raises:
         InvalidInput: delta is not in (0, 1).
     """
+    if mu2 < 0:
+        return f"mu^2 = {mu2_text(mu2)}"
     return f"mu^2 = {mu2_text(mu2)}, epsilon = {epsilon_text(mu2, delta)} at delta = {rounded_up(delta)}"

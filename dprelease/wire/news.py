@@ -37,6 +37,9 @@ MOST_HELD = 2
 OLDER_SECONDS = 300.0
 """How long a server that does not know the call is left in peace; it may be upgraded."""
 
+FARTHEST = 1_000_000
+"""How much further the number of one server may be at the next answer. One that began anew is its nanoseconds further, or back."""
+
 PACE = Rate(per_second=2.0, burst=20.0)
 """How often a server is asked at most: one that stops, or is hostile, answers every call at once."""
 
@@ -117,6 +120,9 @@ class Listening:
         peer: whom the calls go to, for the log.
         wake: called in the thread whenever there may be news; so it is once the server answers for the first time.
         backoff: waits while the server is away.
+
+    Attributes:
+        anew: set once the server began anew while it was listened to.
     """
 
     def __init__(
@@ -127,6 +133,7 @@ class Listening:
         backoff: Backoff = Backoff(longest_seconds=10.0),  # noqa: B008 - it is a value
     ) -> None:
         self._stub, self._peer, self._wake, self._backoff = stub, peer, wake, backoff
+        self.anew = threading.Event()
         self._stopping = threading.Event()
         self._call: Any = None
         self._hears = False
@@ -167,6 +174,8 @@ class Listening:
                 self._stopping.wait(next(waits))
             else:
                 self._hears, waits = True, self._backoff.waits()
+                if seen and not 0 <= latest - seen < FARTHEST:
+                    self.anew.set()
                 if latest != seen:
                     self._wake()
                 seen = latest

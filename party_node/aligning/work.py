@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dprelease.acceptance import check_all_accepted
+from dprelease.catalogue import COMPARE_KEYS
 from dprelease.errors import (
     Conflict,
     DataRefused,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from dprelease.intersection.session import Common, Session
 
 log = logging.getLogger(__name__)
+
+NOBODY = f"no patient is common to all hospitals: {COMPARE_KEYS}"
+"""How a run ends here that found nobody."""
 
 _ENDED = frozenset({"DONE", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"})
 
@@ -244,9 +248,14 @@ class AlignmentWork:
         else:
             note = f"{pending.state.lower()}: {pending.explanation}"
             if pending.state == "DONE" and entry.status is RunStatus.FINISHED:
-                note = "a later run is in force" if entry.common else "no patient is common to all"
+                note = "a later run is in force" if entry.common else NOBODY
             runs.move(entry.run, set(RunStatus) - OVER, RunStatus.ENDED, note)
-            log.info("alignment run %s is over: %s", entry.run[:12], note)
+            log.log(
+                logging.WARNING if note == NOBODY else logging.INFO,
+                "alignment run %s is over: %s",
+                entry.run[:12],
+                note,
+            )
         runs.tidy(entry.run)
 
     def _outdated(self, entry: RunEntry) -> bool:

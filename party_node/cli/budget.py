@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from dprelease.files.durable import write_durably
-from dprelease.privacy.price import mu2_text
+from dprelease.privacy.price import price_text
 from party_node.cli.options import with_desk
 from party_node.cli.show import screen
 from party_node.hospital import HospitalState
@@ -44,14 +44,15 @@ def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
     """
     roster = desk.settings.roster
     balance, lines = desk.ledger.balance(roster), history(desk.ledger.entries(roster))
-    shown = _usual_delta(desk) if delta is None else delta
+    shown = usual_delta(desk) if delta is None else delta
     if as_json:
         click.echo(json.dumps(to_json(roster, balance, lines, shown), indent=2))
     else:
         print_account(screen(), roster, balance, lines, shown)
 
 
-def _usual_delta(desk: HospitalState) -> float:
+def usual_delta(desk: HospitalState) -> float:
+    """delta at which epsilon is shown where a command names none."""
     agreed = desk.settings.policy.limits.max_delta
     return USUAL_DELTA if agreed is None else agreed
 
@@ -65,7 +66,7 @@ def open_roster(desk: HospitalState, roster: str) -> None:
     Example: party-node ledger open cohort-2027
     """
     add_roster(desk, roster, f"opened by hand under enrolment in {desk.enrolment.consortium}")
-    click.echo(f"roster {roster}: mu^2 = {mu2_text(Fraction(desk.enrolment.cap_mu2))}, for good")
+    click.echo(f"roster {roster}: {price_text(Fraction(desk.enrolment.cap_mu2), usual_delta(desk))}, for good")
 
 
 @ledger.command()
@@ -91,7 +92,7 @@ def reconcile(desk: HospitalState, yes: bool) -> None:
     """
     found = mismatches(desk.books)
     for each in found:
-        click.echo(f"{each.words}; mu^2 = {mu2_text(each.mu2)}")
+        click.echo(f"{each.words}; {price_text(each.mu2, usual_delta(desk))}")
     if not found:
         click.echo("ledger, journal and sealed blocks agree; nothing to close")
         return

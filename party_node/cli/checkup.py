@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed
-from dprelease.privacy.price import mu2_text
+from dprelease.privacy.price import price_text
+from party_node.cli.budget import usual_delta
 from party_node.hospital import HospitalState
 from party_node.identity import key_check
 from party_node.outgoing.calls import reach
@@ -135,7 +136,7 @@ def _certificate(desk: HospitalState) -> str:
 
 def _ledger(desk: HospitalState) -> str:
     head, left = desk.ledger.verify(), desk.ledger.balance(desk.settings.roster).remaining
-    return f"chain whole, last hash {head[:16]}, mu^2 left {mu2_text(left)}"
+    return f"chain whole, last hash {head[:16]}, left: {price_text(left, usual_delta(desk))}"
 
 
 def _books(desk: HospitalState) -> str:

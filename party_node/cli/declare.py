@@ -23,6 +23,15 @@ _MOST_LEVELS = 50
 
 _LONGEST_NAME = 64
 
+_LETTERS = str.maketrans(
+    {
+        **{"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "\u1e9e": "SS"},
+        **{"æ": "ae", "œ": "oe", "ø": "oe", "Æ": "Ae", "Œ": "Oe", "Ø": "Oe", "þ": "th", "Þ": "Th"},
+        **{"ð": "d", "đ": "d", "ł": "l", "Ð": "D", "Đ": "D", "Ł": "L", "\u00b5": "u", "\u03bc": "u"},
+    }
+)
+"""Letters that are no ASCII letter with an accent, as people spell them without; the last two are both signs of micro."""
+
 HEAD = """\
 # A first party.toml, made by `party-node declare` from the header and the first lines of a file.
 # It is a proposal: confirm every line. What is left blank ("" or []) has to be filled in before the file can be used.
@@ -60,14 +69,20 @@ def declare(file: Path, output: Path, unknown_bounds: bool, levels: bool) -> Non
     if output.exists():
         raise InvalidInput(f"{output} is there already; name another file with --output")
     found = first_lines(file)
-    text = "\n".join(_lines(file, found, unknown_bounds=unknown_bounds, levels=levels)) + "\n"
+    subject = next((column.name for column in found.columns if _SUBJECT.search(column.name)), "")
+    names = _names(found, subject)
+    text = "\n".join(_lines(file, found, subject, names, unknown_bounds=unknown_bounds, levels=levels)) + "\n"
     write_durably(output, text.encode(), mode=0o600 if levels else 0o644)
     click.echo(f"wrote {output}: a proposal for {len(found.columns)} columns of {file}")
+    for called, name in names.items():
+        if not called.isascii():
+            click.echo(f"{one_line(called)} is called {name} here; what stands at `from` is what the file calls it")
     click.echo("next: fill in what is blank, from the codebook; compare kinds; then party-node check --source")
 
 
-def _lines(file: Path, found: FirstLines, *, unknown_bounds: bool, levels: bool) -> Iterator[str]:
-    subject = next((column.name for column in found.columns if _SUBJECT.search(column.name)), "")
+def _lines(
+    file: Path, found: FirstLines, subject: str, names: dict[str, str], *, unknown_bounds: bool, levels: bool
+) -> Iterator[str]:
     yield HEAD + (LEVELS if levels else "")
     yield 'name = ""            # as in the invite'
     yield 'roster = ""          # the set of patients, under the same name at all hospitals'
@@ -79,16 +94,13 @@ def _lines(file: Path, found: FirstLines, *, unknown_bounds: bool, levels: bool)
     for key, value in found.written.items():
         yield f"{key} = {_quoted(value)}    # by the first lines"
     yield f"missing = [{', '.join(map(_quoted, MISSING))}]"
-    names: set[str] = set()
     for column in found.columns:
         yield ""
         if [each.name for each in found.columns].count(column.name) > 1 or not column.name:
             what = f"more than one column {one_line(column.name)}" if column.name else "a column without a name"
             yield f"# the file has {what}, which cannot be read; name it there"
         elif column.name != subject:
-            name = _name(column.name, names)
-            names.add(name)
-            yield from _column(name, column, unknown_bounds=unknown_bounds, levels=levels)
+            yield from _column(names[column.name], column, unknown_bounds=unknown_bounds, levels=levels)
 
 
 def _column(name: str, column: Proposed, *, unknown_bounds: bool, levels: bool) -> Iterator[str]:
@@ -112,9 +124,19 @@ def _column(name: str, column: Proposed, *, unknown_bounds: bool, levels: bool) 
             yield from (f"# {_quoted(one_line(text))}," for text in column.texts)
 
 
+def _names(found: FirstLines, subject: str) -> dict[str, str]:
+    """The file's name of a column to ours, of all that can be read and are not the subject."""
+    called, names = [column.name for column in found.columns], dict[str, str]()
+    for each in called:
+        if each and each != subject and called.count(each) == 1:
+            names[each] = _name(each, set(names.values()))
+    return names
+
+
 def _name(called: str, taken: set[str]) -> str:
     """A valid name that is like the file's, and that no other column has."""
-    plain = unicodedata.normalize("NFKD", called).encode("ascii", "ignore").decode()
+    letters = unicodedata.normalize("NFC", called).translate(_LETTERS)
+    plain = unicodedata.normalize("NFKD", letters).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_") or "column"
     plain = plain if plain[0].isalpha() else f"c_{plain}"
     found, number = plain[:_LONGEST_NAME], 1

@@ -11,7 +11,8 @@ from dprelease.cli.console import StopSignal, log_json_option, log_to_stderr
 from dprelease.errors import Unauthenticated
 from dprelease.identity.invite import Invite
 from dprelease.privacy.noise import SecureNoise
-from dprelease.privacy.price import mu2_text
+from dprelease.privacy.price import price_text
+from party_node.cli.budget import usual_delta
 from party_node.cli.options import read_party, with_config, with_desk
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
@@ -33,7 +34,8 @@ def enrol(desk: HospitalState, token: str, ledger_lost: bool) -> None:
         words = f"{error.message} An invite serves once and lapses: ask the consortium's office for a new one"
         raise Unauthenticated(words) from error
     click.echo(f"enrolled in {enrolment.consortium} as {enrolment.party}")
-    click.echo(f"budget of roster {desk.settings.roster}: mu^2 = {mu2_text(Fraction(enrolment.cap_mu2))}, for good")
+    cap = price_text(Fraction(enrolment.cap_mu2), usual_delta(desk))
+    click.echo(f"budget of roster {desk.settings.roster}: {cap}, for good")
     click.echo(f"key fingerprint, for the other hospitals: {desk.identity.fingerprint()}")
 
 

@@ -14,7 +14,7 @@ from dprelease.data.columns import CategoricalColumn, Column, released_names
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.statement import Words
 from dprelease.one_line import one_line
-from dprelease.privacy.price import epsilon_figure, mu2_text, price_text
+from dprelease.privacy.price import epsilon_at, epsilon_figure, mu2_text, price_text
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from party_node.decision.decision import Assessment
@@ -23,6 +23,9 @@ from party_node.state.journal import Record
 
 WIDTH = 200
 """Characters of a line that does not go to a terminal."""
+
+_IF_ANY = {"pays_again": "pays again", "first": "to do here first", "needs_a_person_because": "needs a person because"}
+"""Rows of the card that are there only where there is something to say."""
 
 
 def screen() -> Console:
@@ -88,9 +91,11 @@ def card(
         "costs_mu2": assessment.cost,
         "budget": {
             "cap_mu2": balance.cap,
+            "cap_epsilon": epsilon_at(balance.cap, delta),
             "spent_mu2_before": balance.held,
             "spent_mu2_after": balance.held + assessment.cost,
             "left_mu2_after": balance.remaining - assessment.cost,
+            "left_epsilon_after": epsilon_at(balance.remaining - assessment.cost, delta),
             "spent_epsilon_before": balance.epsilon(delta),
             "spent_epsilon_after": balance.epsilon(delta, assessment.cost),
         },
@@ -113,7 +118,8 @@ def print_card(console: Console, shown: dict[str, object]) -> None:
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
     for name, value in shown.items():
-        grid.add_row(name.replace("_", " "), _words(value))
+        if value or name not in _IF_ANY:
+            grid.add_row(_IF_ANY.get(name, name.replace("_", " ")), _words(value))
     console.print(grid)
 
 

@@ -102,10 +102,13 @@ class JointWork:
         if mechanism_of(record.spec).schedule(record.spec) is not None:
             try:
                 relay = self._relay(record)
-                relay.put(self._desk.session(record.release).outgoing(), relay.messages())
+                if relay.put(self._desk.session(record.release).outgoing(), relay.messages()):
+                    log.info(
+                        "release %s: the relay had lost messages of ours; they are there again", record.release[:12]
+                    )
             except Conflict as error:
-                # Published by now, or the offers of others are not back yet: nothing to mend here.
-                log.info("release %s: nothing put back: %s", record.release[:12], error.message)
+                # Published by now, or the offers of others are not back yet: nothing to mend here, and nothing happened.
+                log.debug("release %s: the relay takes no messages: %s", record.release[:12], error.message)
 
     def sweep(self, now: datetime) -> None:
         """Erase sessions of releases that are over here, or that nobody can have told us the end of any more."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.privacy.price import epsilon_figure, mu2_text
+from dprelease.privacy.price import epsilon_figure, price_text
 from dprelease.release.accounting import Guarantee, check_spec
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
@@ -101,7 +101,7 @@ def assess(
         raise PolicyRefused("outside this hospital's limits: " + "; ".join(refused))
     if cost > balance.remaining:
         raise BudgetExceeded(
-            f"it costs mu^2 = {mu2_text(cost)}; {mu2_text(balance.remaining)} is left",
+            f"it costs {price_text(cost, spec.target.delta)}; {price_text(balance.remaining, spec.target.delta)} is left",
             needed=float(cost),
             remaining=float(balance.remaining),
         )

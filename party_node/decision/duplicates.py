@@ -1,7 +1,8 @@
 """Would a proposal have us pay again for what another release of ours holds already?
 
 A second title, seed, target, k or grid makes another spec digest, and the ledger charges every digest once: the budget is kept,
-but spent twice on the same private columns. Whether that is wanted (less noise by averaging) is for a person to say.
+but spent twice on the same private columns. Whether that is wanted (less noise by averaging) is for a person to say. A stream and a
+release that stands alone are of the same patients in part, whatever their digests.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dprelease.data.columns import private, public
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.spec import ReleaseSpec
 from party_node.state.journal import PUBLISHED, Record, Status
 
@@ -28,12 +30,12 @@ def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages
     part = spec.party(party)
     ours = part.columns if part else ()
     exact = {column.name for column in public(ours)}
-    found = []
+    content, found = _content(spec, party, exact), []
     for record in records:
         paid = stages.get(record.release) in _CHARGED
         if record.release == spec.digest() or not (paid or record.status in _UNDER_WAY):
             continue
-        if private(ours) and _content(record.spec, party, exact) == _content(spec, party, exact):
+        if private(ours) and _same_patients(record.spec, spec) and _content(record.spec, party, exact) == content:
             ended = record.status is Status.ENDED and record.note == PUBLISHED
             what = "published" if ended else "was charged for" if paid else "was promised budget for"
             found.append(f"you would pay again for what release {record.release[:12]} {what} already")
@@ -45,4 +47,18 @@ def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ..
     part = spec.party(party)
     columns = {column.name: column for column in private(part.columns) if column.name not in exact} if part else {}
     outcomes = frozenset(spec.outcomes) & set(columns)
-    return columns, spec.mechanism, outcomes, spec.alignment
+    return columns, mechanism_of(spec).names(spec)[-1], outcomes
+
+
+def _same_patients(before: ReleaseSpec, now: ReleaseSpec) -> bool:
+    """Whether both are of the same rows, or one of a stream and one of a table that its batches are part of.
+
+    Of a stream its first checkpoint counts, which pays for all.
+    """
+    streams = [mechanism_of(each).continual for each in (before, now)]
+    if (streams[0] is None) == (streams[1] is None):
+        return before.alignment == now.alignment
+    later = any(
+        stream.previous(spec) for stream, spec in zip(streams, (before, now), strict=True) if stream is not None
+    )
+    return before.roster == now.roster and not later

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dprelease.cli.console import LONGEST_NAP_SECONDS, StopSignal
+from dprelease.errors import PeerUnavailable
 from dprelease.wire.news import Listening
 from dprelease.wire.retry import Backoff
 from party_node.outgoing.calls import Coordinator
@@ -58,6 +59,10 @@ class Ears:
             stop: noticed within half a second.
             computing: peers compute with us.
             unreached: somebody was away.
+
+        Raises:
+            PeerUnavailable: the coordinator was started again while we listened: it may have been restored, and is told again what
+                we know of it, as at every connection.
         """
         seconds = self._poll_seconds
         if computing and not all(each.hears for each in self._listening):
@@ -74,3 +79,5 @@ class Ears:
                 break
         self._standing = now
         self._news.clear()
+        if self._listening and self._listening[0].anew.is_set():
+            raise PeerUnavailable("the coordinator was started again")

@@ -124,6 +124,11 @@ class Roster:
         """The same of a part of the rows, which may have none."""
         return np.fromiter((row[:SUBJECT_BYTES] in self._subjects for row in rows), np.bool_, len(rows))
 
+    @property
+    def patients(self) -> int:
+        """How many they are."""
+        return len(self.pseudonyms) // SUBJECT_BYTES
+
     def gone_from(self, subjects: Set[bytes]) -> int:
         """How many of the patients are not among these."""
         return len(self._subjects - subjects)

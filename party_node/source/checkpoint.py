@@ -32,7 +32,7 @@ class Checkpoint:
         number: t; the batch that is released now.
         released: earlier checkpoints of which a block was made to the digests of the codes that were approved for them.
         known: what was read for the checkpoint before, if that is remembered.
-        whole: the file when all of its rows were last aligned together, if that is remembered.
+        whole: the file when all of its rows that count were last aligned together, if that is remembered.
         roster: the patients whose rows count; None for all.
     """
 
@@ -62,15 +62,16 @@ def read_checkpoint(
         DataRefused: as `read_table`; or the batch is not there, a patient has more than q rows in all batches up to it, or
             rows of an earlier checkpoint are not those that were approved then.
     """
-    before, known = state_of(settings) if at.roster is None else None, at.known
+    before, known = state_of(settings), at.known
     if before is None or known is None or not begins_with(known, settings, at.number, at.released.items()):
         known = None
     rows = read_rows(settings, key, columns, grid_bits, known.size if known is not None else 0, roster=at.roster)
     numbers = numbers_of(rows.numbers, settings.source, known.rows if known is not None else 0)
     if known is not None and not set(at.released).isdisjoint(numbers.tolist()):
         return read_checkpoint(settings, key, columns, grid_bits, replace(at, known=None))  # which says what is wrong
+    read = numbers
     if at.roster is not None:
-        kept = at.roster.of(rows.pseudonyms)
+        kept = at.roster.among(rows.pseudonyms)
         rows = replace(rows, codes=rows.codes[kept], pseudonyms=[*compress(rows.pseudonyms, kept)])
         numbers = numbers[kept]
     new = numbers == at.number
@@ -79,6 +80,8 @@ def read_checkpoint(
     come = (numbers != NONE) & (numbers <= at.number)
     aligned_before = known is None or (at.whole is not None and is_whole(at.whole, settings))
     old = [] if known is None or aligned_before else returning(settings, key, known)
+    if at.roster is not None:
+        old = [*compress(old, at.roster.among(old))]
     align(key, [*old, *compress(rows.pseudonyms, come)], settings.roster, settings.rows_per_subject)
 
     def aligned(chosen: npt.NDArray[np.bool_]) -> tuple[BoundedRows, Alignment]:
@@ -98,5 +101,5 @@ def read_checkpoint(
     batch = Batch(number=at.number, rows=alignment.rows, alignment=alignment.digest)
     released = (*at.released.items(), (at.number, bounded.digest()))
     same = before is not None and state_of(settings) == before
-    prefix = prefix_of(settings, numbers, known, released) if same else None
+    prefix = prefix_of(settings, read, known, released) if same else None
     return Table(bounded, alignment, rows.findings, rows.implausible, (batch,)), prefix

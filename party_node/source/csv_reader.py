@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 
@@ -61,6 +63,21 @@ class CsvReader:
         except pa.ArrowInvalid:
             pass
         yield from islice(self._rows(columns, start), done, None)
+
+    def uneven(self) -> str:
+        """Where the first row is that has more or fewer cells than the header, and how many; empty where there is none.
+
+        Read once more, by a reader that counts lines: a row may have several.
+        """
+        try:
+            with self._opened() as stream, TextIOWrapper(stream, "utf-8", newline="") as lines:
+                reader = csv.reader(lines, delimiter=self._source.delimiter)
+                rows = filter(None, reader)  # Arrow reads over empty lines too
+                width = len(next(rows, ()))
+                count = next((len(row) for row in rows if len(row) != width), None)
+                return "" if count is None else f"line {reader.line_num} has {count} cells, and the header has {width}"
+        except (csv.Error, UnicodeError, pa.ArrowException):
+            return ""
 
     def _rows(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         header = self._written_header

@@ -96,7 +96,9 @@ def absent_in(cells: pa.Array) -> Mask:
 
 
 def floats(cells: pa.Array) -> Floats:
-    """(n,) doubles, NaN where cells are null."""
+    """(n,) doubles, NaN where cells are null; of single precision those whose decimals are the same, as a text file has them."""
+    if pa.types.is_float32(cells.type):
+        cells = cells.cast(pa.string())  # the shortest decimals that tell them apart: 0.1, not 0.10000000149
     return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 

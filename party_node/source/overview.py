@@ -5,6 +5,7 @@ Source: docs/party.md, "Streams".
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -21,6 +22,8 @@ from party_node.source.prefix import is_known, is_whole, prefix_of, state_of
 from party_node.source.table import batch_of, implausible, read_rows
 from party_node.state.streams import Prefix
 
+log = logging.getLogger(__name__)
+
 _GRID_BITS = 8  # cells are counted, and their codes forgotten; any grid will do
 
 
@@ -35,8 +38,8 @@ class Overview:
         findings: column name to what its cells were like.
         implausible: columns that must not be released.
         batches: rows that came together, in the order of their numbers.
-        names: pseudonyms of all rows in canonical order, end to end.
-        numbers: (n,) the batch of each.
+        names: pseudonyms of all rows of the file, those included that do not count, in canonical order, end to end.
+        numbers: the batch of each.
         key: alignment key.
         columns: declarations that cells were read by.
         prefix: the file; None where a longer one has to be read from its beginning.
@@ -89,25 +92,23 @@ def overview(
         key: alignment key.
         columns: declarations to read by.
         before: an earlier overview; where the file only grew since, its new rows are read alone, and none where it is the same.
-        roster: the patients whose rows count; None for all. With one, the file is read from its beginning.
+        roster: the patients whose rows count; None for all.
 
     Raises:
         DataRefused: as `read_table`.
     """
-    state = state_of(settings)
-    if roster is not None:
-        return _added(settings, key, columns, _NOTHING, None, roster)
-    if before is not None and before.prefix is not None and (before.key, before.columns) == (key, columns):
+    state, known = state_of(settings), (key, columns, None if roster is None else roster.run)
+    if before is not None and before.prefix is not None and (before.key, before.columns, before.run) == known:
         if is_whole(before.prefix, settings):
             return before  # it was touched, or looked at between its last bytes and the end of the last look
         if is_known(before.prefix, settings):
             try:
-                return _added(settings, key, columns, before, state)
+                return _added(settings, key, columns, before, state, roster)
             except DataRefused:
                 if state != state_of(settings):
                     raise  # it is being written: the next look sees more of it
                 # Otherwise the whole table says what is wrong with it.
-    return _added(settings, key, columns, _NOTHING, state)
+    return _added(settings, key, columns, _NOTHING, state, roster)
 
 
 def _added(
@@ -116,28 +117,31 @@ def _added(
     columns: tuple[Column, ...],
     before: Overview,
     state: tuple[int, ...] | None,
-    roster: Roster | None = None,
+    roster: Roster | None,
 ) -> Overview:
     """The overview of the rows of another one and those that come after them in the file."""
     prefix = before.prefix
     rows = read_rows(settings, key, columns, _GRID_BITS, prefix.size if prefix is not None else 0, roster=roster)
-    new = numbers_of(rows.numbers, settings.source, before.rows)
-    names, numbers = [*_split(before.names, before.rows), *rows.pseudonyms], np.concatenate([before.numbers, new])
-    subjects = len(subjects_of(names))
+    new = numbers_of(rows.numbers, settings.source, prefix.rows if prefix is not None else 0)
+    names, numbers = (
+        [*_split(before.names, len(before.numbers)), *rows.pseudonyms],
+        np.concatenate([before.numbers, new]),
+    )
+    order = sorted(range(len(names)), key=names.__getitem__)
+    names, numbers = [names[place] for place in order], numbers[order]
+    subjects = subjects_of(names)
+    kept = np.ones(len(names), np.bool_) if roster is None else roster.of(names)
     if roster is not None:
-        kept = roster.of(names)
-        names, numbers, new = [*compress(names, kept)], numbers[kept], new[kept]
-
-    whole = align(key, names, settings.roster, settings.rows_per_subject)
-    names = [names[place] for place in whole.order]
-    numbers = numbers[whole.order]
+        _warn_of_gone(roster, subjects)
+    whole = align(key, [*compress(names, kept)], settings.roster, settings.rows_per_subject)
     batches = {each.number: each for each in before.batches}
     for number in map(int, np.unique(new[new != NONE])):
-        batches[number] = batch_of(number, list(compress(names, numbers == number)), settings, key)
+        if own := [*compress(names, kept & (numbers == number))]:
+            batches[number] = batch_of(number, own, settings, key)
     findings = {name: before.findings.get(name, Findings()) + each for name, each in rows.findings.items()}
     return Overview(
         rows=whole.rows,
-        subjects=subjects,
+        subjects=len(subjects),
         alignment=whole.digest,
         findings=findings,
         implausible=implausible(settings, findings, whole.rows),
@@ -149,6 +153,18 @@ def _added(
         prefix=prefix_of(settings, new, prefix, ()) if state is not None and state == state_of(settings) else None,
         run=roster.run if roster is not None else None,
     )
+
+
+def _warn_of_gone(roster: Roster, subjects: set[bytes]) -> None:
+    gone = roster.gone_from(subjects)
+    if gone:
+        log.warning(
+            "%d of the %d patients of alignment run %s are in the table no more: put them back, or ask the office to align "
+            "anew; until then no release fits the tables of the other hospitals",
+            gone,
+            roster.patients,
+            roster.run[:12],
+        )
 
 
 def _split(names: bytes, count: int) -> list[bytes]:

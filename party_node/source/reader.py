@@ -118,8 +118,10 @@ def read_errors(source: SourceSettings, path: Path | None = None) -> Iterator[No
     except OSError as error:
         raise DataRefused(f"cannot read {place}: {error.strerror or 'not a readable file'}") from None
     except (pa.ArrowException, UnicodeError):
-        what = "table" if path is None else f"{_kind(source, path)} file in {source.encoding.upper()}"
-        raise DataRefused(f"{place} is not a well-formed {what}") from None
+        kind = "table" if path is None else _kind(source, path)
+        what = kind if path is None else f"{kind} file in {source.encoding.upper()}"
+        uneven = CsvReader(source, path).uneven() if path is not None and kind == "csv" else ""
+        raise DataRefused(f"{place} is not a well-formed {what}" + (uneven and f": {uneven}")) from None
 
 
 def _kind(source: SourceSettings, path: Path) -> str:

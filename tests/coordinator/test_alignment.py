@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,14 @@ from coordinator.store.alignments import Run
 from coordinator.store.copies import back_up
 from coordinator.store.store import Store
 from dprelease.acceptance import accept
-from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
 from dprelease.identity.signing import key_fingerprint
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import alignment_pb2 as pb
 from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
-from tests.coordinator.office import NOW, RUN_TIME, Office, catalogue, request
+from tests.coordinator.office import NOW, RUN_TIME, STUDY, Office, catalogue, request
 from tests.coordinator.world import SECONDS, World, report
+from tests.hostile.faults import Fault, Kind
 
 HOURS = timedelta(hours=72)
 RUN = "5e" * 32
@@ -184,6 +186,79 @@ def ask(method: object, request_: object) -> object:
         return method(request_, timeout=SECONDS, metadata=VERSION)  # type: ignore[operator]
 
 
+CONSENTED = "nothing is kept; the hospitals accept, compute and report as before"
+
+
+def misused(what: str, error: type[DpReleaseError], act: Callable[..., object]) -> Fault:
+    return Fault(what, "coordinator", Kind.ANSWERED, error, CONSENTED, act)
+
+
+FAULTS = [
+    misused(
+        "a hospital accepts an alignment run for another",
+        AccessDenied,
+        lambda north, south, west, hub, signed, run: ask(south.AcceptRun, signed("north")),
+    ),
+    misused(
+        "a hospital accepts an alignment run with another's key",
+        IntegrityError,
+        lambda north, south, west, hub, signed, run: ask(north.AcceptRun, signed("north", "south")),
+    ),
+    misused(
+        "a hospital accepts an alignment run that it is no party of",
+        IntegrityError,
+        lambda north, south, west, hub, signed, run: ask(west.AcceptRun, signed("west")),
+    ),
+    misused(
+        "a hospital accepts an alignment run with garbage",
+        InvalidInput,
+        lambda north, south, west, hub, signed, run: ask(north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=b"{}")),
+    ),
+    misused(
+        "a hospital accepts an alignment run with 128 KiB",
+        InvalidInput,
+        lambda north, south, west, hub, signed, run: ask(
+            north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=bytes(1 << 17))
+        ),
+    ),
+    misused(
+        "a hospital declines others' alignment run",
+        AccessDenied,
+        lambda north, south, west, hub, signed, run: ask(west.DeclineRun, pb.DeclineRunRequest(run=run)),
+    ),
+    misused(
+        "a hospital says that it has the result of others' alignment run",
+        AccessDenied,
+        lambda north, south, west, hub, signed, run: ask(west.FinishRun, pb.FinishRunRequest(run=run)),
+    ),
+    misused(
+        "a hospital says that it has the result of an alignment run that not all accepted",
+        Conflict,
+        lambda north, south, west, hub, signed, run: ask(north.FinishRun, pb.FinishRunRequest(run=run)),
+    ),
+    misused(
+        "a hospital names an alignment run by one byte",
+        InvalidInput,
+        lambda north, south, west, hub, signed, run: ask(north.FinishRun, pb.FinishRunRequest(run=b"1")),
+    ),
+    misused(
+        "a hospital asks for an alignment run as only the hub may",
+        AccessDenied,
+        lambda north, south, west, hub, signed, run: ask(north.GetRun, pb.GetRunRequest(run=run)),
+    ),
+    misused(
+        "the hub asks for alignment runs as only hospitals may",
+        AccessDenied,
+        lambda north, south, west, hub, signed, run: ask(hub.ListRuns, pb.ListRunsRequest()),
+    ),
+    misused(
+        "the hub asks for an alignment run that there is not",
+        NotFound,
+        lambda north, south, west, hub, signed, run: ask(hub.GetRun, pb.GetRunRequest(run=bytes(32))),
+    ),
+]
+
+
 def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
     for party in ("north", "south", "west"):
         report(world.join(party), party)
@@ -196,22 +271,10 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
         return pb.AcceptRunRequest(signed_acceptance=made.to_bytes())
 
     north, south, west, hub = (stub(world, name) for name in ("north", "south", "west", "hub"))
-    for wrong, error in (
-        (lambda: ask(south.AcceptRun, signed("north")), AccessDenied),
-        (lambda: ask(north.AcceptRun, signed("north", "south")), IntegrityError),
-        (lambda: ask(west.AcceptRun, signed("west")), IntegrityError),
-        (lambda: ask(north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=b"{}")), InvalidInput),
-        (lambda: ask(north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=bytes(1 << 17))), InvalidInput),
-        (lambda: ask(west.DeclineRun, pb.DeclineRunRequest(run=digest)), AccessDenied),
-        (lambda: ask(west.FinishRun, pb.FinishRunRequest(run=digest)), AccessDenied),
-        (lambda: ask(north.FinishRun, pb.FinishRunRequest(run=digest)), Conflict),
-        (lambda: ask(north.FinishRun, pb.FinishRunRequest(run=b"1")), InvalidInput),
-        (lambda: ask(north.GetRun, pb.GetRunRequest(run=digest)), AccessDenied),
-        (lambda: ask(hub.ListRuns, pb.ListRunsRequest()), AccessDenied),
-        (lambda: ask(hub.GetRun, pb.GetRunRequest(run=bytes(32))), NotFound),
-    ):
-        with pytest.raises(error):
-            wrong()
+    for fault in FAULTS:
+        with fault.refused() as caught:
+            fault.act(north, south, west, hub, signed, digest)
+        fault.check_answer(caught)
     assert ask(west.ListRuns, pb.ListRunsRequest()) == pb.ListRunsResponse()
     for _ in range(2):
         ask(north.AcceptRun, signed("north"))
@@ -241,6 +304,17 @@ def test_the_office_starts_shows_and_cancels(opened: Office) -> None:
     shown = json.loads(invoke("align", "show", made["run"], "--json"))
     assert [line["what"] for line in shown["history"]] == ["proposed", "cancelled: a newer export"]
     assert json.loads(invoke("align", "list", "--json"))[0]["state"] == "CANCELLED"
+
+
+def test_a_release_that_leaves_a_hospital_of_the_run_out_is_warned_of(opened: Office, study: Path) -> None:
+    opened.enrol("west", now=datetime.now(UTC))
+    opened.report(catalogue("west"), now=datetime.now(UTC))
+    run = json.loads(invoke("align", "start", "--roster", "cohort", "north", "south", "west", "--json"))["run"]
+    opened.report(*(catalogue(party, aligned=run) for party in ("north", "south", "west")))
+    made = CliRunner().invoke(main, ["release", "create", str(study)])
+    assert f"warning: west takes no part, and alignment run {run[:12]} is its own as well" in made.stderr
+    study.write_text(STUDY.replace("[parties]", '[parties]\nwest = "*"').replace('north = "*"', 'north = ["sex"]'))
+    assert "takes no part" not in CliRunner().invoke(main, ["release", "create", str(study)]).stderr
 
 
 def test_runs_are_found_by_their_first_digits(office: Office) -> None:

@@ -107,8 +107,15 @@ def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.startswith("No data were read and nothing is spent")
     assert "n = 1000, 3 columns at 2 parties, glucose on 3 features" in shown.stdout
+    assert re.search(
+        r"^moments: the number of patients of a level is published with .* about \d", shown.stdout, re.MULTILINE
+    )
     assert "Choose" in shown.stdout.splitlines()[-1]
-    assert re.search(r"north has mu\^2 = [0-9.]+ left: releases like this one that fit: \d+ by mixed, ", shown.stdout)
+    left = r"north has left mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06: releases like this one that fit: \d+ by mixed, "
+    assert re.search(left, shown.stdout)
+    assert [line.split(":")[0] for line in shown.stdout.splitlines() if line.startswith("not planned here")] == [
+        f"not planned here, {name}" for name in ("ranges", "synthetic-control", "stream")
+    ]
     other = json.loads(run("plan", str(study), "--target", "sex", "--features", "age,glucose", "--json").stdout)
     assert (other["outcome"], other["features"]) == ("sex", ["age", "glucose"])
     with office.store.reading() as tx:

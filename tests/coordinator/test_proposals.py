@@ -184,6 +184,7 @@ def test_delta_of_a_stream_is_below_one_over_all_patients_for_whom_there_is_room
         ),
         ({"rows_per_subject": 2}, "the parties' rows_per_subject differ: north 1, south 2"),
         ({"alignment": sha256(b"another order")}, "not the same patients in the same order: north | south"),
+        ({"alignment": sha256(b"another key")}, "compare the key check that party-node check prints"),
     ],
 )
 def test_parties_that_disagree_are_named(office: Office, changed: dict[str, Any], message: str) -> None:

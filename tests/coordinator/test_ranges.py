@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from coordinator.cli.main import main
 from dprelease.mechanisms.ranges.released import NO_FIT
 from dprelease.release.accounting import guarantee
-from tests.coordinator.office import STUDY, Office
+from tests.coordinator.office import GLUCOSE, STUDY, Office, catalogue
 from tests.coordinator.test_dry_run import office, run
+from tests.coordinator.test_streams import end
 
 __all__ = ["office"]
 
@@ -52,6 +53,24 @@ def test_without_a_number_or_for_each_party_alone_it_is_refused(office: Office, 
     assert 'write scope = "joint"' in refused.output
     study.write_text(f'mechanism = "ranges"\nk = 3\n{STUDY}')
     assert "k belongs to mechanism" in run(str(study)).output
+
+
+def test_a_plan_names_ranges_that_are_published_already(office: Office, study: Path) -> None:
+    def planned(request: str) -> str:
+        study.write_text(request)
+        return CliRunner().invoke(main, ["plan", str(study), "--signal", "0.3"]).stdout
+
+    said = "ranges of all these numbers were published on 2026-03-01, release "
+    made = office.propose(mechanism="ranges")
+    assert said not in planned(STUDY)
+    end(office, made)
+    assert f"{said}{made.digest[:12]}: learner fetch it" in planned(STUDY)
+    assert said in planned(f'mechanism = "moments"\nranges = "first"\n{STUDY}')
+    office.report(catalogue("south", columns=(GLUCOSE.model_copy(update={"upper": 40.0}),)))
+    assert said not in planned(STUDY)
+    office.report(catalogue("south", columns=(GLUCOSE, GLUCOSE.model_copy(update={"name": "insulin"}))))
+    assert said in planned(STUDY)
+    assert said not in planned(STUDY.replace('["glucose"]', '"*"'))
 
 
 def test_plans_leave_it_out(office: Office, study: Path) -> None:

@@ -58,10 +58,18 @@ HUB = {
     "public, not listed": "kill-before@learner.hub.index:PublishedIndex.add",
     "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
 }
-_CALLS = ("approve", "report_intake", "authorize_publication", "report_publication")
+_CALLS = {
+    "approve": "approve",
+    "report_intake": "CoordinationService.ReportIntake",
+    "authorize_publication": "CoordinationService.AuthorizePublication",
+    "report_publication": "CoordinationService.ReportPublication",
+}
 COORDINATOR = {
-    **{f"before {call}": f"kill-before@coordinator.service.coordination:{call}" for call in _CALLS},
-    **{f"after {call}, not answered": f"kill-after@coordinator.service.coordination:{call}" for call in _CALLS},
+    **{f"before {call}": f"kill-before@coordinator.service.coordination:{place}" for call, place in _CALLS.items()},
+    **{
+        f"after {call}, not answered": f"kill-after@coordinator.service.coordination:{place}"
+        for call, place in _CALLS.items()
+    },
     "one approved, one did not": "kill-after@coordinator.service.coordination:approve#2",
     "within a transaction": "kill-after@coordinator.store.releases:Releases.advance",
 }
@@ -157,10 +165,16 @@ def test_a_party_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "clinic", SMALL_CHUNKS, fault))
 
 
-@pytest.mark.parametrize("fault", crash_points(HUB, USUAL["hub"]))
-def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
+@pytest.fixture(scope="module")
+def small_chunks(consortium: Consortium) -> None:
+    """The clinic uploads in several chunks from now on."""
     consortium.halt("clinic")
     consortium.restart("clinic", launcher=("-m", "tests.support.faulty", SMALL_CHUNKS, "--"))
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("fault", crash_points(HUB, USUAL["hub"]))
+def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "hub", fault))
 
 

@@ -57,8 +57,8 @@ HUB = {
 }
 COORDINATOR = {
     "all but one approved": "kill-after@coordinator.service.coordination:approve#2",
-    "a block is reported": "kill-before@coordinator.service.coordination:report_intake",
-    "before the publication": "kill-before@coordinator.service.coordination:authorize_publication",
+    "a block is reported": "kill-before@coordinator.service.coordination:CoordinationService.ReportIntake",
+    "before the publication": "kill-before@coordinator.service.coordination:CoordinationService.AuthorizePublication",
 }
 DEALER = {
     "before it deals": "kill-before@coordinator.service.dealer:deal",

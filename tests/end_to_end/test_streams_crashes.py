@@ -44,7 +44,7 @@ HUB = {
 }
 COORDINATOR = {
     "all but one approved": "kill-after@coordinator.service.coordination:approve#2",
-    "before the publication": "kill-before@coordinator.service.coordination:authorize_publication",
+    "before the publication": "kill-before@coordinator.service.coordination:CoordinationService.AuthorizePublication",
 }
 USUAL = {
     "party": {"kept, no noise drawn", "noise drawn, nothing sealed", "sealed, not noted"},

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from tests.coordinator import test_alignment
+from tests.dprelease.intersection import test_passing
 from tests.end_to_end.test_crashes import COORDINATOR, HUB, PARTY
 from tests.hostile.faults import Fault
 from tests.hostile.hospital import (
@@ -33,6 +35,8 @@ from tests.hostile.servers import (
 )
 from tests.hostile.servers.attacks import attacks_of
 from tests.hostile.servers.limits import EXHAUSTION
+from tests.learner import test_relay_aligning
+from tests.party_node import test_aligning
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 
@@ -44,6 +48,10 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
     ("Parcels between hospitals", tuple(test_parcels.FAULTS)),
     ("Publication", tuple(test_lying_publishers.FAULTS)),
+    (
+        "Aligning",
+        (*test_alignment.FAULTS, *test_aligning.FAULTS, *test_relay_aligning.FAULTS, *test_passing.FAULTS),
+    ),
 )
 CRASHES: Mapping[str, Mapping[str, str]] = {"hospital": PARTY, "hub": HUB, "coordinator": COORDINATOR}
 
@@ -62,9 +70,9 @@ SERVERS = (
 
 _HEAD = """# Faults
 
-What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`,
-`tests/end_to_end/test_crashes.py`) which also sees honest work go on afterwards, as the last column says. This page is
-written by `python -m tests.hostile.table` from those tests' own data.
+What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`, those of aligning,
+`tests/end_to_end/test_crashes.py`) which also sees what stays, or honest work go on afterwards, as the last column says. This page
+is written by `python -m tests.hostile.table` from those tests' own data.
 
 *Error* is the class, and the exit code of the command that ends with it. *The other side is told* what crosses the
 boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and

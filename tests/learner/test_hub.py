@@ -71,7 +71,8 @@ class Party:
             return self.stub.SendBlock(messages, timeout=PATIENCE_SECONDS, metadata=VERSION).digest.hex()
 
     def upload(self) -> str:
-        return self.send(requests(self.sealed.digest, pieces(self.block, start=self.open())))
+        size = max(100, len(self.block) // 50)
+        return self.send(requests(self.sealed.digest, pieces(self.block, size, self.open())))
 
 
 class Public:

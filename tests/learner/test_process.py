@@ -16,7 +16,7 @@ from tests.learner.world import CONSORTIUM, PATIENCE_SECONDS, World
 
 BLOCKED = """
 import sys
-for name in ("sqlalchemy", "pyarrow", "pandas", "sklearn"):
+for name in ("sqlalchemy", "pyarrow", "pandas", "sklearn", "scipy.stats"):
     sys.modules[name] = None
 from learner.cli.main import main
 main(sys.argv[1:])
@@ -34,7 +34,7 @@ def home(world: World, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_learner_needs_neither_sqlalchemy_nor_pyarrow(home: Path, folder: ReleaseFolder) -> None:
+def test_a_learner_needs_no_sqlalchemy_no_pyarrow_and_nothing_slow(home: Path, folder: ReleaseFolder) -> None:
     for arguments in (
         ("verify", folder.path),
         ("fit", folder.path, "--target", "glucose"),

@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.acceptance import accept
 from dprelease.canonical import sha256
-from dprelease.errors import AccessDenied, Conflict, IntegrityError, NotFound
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, NotFound
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.task import Task
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
@@ -20,6 +20,7 @@ from learner.hub.coordination import Coordination
 from learner.hub.publish import advance
 from learner.hub.relay import Relay
 from learner.hub.storage import Storage
+from tests.hostile.faults import Fault, Kind, each
 from tests.learner.world import CONSORTIUM, World, pieces
 from tests.support.certificates import mint
 
@@ -133,23 +134,41 @@ def test_points_go_to_the_next_of_the_ring_alone(post: Post) -> None:
     assert int(reserved.read_bytes()) == post.ring.most_bytes("north")
 
 
-def test_what_the_ring_does_not_have_is_refused(post: Post) -> None:
+def misplaced(what: str, error: type[DpReleaseError] = IntegrityError, **changes: Any) -> Fault:
+    """A message of points that the ring does not have, made of an honest one."""
+    return Fault(
+        f"a parcel of an alignment run: {what}", "hub", Kind.ANSWERED, error, "nobody gets it", lambda honest: changes
+    )
+
+
+FAULTS = [
+    misplaced("points past a neighbour of the ring", receivers=("west",)),
+    misplaced("points for two hospitals", receivers=("south", "west")),
+    misplaced("points of nobody's patients", dealer=""),
+    misplaced("points of a stranger's patients", dealer="east"),
+    misplaced("points with a payload", payload="00" * 32),
+    misplaced("masked columns, which a release has", kind="columns"),
+    misplaced("dealt randomness, which a release has", kind="deal"),
+    misplaced("points of another run", NotFound, task="77" * 32),
+    Fault(
+        "a parcel of an alignment run: one patient more than was announced", "hub", Kind.ANSWERED, IntegrityError,
+        "nobody gets it", lambda honest: {"size": honest.size + 32},
+    ),
+]  # fmt: skip
+
+
+@each(FAULTS)
+def test_what_the_ring_does_not_have_is_refused(post: Post, fault: Fault) -> None:
     post.bring(*(post.hello(name) for name in NAMES))
     honest = post.points("north", "west").header
-    changes: list[dict[str, Any]] = [
-        {"receivers": ("west",)},
-        {"receivers": ("south", "west")},
-        {"dealer": ""},
-        {"dealer": "east"},
-        {"size": honest.size + 32},
-        {"payload": "00" * 32},
-        {"kind": "columns"},
-        {"kind": "deal"},
-        {"task": "77" * 32},
-    ]
-    for change in changes:
-        with pytest.raises((IntegrityError, NotFound)):
-            post.open(post.signed(honest.model_copy(update=change)))
+    with fault.refused():
+        post.open(post.signed(honest.model_copy(update=fault.act(honest))))
+    post.bring(post.points("north", "west"))
+
+
+def test_what_its_sender_did_not_sign_or_bring_is_refused(post: Post) -> None:
+    post.bring(*(post.hello(name) for name in NAMES))
+    honest = post.points("north", "west").header
     with pytest.raises(IntegrityError, match="its key did not sign"):
         post.open(Message(header=honest, signature=post.hello("south").signature))
     with pytest.raises(AccessDenied):

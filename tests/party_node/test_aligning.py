@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dprelease.errors import DataRefused, DpReleaseError, PolicyRefused, SpecRefused
 from dprelease.spec_base import instant
 from party_node.outgoing.relay import Relay
 from party_node.state.runs import RunStatus
 from party_node.state.session import Outgoing
+from tests.hostile.faults import Fault, Kind, each
 from tests.party_node.aligning import (
     SHARED,
     accepted,
@@ -128,24 +130,48 @@ def members(world: World, **sizes: int) -> list[dict[str, object]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"roster": "other"}, "the alignment run says roster = other, and here it is cohort"),
-        ({"consortium": "Quartet"}, "says consortium = Quartet"),
-        (
-            {"identifiers": '{"case":"upper"}'},
-            'normal form of identifiers = {"case":"upper"}, and here it is as they stand',
-        ),
-        ({"north": ROWS + 1}, f"says number of our patients = {ROWS + 1}, and here it is {ROWS}"),
-        ({"expires": "2020-01-02T00:00:00Z", "created": "2020-01-01T00:00:00Z"}, "the alignment run has expired"),
-        ({"attempts": 1}, "aligned 1 times, and alignments = 1 under [policy] allows no more"),
-        ({"attempts": 0}, "aligned 0 times, and alignments = 0 under [policy] allows no more"),
-    ],
-)
-def test_what_does_not_fit_is_declined(
-    world: World, changes: dict[str, object], words: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def refused_run(what: str, error: type[DpReleaseError], words: str, **changes: object) -> Fault:
+    """A run that the hospital declines; what its log says, and how it differs from an honest one."""
+    return Fault(f"an alignment run {what}", "hospital", Kind.DECLINED, error, UNCOUNTED, lambda: (changes, words))
+
+
+UNCOUNTED = "nothing of it leaves, and it does not count"
+
+DECLINED = [
+    refused_run("of another roster", SpecRefused, "says roster = other, and here it is cohort", roster="other"),
+    refused_run("of another consortium", SpecRefused, "says consortium = Quartet", consortium="Quartet"),
+    refused_run(
+        "with another normal form of identifiers",
+        SpecRefused,
+        'normal form of identifiers = {"case":"upper"}, and here it is as they stand',
+        identifiers='{"case":"upper"}',
+    ),
+    refused_run(
+        "over another number of our patients",
+        SpecRefused,
+        f"says number of our patients = {ROWS + 1}, and here it is {ROWS}",
+        north=ROWS + 1,
+    ),
+    refused_run(
+        "that has expired",
+        SpecRefused,
+        "the alignment run has expired",
+        expires="2020-01-02T00:00:00Z",
+        created="2020-01-01T00:00:00Z",
+    ),
+    refused_run(
+        "more than allowed",
+        PolicyRefused,
+        "aligned 1 times, and alignments = 1 under [policy] allows no more",
+        attempts=1,
+    ),
+    refused_run("where none is allowed", PolicyRefused, "alignments = 0 under [policy] allows no more", attempts=0),
+]
+
+
+@each(DECLINED)
+def test_what_does_not_fit_is_declined(world: World, fault: Fault, caplog: pytest.LogCaptureFixture) -> None:
+    changes, words = dict(fault.act()[0]), fault.act()[1]
     if "attempts" in changes:
         most = changes.pop("attempts")
         world.north.edit(r"^\[policy\.auto_approve\]", f"[policy]\nalignments = {most}\n[policy.auto_approve]")
@@ -160,25 +186,34 @@ def test_what_does_not_fit_is_declined(
     assert status(world.north, run) == "declined"
     ((party, request),) = world.alignments.said("DeclineRun")
     assert party == "north"
-    assert request.reason == world.north.desk().runs.find(run).note
+    assert request.reason == world.north.desk().runs.find(run).note == fault.sentence
     assert str(ROWS) not in request.reason
     assert noted(world.north) == [(f"{number:064}", "0") for number in range(len(noted(world.north)))]
 
 
+CHANGED = Fault(
+    "a table with other patients than were announced for an alignment run", "hospital", Kind.DECLINED, DataRefused,
+    UNCOUNTED, lambda lines: lines[:-1],
+)  # fmt: skip
+
+
+@each([CHANGED])
 def test_a_table_that_changed_after_a_person_accepted_is_declined(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: World, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = propose(world)
     world.north.cycle()
     assert world.north.run("align", "accept", run, "--yes").exit_code == 0
     lines = world.north.source.read_text().splitlines()
-    world.north.source.write_text("\n".join(lines[:-1]) + "\n")
+    world.north.source.write_text("\n".join(fault.act(lines)) + "\n")
     daemon = world.north.daemon()
     with world.north.dialled() as coordinator:
         daemon._aligning.cycle(coordinator)  # before the table is reported again
     assert f"the table has {ROWS - 1} patients now, and {ROWS} were announced" in caplog.text
     assert status(world.north, run) == "declined"
+    assert [request.reason for _, request in world.alignments.said("DeclineRun")] == [fault.sentence]
     assert world.alignments.said("AcceptRun") == []
+    assert noted(world.north) == []
 
 
 def test_a_table_that_changes_afterwards_is_the_next_runs(world: World) -> None:
@@ -243,15 +278,38 @@ def test_nothing_leaves_after_a_person_declined_in_the_middle_of_a_step(
     assert not list((world.south.folder / "state" / "aligning").glob("*"))
 
 
-def test_no_common_patient_is_no_version(world: World) -> None:
-    text = world.south.source.read_text().replace("subject-", "other-")
-    world.south.source.write_text(text)
+def other_key(world: World) -> None:
+    (world.south.folder / "state" / "identity" / "alignment.key").write_bytes(bytes(32))
+
+
+def other_patients(world: World) -> None:
+    world.south.source.write_text(world.south.source.read_text().replace("subject-", "other-"))
+
+
+AS_BEFORE = "nobody is common to all; tables are read as before, and every hospital's log says what to compare"
+
+NOBODY = [
+    Fault(f"an alignment run of hospitals, one of which has {what}", "hospital", Kind.HARMLESS, None, AS_BEFORE, act)
+    for what, act in (("another alignment key", other_key), ("none of the others' patients", other_patients))
+]
+
+
+@each(NOBODY)
+def test_no_common_patient_or_another_key_is_no_version(
+    world: World, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    fault.act(world)
     world.south.desk().make_catalogue()
     run = accepted(world)
     go(world, run)
-    entry = world.north.desk().runs.find(run)
-    assert (entry.status, entry.note, entry.common) == (RunStatus.ENDED, "no patient is common to all", 0)
-    assert world.north.desk().make_catalogue().aligned is None
+    words = "no patient is common to all hospitals: compare the key check that party-node check prints"
+    for hospital in (world.north, world.south):
+        entry = hospital.desk().runs.find(run)
+        assert (entry.status, entry.common) == (RunStatus.ENDED, 0)
+        assert entry.note.startswith(words)
+        assert hospital.desk().make_catalogue().aligned is None
+    warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len([each for each in warned if words in each]) == 2
 
 
 def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> None:
@@ -334,3 +392,6 @@ def test_an_older_coordinator_is_asked_once(world: World, caplog: pytest.LogCapt
     world.alignments.older = True
     world.north.cycle(3)
     assert caplog.text.count("knows no alignment runs") == 1
+
+
+FAULTS = [*DECLINED, CHANGED, *NOBODY]

@@ -199,7 +199,7 @@ def test_declining_twice_is_a_conflict(proposed: tuple[World, str]) -> None:
 
 def test_another_roster_gets_the_cap_of_the_enrolment(world: World) -> None:
     result = world.north.run("ledger", "open", "cohort-2027")
-    assert "cohort-2027: mu^2 = 0.5, for good" in result.stdout
+    assert "cohort-2027: mu^2 = 0.5, epsilon = " in result.stdout
     assert world.north.desk().ledger.balance("cohort-2027").cap == CAP
 
 

@@ -55,7 +55,7 @@ def test_an_export_is_described_without_any_value_of_it(tmp_path: Path) -> None:
     }
     blank = {"kind": "numeric", "lower": "", "upper": "", "unit": ""}
     assert found["columns"] == {
-        "Groe_cm": {"from": "Größe (cm)", **blank},
+        "Groesse_cm": {"from": "Größe (cm)", **blank},
         "weight": blank,
         "Diagnose_kurz": {"from": "Diagnose; kurz", "kind": "categorical", "levels": []},
         "born": {"kind": "date", "format": "%d.%m.%Y"},
@@ -107,7 +107,7 @@ def test_it_does_not_load_before_people_have_filled_it_in(tmp_path: Path) -> Non
     assert [words.partition("; it must")[0] for words in caught.value.each] == [
         "name: is left blank",
         "roster: is left blank",
-        *(f"column {name}: {key}: {bound}" for name in ("Groe_cm", "weight") for key in ("lower", "upper")),
+        *(f"column {name}: {key}: {bound}" for name in ("Groesse_cm", "weight") for key in ("lower", "upper")),
         "column Diagnose_kurz: levels: is left blank; list the levels of a codebook",
         *(f"column {name}: {key}: {bound}" for name in ("age_group", "c_1st") for key in ("lower", "upper")),
         "column note: levels: is left blank; list the levels of a codebook",
@@ -126,7 +126,7 @@ def test_filled_in_it_reads_the_table(tmp_path: Path) -> None:
     found = look_at(settings)
     assert (found.rows, found.problems) == (3, [])
     assert {name: each.findings.words()[:24] for name, each in found.columns.items()} == {
-        "Groe_cm": "1 missing, 0 unreadable,",
+        "Groesse_cm": "1 missing, 0 unreadable,",
         "weight": "1 missing, 0 unreadable,",
         "Diagnose_kurz": "1 missing, 0 unreadable,",
         "born": "0 missing, 0 unreadable,",
@@ -173,6 +173,28 @@ def test_any_header_makes_a_file_that_is_toml(tmp_path: Path, hostile: str) -> N
     found = declared(tmp_path, path)
     assert {keys["from"] for keys in found["columns"].values()} == {hostile, "x" * 100 + "y"}
     assert len(found["columns"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("Größe", "Groesse"),
+        ("Gro\u0308\u00dfe", "Groesse"),
+        ("ÄRZTE", "AeRZTE"),
+        ("Crea (\u00b5mol/l)", "Crea_umol_l"),
+        ("Crea (\u03bcmol/l)", "Crea_umol_l"),
+        ("âge à l'entrée", "age_a_l_entree"),
+        ("Łódź", "Lodz"),
+        ("blodtrykk før", "blodtrykk_foer"),
+        ("возраст", "column"),
+    ],
+)
+def test_names_keep_their_letters_and_say_what_the_file_calls_them(tmp_path: Path, called: str, name: str) -> None:
+    file = csv(tmp_path, f"id,{called}\na,1\n")
+    result = run(tmp_path, file)
+    assert f"{called} is called {name} here" in result.stdout
+    found = tomllib.loads((tmp_path / "party.toml").read_text())["columns"]
+    assert {key: column["from"] for key, column in found.items()} == {name: called}
 
 
 def test_what_cannot_be_described(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dprelease.data.columns import Column
 from dprelease.release.spec import ReleaseSpec
 from party_node.decision.duplicates import repetitions
 from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS
 from tests.support.specs import TWO_PARTIES, build_spec
+from tests.support.streams import continual_of, first_spec
 
 
 def spec(title: str, *exact: str, **changed: tuple[Column, ...]) -> ReleaseSpec:
@@ -45,6 +48,20 @@ def test_other_outcomes_are_other_content() -> None:
     # Whether a peer's column is an outcome only changes nothing of ours: our features' covariance would be paid for again.
     assert found(moments("one", "glucose"), moments("two"))
     assert found(moments("one"), moments("two", "glucose"))
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_stream_and_a_release_of_the_whole_table_are_the_same_content(of: str) -> None:
+    other = {"mixed": "moments", "moments": "mixed"}[of]
+    whole = {each: build_spec(keys=KEYS, mechanism=each, title="whole", rows=80) for each in (of, other)}
+    whole = {each: made.model_copy(update={"alignment": "7a" * 32}) for each, made in whole.items()}
+    began = first_spec(build_spec(keys=KEYS), of=of, checkpoints=3)
+    assert found(began, whole[of])
+    assert found(whole[of], began)
+    assert not found(began, whole[other])
+    assert not found(began, whole[of].model_copy(update={"roster": "another"}))
+    later = began.model_copy(update={"terms": continual_of(began).following(began, 2, 40)})
+    assert not found(later, whole[of])
 
 
 def test_what_is_public_is_not_paid_for() -> None:

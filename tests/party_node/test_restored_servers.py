@@ -7,8 +7,11 @@ import pytest
 from dprelease.errors import NotFound
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge, charge
+from dprelease.wire.news import News
 from dprelease.wire.v1 import coordination_pb2 as pb
 from party_node.outgoing.joining import hear_witness
+from tests.party_node.test_daemon import running, until
+from tests.party_node.test_ears import look_seldom, settle
 from tests.party_node.world import World
 
 
@@ -40,6 +43,23 @@ def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:
     assert world.north.status(release) == "ended"
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert reminded(world) == []
+
+
+def test_an_office_that_is_started_again_at_once_is_reminded_at_once(world: World) -> None:
+    """The connection is never found broken: only its news say that it is another office."""
+    tell(world)
+    look_seldom(world)
+    release = world.approved()
+    with running(world.north):
+        until(lambda: world.north.status(release) == "delivered")
+        settle(world, world.north)
+        reported, before = len(world.coordinator.heard("ReportCatalogue")), world.coordinator.news
+        assert before is not None
+        world.coordinator.records.clear()
+        world.coordinator.news = News()
+        before.stop()
+        until(lambda: release in world.coordinator.records)
+        until(lambda: len(world.coordinator.heard("ReportCatalogue")) > reported)
 
 
 def test_what_was_charged_stays_charged_and_is_shown_though_it_is_over(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from io import StringIO
 
@@ -14,7 +15,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import epsilon_figure
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from party_node.cli.show import _published, card, screen
+from party_node.cli.show import _published, card, print_card, screen
 from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS, KNOWN
 from tests.party_node.world import CAP, ROWS, World
@@ -130,11 +131,13 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
         record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
         shown = card(KNOWN.assess(spec), record)
         assert shown["outcome_columns"] == list(outcomes)
-        if not outcomes:
-            assert shown["details"] == []
-            continue
         moments = spec.terms
         assert moments is not None
+        sex = float(f"{moments.scale * 2**0.5 / 4**10:.2g}")
+        level = f"the number of patients of a level is published with a standard deviation of about {sex:g}"
+        if not outcomes:
+            assert shown["details"] == [level]
+            continue
         assert moments.association is not None
         scales = (moments.scale, moments.association.scale, moments.association.square_scale)
         sds = [f"noise sd {scale * 2**0.5 / 4**10:.4g} patients" for scale in scales]
@@ -143,7 +146,26 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
             f"products of a feature and an outcome: {sds[1]}",
             f"squares of outcomes: {sds[2]}",
             f"split of mu^2: q = {float(Fraction(moments.association.split)):.3g}",
+            level,
         ]
+
+
+def test_the_printed_card_has_rows_for_what_there_is_to_say() -> None:
+    spec = build_spec(mechanism="moments", keys=KEYS)
+    record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
+    shown, console = card(KNOWN.assess(spec), record), screen()
+    console.file = StringIO()
+    print_card(console, shown | {"pays_again": [], "first": [], "needs_a_person_because": ["it asks for trust"]})
+    said = console.file.getvalue()
+    assert [label in said for label in ("pays again", "to do here first", "needs a person because")] == [
+        False,
+        False,
+        True,
+    ]
+    for what in ("cap", "spent", "left"):
+        assert len(re.findall(rf"^ *(?:budget)? *{what} epsilon", said, re.MULTILINE)) >= 1
+    print_card(console, shown | {"pays_again": ["you would"], "first": ["pin"]})
+    assert all(f"\n{row}" in console.file.getvalue() for row in ("pays again", "to do here first"))
 
 
 def printed(world: World, release: str) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from party_node.source.findings import Findings
+from party_node.source.numbers import floats
 from tests.party_node.tables import COLUMNS, FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read
 
 IN_ORDER = Findings()
@@ -95,6 +96,15 @@ def test_a_cell_of_exhaustive_levels(tmp_path: Path, cell: str, code: list[int],
     table = read(csv(tmp_path, f"id,c\n1,{cell}\n"), {"c": COLUMNS["c"] | {"exhaustive": True}})
     assert table.bounded.codes.tolist() == [code]
     assert table.findings == {"c": found}
+
+
+def test_single_precision_has_the_numbers_that_its_decimals_say() -> None:
+    random = np.random.default_rng(3)
+    numbers = [0.1, -0.3, 16777216.0, 1e-30, 3.4e38, *np.round(random.normal(0, 40, 500), 3).tolist()]
+    single = pa.array([*numbers, None, float("nan")], pa.float32())
+    assert floats(single)[:-2].tolist() == numbers
+    assert np.isnan(floats(single)[-2:]).all()
+    assert floats(single.slice(1, 2)).tolist() == numbers[1:3]
 
 
 def plain_cell(cell: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import logging
+import re
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dprelease.errors import DataRefused, InvalidInput
+from party_node.source.first_look import look_at
 from tests.party_node.tables import KEY, csv, parquet, read, settings
 
 MARK = "Erika-Mustermann-4711"
@@ -22,8 +24,8 @@ MARK = "Erika-Mustermann-4711"
 HEAD = "id,x,c\n1,0,u\n"
 
 CSV_FAULTS: dict[str, tuple[str | bytes, str]] = {
-    "a cell too many": (f"{HEAD}{MARK},0,u,{MARK}\n", "not a well-formed csv"),
-    "a cell too few": (f"{HEAD}{MARK},0\n", "not a well-formed csv"),
+    "a cell too many": (f"{HEAD}{MARK},0,u,{MARK}\n", " has 4 cells, and the header has 3"),
+    "a cell too few": (f"{HEAD}{MARK},0\n", " has 2 cells, and the header has 3"),
     "a quotation mark that is never closed": (f'{HEAD}2,0,"{MARK}\n3,0,u\n', "never closed"),
     "not UTF-8 in a cell": (f"{HEAD}2,0,{MARK}".encode() + b"\xe9\n", "UTF-8"),
     "not UTF-8 in an identifier": (HEAD.encode() + b"\xe9" + f"{MARK},0,u\n".encode(), "UTF-8"),
@@ -59,6 +61,22 @@ def test_a_csv_file_at_fault(tmp_path: Path, text: str | bytes, words: str, capl
     path = csv(tmp_path, text)
     assert words in refused(lambda: read(path)).message
     assert MARK not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "line"),
+    [
+        (f"{HEAD}{MARK},0\n", {}, 3),
+        (f'\n{HEAD}\n"2\n\n",0,u\n{MARK},0\n', {}, 8),
+        (f"id;x;c\n1;0;ü\n{MARK};0\n".encode("cp1252"), {"delimiter": ";", "encoding": "cp1252"}, 3),
+        (f"{HEAD}{MARK},0\n".encode("utf-16"), {"encoding": "utf-16"}, 3),
+    ],
+)
+def test_an_uneven_row_is_named_by_its_line(tmp_path: Path, text: str | bytes, how: dict[str, Any], line: int) -> None:
+    path = csv(tmp_path, text)
+    said = rf"csv file in [-A-Z0-9]+: line {line} has 2 cells, and the header has 3$"
+    assert re.search(said, refused(lambda: read(path, **how)).message)
+    assert re.search(said, look_at(settings(path, **how)).problems[0])
 
 
 def test_a_file_in_utf_16_without_a_mark_of_the_byte_order(tmp_path: Path) -> None:

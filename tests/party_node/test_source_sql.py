@@ -83,8 +83,10 @@ def same(one: Table, other: Table) -> bool:
 
 @pytest.fixture(scope="module")
 def cells() -> list[tuple[object, ...]]:
+    """Numbers of single precision have the decimals that tell them apart, as every export of them."""
     return [
-        tuple(np.float32(cell).item() if at == 3 and cell else cell for at, cell in enumerate(row)) for row in rows()
+        tuple(float(str(np.float32(cell))) if at == 3 and cell else cell for at, cell in enumerate(row))
+        for row in rows()
     ]
 
 

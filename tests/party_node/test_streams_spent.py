@@ -120,7 +120,12 @@ def test_nothing_is_kept_after_the_last_checkpoint_failed(make_world: MakeWorld)
 
 def test_a_checkpoint_on_a_release_of_no_stream_is_declined(begun: tuple[World, ReleaseSpec], logged: Logged) -> None:
     world, spec = begun
-    alone = publish(world, world.spec("alone", rows=spec.rows))
+    single = world.spec("alone", rows=spec.rows)
+    alone = world.coordinator.propose(single)
+    for hospital in (world.north, world.south):  # it is paid for in part already, and policy leaves that to a person
+        hospital.cycle()
+        hospital.desk().accept(hospital.record(alone))
+    publish(world, single)
     grow(world, 2)
     release = _offered(world, with_terms(following(world, spec, 2), previous=alone))
     assert f"it adds to checkpoint {alone[:12]}, of which no block was sealed and charged here" in logged()

@@ -24,6 +24,13 @@ MOMENTS_RUNS = 1_000
 """Releases of joint moments for the tests of their noise: their 12 squares each make 12 000 draws of the rarest kind, above the
 11 600 that `SAMPLE` asks for."""
 
+ROWS_RUNS = 7_600
+"""Blocks of rows of each of two neighbours for one seeded audit at mu near 8, where the standard error is sqrt(2/mu^2 + 1/4)
+/ sqrt(N), so .9 % of mu as with `AUDIT_RUNS` at mu = 2: an error of DETECTABLE is eleven standard errors away."""
+
+SECURE_ROWS_RUNS = 3_000
+"""The same for the production source: 1.4 % of mu as with `SECURE_RUNS` at mu = 2."""
+
 JOINT_RUNS = 2_000
 """Joint computations on each of two neighbours for one audit at mu near 8, where the standard error is sqrt(2/mu^2 + 1/4)
 / sqrt(N) = 1.7 % of mu: 5 % is three of them."""

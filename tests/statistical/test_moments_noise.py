@@ -20,6 +20,7 @@ from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.privacy.calibration import GRID_VARIANCE, budget
 from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
+from dprelease.release.block import Block
 from tests.statistical.constants import DETECTABLE, MOMENTS_RUNS, P_THRESHOLD
 from tests.statistical.laws import Draws, p_of_independence, p_of_scale, p_of_too_little, p_of_uniformity
 from tests.support.joint import entries, exact_gram, multiply, seal
@@ -67,25 +68,29 @@ class Releases:
         return self.released - EXACT
 
 
-def make(noise: Mapping[str, NoiseSource], runs: int = MOMENTS_RUNS) -> Releases:
-    """Releases with fresh masks. A share is what a block differs by from the block that has no noise."""
+def make(noise: Mapping[str, NoiseSource], runs: int = MOMENTS_RUNS, *, masked_anew: bool = False) -> Releases:
+    """Releases, with fresh masks or with the same. A share is what a block differs by from the block that has no noise."""
     session, silent = multiply(SPEC, TABLES), dict.fromkeys(PARTIES, ZeroNoise())
     largest = limits(LAYOUT, SPEC.rows, SPEC.grid_bits, TERMS.scales, len(PARTIES))
     released, shares, blocks = [], [], []
-    for _ in range(runs):
-        masks = {frozenset(pair): secrets.token_bytes(32) for pair in combinations(PARTIES, 2)}
-        sent = {party: block.values for party, block in seal(SPEC, TABLES, session, noise, masks).items()}
-        bare = {party: block.values for party, block in seal(SPEC, TABLES, session, silent, masks).items()}
-        released.append(add_up([sent[party] for party in PARTIES], largest))
-        words, without = (np.vstack([each[party] for party in PARTIES]).view(np.uint64) for each in (sent, bare))
+    for run in range(runs):
+        if masked_anew or not run:
+            masks = {frozenset(pair): secrets.token_bytes(32) for pair in combinations(PARTIES, 2)}
+            bare = _words(seal(SPEC, TABLES, session, silent, masks))
+        words = _words(seal(SPEC, TABLES, session, noise, masks))
+        released.append(add_up(list(words.view(np.int64)[:, None]), largest))
         blocks.append(words)
-        shares.append((words - without).view(np.int64))
+        shares.append((words - bare).view(np.int64))
     return Releases(np.array(released), np.array(shares), np.array(blocks))
+
+
+def _words(sent: Mapping[str, Block]) -> npt.NDArray[np.uint64]:
+    return np.vstack([sent[party].values for party in PARTIES]).view(np.uint64)
 
 
 @pytest.fixture(scope="module")
 def honest() -> Releases:
-    return make(dict.fromkeys(PARTIES, SecureNoise()))
+    return make(dict.fromkeys(PARTIES, SecureNoise()), masked_anew=True)
 
 
 @pytest.fixture(

@@ -86,9 +86,9 @@ def released(spec: ReleaseSpec, bounded: BoundedRows, noise: NoiseSource, starts
     return together(*(of_ranges(spec, block) for block in shown), of_moments(spec, shown[-1], last))
 
 
-def measured(spec: ReleaseSpec, starts: int, seed: int) -> Audit:
+def measured(spec: ReleaseSpec, starts: int, seed: int, runs: int = RUNS) -> Audit:
     noise = SeededNoise(seed)
-    first, second = ([released(spec, bounded, noise, starts) for _ in range(RUNS)] for bounded in TABLES)
+    first, second = ([released(spec, bounded, noise, starts) for _ in range(runs)] for bounded in TABLES)
     return audit_known(first, second)
 
 
@@ -99,5 +99,6 @@ def test_both_rounds_together_cost_at_most_what_is_declared(spec: ReleaseSpec) -
 
 
 def test_a_first_round_drawn_anew_at_every_start_is_caught(spec: ReleaseSpec) -> None:
-    nominal, found = math.sqrt(check_spec(spec).joint_mu2), measured(spec, STARTS, 2)
+    """It is 40 % above, which 25 releases of each table tell with a standard error of 5 %."""
+    nominal, found = math.sqrt(check_spec(spec).joint_mu2), measured(spec, STARTS, 2, RUNS // 2)
     assert found.mu > nominal + 5 * found.standard_error

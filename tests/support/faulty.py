@@ -9,7 +9,7 @@ A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 * ``full@...``: from the N-th call on, it fails as on a full disk,
 * ``garble@...``: the bytes that it returns are other bytes of the same length,
 * ``halve@...`` and ``silence@...``: the numbers that it returns are half of what they are, or zeros,
-* ``set@MODULE:NAME=VALUE``: an integer constant is another one, e.g. a smaller chunk.
+* ``set@MODULE:NAME=VALUE``: an integer constant is another one, e.g. a smaller chunk; nobody may have taken it before.
 
 Nothing of this exists in the roles themselves.
 """
@@ -26,6 +26,8 @@ from collections.abc import Callable
 from functools import wraps
 from itertools import count
 from typing import Any
+
+from tests.support.replaced import replace
 
 FULL = "the disk is full at"
 """What a role's log says when a ``full`` fault is reached."""
@@ -52,7 +54,11 @@ def plant(fault: str) -> None:
     holder: Any = module
     for part in holders:
         holder = getattr(holder, part)
-    setattr(holder, last, _faulty(getattr(holder, last), kind, int(number or 1)))
+    original = getattr(holder, last)
+    made = _faulty(original, kind, int(number or 1))
+    setattr(holder, last, made)
+    if holder is module and original.__module__ == module_name:
+        replace(original, made)
 
 
 def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..., Any]:

@@ -1,9 +1,9 @@
 """Processes that begin as copies of one that has imported everything: a command takes milliseconds, not seconds.
 
 Each is an operating-system process of its own, with its own folder, environment, files and end; nothing but the imports
-was done before, but that chains of posterior draws are shorter. A process with a planted fault imports the project anew, so that
-the fault is met wherever it is imported; what was compiled for the first of them is kept for the others, also where Python is
-told to write no bytecode.
+was done before, but that chains of posterior draws are shorter. A process whose launcher changes more of the project than
+functions imports it anew, so that the change is met wherever it is imported; what was compiled for the first of them is kept for
+the others, also where Python is told to write no bytecode.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import pkgutil
 import resource
 import runpy
+import select
 import signal
 import socket
 import struct
@@ -31,8 +32,10 @@ from typing import IO, Any
 
 from demo.consortium import ROOT, Consortium, Process
 from dprelease.estimators.moments import posterior
+from tests.support.replaced import PROJECT
 
-PROJECT = ("dprelease", "party_node", "coordinator", "learner")
+IN_PLACE = ("tests.support.faulty", "tests.support.recorded")
+"""Launchers that find functions wherever they were imported."""
 _NUMBER = struct.Struct("<q")
 
 
@@ -146,22 +149,45 @@ def _import_everything() -> None:
 
 
 def _serve(asked: socket.socket) -> dict[str, Any]:
-    """Copy ourselves for each request until whoever asks is gone; returns in a copy only, with its order."""
+    """Copy ourselves for each order, and tell each copy's number and its end, until whoever asks is gone.
+
+    Returns in a copy only, with its order.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for minders
+    copies: dict[int, tuple[int, socket.socket]] = {}  # by the descriptor that becomes readable at a copy's end
+    waiting = select.poll()
+    waiting.register(asked, select.POLLIN)
     while True:
-        data, sockets, _, _ = socket.recv_fds(asked, 1, 1)
-        if not data:
-            os._exit(0)
-        with socket.socket(fileno=sockets[0]) as minder:
-            if os.fork() == 0:
+        for ready, _ in waiting.poll():
+            if ready in copies:
+                waiting.unregister(ready)
+                number, minder = copies.pop(ready)
+                code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+                os.close(ready)
+                with minder, suppress(OSError):  # nobody may ask any more
+                    minder.sendall(_NUMBER.pack(code))
+                continue
+            data, sockets, _, _ = socket.recv_fds(asked, 1, 1)
+            if not data:
+                os._exit(0)
+            minder = socket.socket(fileno=sockets[0])
+            number, order = _copy(minder)
+            if number == 0:
+                for descriptor, (_, other) in copies.items():
+                    os.close(descriptor)
+                    other.close()
                 asked.close()
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                return _mind(minder)
+                minder.close()
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                return order
+            minder.sendall(_NUMBER.pack(number))
+            end = os.pidfd_open(number)
+            waiting.register(end, select.POLLIN)
+            copies[end] = number, minder
 
 
-def _mind(minder: socket.socket) -> dict[str, Any]:
-    """Copy ourselves again, and tell the copy's number and its end; returns in the copy only."""
+def _copy(minder: socket.socket) -> tuple[int, dict[str, Any]]:
+    """The number of a copy that writes where it was told, 0 in itself, and its order."""
     _, outputs, _, _ = socket.recv_fds(minder, 1, 2)
     with minder.makefile("rb") as lines:
         order: dict[str, Any] = json.loads(lines.readline())
@@ -170,12 +196,7 @@ def _mind(minder: socket.socket) -> dict[str, Any]:
         if number == 0:
             os.dup2(output, place)
         os.close(output)
-    if number == 0:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        return order
-    minder.sendall(_NUMBER.pack(number))
-    minder.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])))
-    os._exit(0)
+    return number, order
 
 
 class _End:
@@ -205,7 +226,9 @@ def _run(
     dash, module, *_ = line
     assert dash == "-m"
     sys.argv = [*line[1:]]
-    if module.partition(".")[0] not in PROJECT:  # it changes the project before it runs
+    if module.partition(".")[0] not in PROJECT and (
+        module not in IN_PLACE or any(each.startswith("set@") for each in line)
+    ):
         for name in [name for name in sys.modules if name.partition(".")[0] in PROJECT]:
             del sys.modules[name]
         sys.dont_write_bytecode, sys.pycache_prefix = False, compiled

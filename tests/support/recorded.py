@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.wire import transport
+from tests.support.replaced import replace
 
 
 class RecordedChannel:
@@ -53,6 +54,6 @@ if __name__ == "__main__":
     kept, dashes, *line = sys.argv[1:]
     assert dashes == "--"
     connect = transport.connect
-    transport.connect = lambda *arguments: RecordedChannel(connect(*arguments), Path(kept))  # type: ignore[assignment,return-value]
+    replace(connect, lambda *arguments: RecordedChannel(connect(*arguments), Path(kept)))
     sys.argv = line
     runpy.run_module(line[0], run_name="__main__", alter_sys=True)

@@ -167,11 +167,13 @@ def test_a_listener_hears_and_hears_again_after_a_restart(serve: Serve, authorit
         assert listening.hears
         first.news.tell("all")
         assert woken.acquire(timeout=SECONDS)
+        assert not listening.anew.is_set()
         first.news.stop()
         listener.stop()
         second = Teller()
         serve(second, listener.port)
         assert woken.acquire(timeout=SECONDS)
+        assert listening.anew.is_set()
         second.news.tell("all")
         assert woken.acquire(timeout=SECONDS)
 

@@ -54,6 +54,7 @@ class Moments(Linear[JointMoments]):
     """
 
     name = "moments"
+    purpose = "noisy sums of products of all columns, computed by the hospitals together"
     terms = JointMoments
     options = MomentsOptions
     checks_sum = True

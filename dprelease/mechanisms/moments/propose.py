@@ -24,6 +24,7 @@ from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.first_round import share
+from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
 from dprelease.mechanisms.moments.terms import JointMoments, split_charge
@@ -170,14 +171,12 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
     clipping = clipping_of(options, draft, curious)
     terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2, clipping=clipping)
     parts = parts_of(draft.columns, options.charge)
-    charges, plan = (
-        split_charge(mu2, draft.columns, parts),
-        MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits),
-    )
+    plan = MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits).explain()
+    levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
     found = Numbers(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
-        charges=charges,
-        explanation=plan.explain(),
+        charges=split_charge(mu2, draft.columns, parts),
+        explanation=f"{plan} So {levels}." if levels else plan,
         advice="lower epsilon, or name other parts of the charge",
     )
     return found if before is None else _after(before, found)

@@ -9,6 +9,7 @@ from dprelease.data.columns import Column, released_names
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping_words import about, details
 from dprelease.mechanisms.moments.entries import Kind
+from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.terms import Association, JointMoments, layout_of, norm_owner
 from dprelease.mechanisms.statement import Cost, Words
 from dprelease.spec_base import SpecBase
@@ -153,7 +154,12 @@ def _of_outcomes(spec: SpecBase, terms: JointMoments, apart: Association) -> str
 
 
 def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
-    """How rows are clipped; how much noise each part of a release with outcomes gets, and how the budget is split."""
+    """How rows are clipped; how much noise each part of a release with outcomes gets, and how the budget is split; levels."""
+    levels = levels_in_words(layout_of(spec), terms.scales, terms.clipping, len(spec.parties), spec.grid_bits)
+    return (*_parts(spec, terms), *filter(None, [levels]))
+
+
+def _parts(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     if terms.clipping is not None:
         return details(terms.clipping, _columns(spec), two_rounds=terms.first is not None)
     if terms.association is None:

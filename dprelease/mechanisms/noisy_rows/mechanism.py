@@ -93,6 +93,7 @@ class Mixed(_NoisyRows[MixedTerms]):
     """Random mixtures of all patients' rows."""
 
     name = "mixed"
+    purpose = "noisy random mixtures of rows, made by each hospital alone"
     terms = MixedTerms
     options = MixedOptions
 
@@ -118,6 +119,7 @@ class Rows(_NoisyRows[RowsTerms]):
     """One noisy row for each patient."""
 
     name = "rows"
+    purpose = "one noisy row for each patient, made by each hospital alone"
     terms = RowsTerms
     options = RowsOptions
     row_per_patient = True

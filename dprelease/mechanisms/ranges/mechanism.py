@@ -32,6 +32,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
     """Centre and scale of private numeric columns; `dprelease.mechanisms.base.Mechanism` says what each method is."""
 
     name = "ranges"
+    purpose = "centre, scale and quantiles of single numbers, for readers, and for later releases, which use them at no charge"
     terms = RangesTerms
     checks_sum = True
     fits = False
@@ -73,6 +74,9 @@ class RangesMechanism(Mechanism[RangesTerms]):
         from dprelease.mechanisms.ranges.read import read  # slow to load, and only learners ask
 
         return read(spec, self.own(spec), values)
+
+    def ranged(self, spec: SpecBase) -> frozenset[str]:
+        return frozenset(column.name for column in numbers(spec.columns))
 
     def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)

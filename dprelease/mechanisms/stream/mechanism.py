@@ -40,6 +40,7 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
     """
 
     name = "stream"
+    purpose = "patients who come over time: moments or mixed rows of all so far at every checkpoint, charged once"
     terms = StreamTerms
     checks_sum = True
     fits = False

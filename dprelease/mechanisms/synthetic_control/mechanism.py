@@ -29,6 +29,7 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
     """Ridge weights of donors for a public target; `dprelease.mechanisms.base.Mechanism` says what each method is."""
 
     name = "synthetic-control"
+    purpose = "what a public series of one hospital would have been without a measure, from its private donors"
     terms = SyntheticControlTerms
     options = SyntheticControlOptions
     checks_sum = True

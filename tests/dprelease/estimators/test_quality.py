@@ -113,22 +113,23 @@ def test_for_a_fixed_model_the_estimate_is_unbiased_and_spreads_as_stated(mixed:
         ("rmgm", True, 93, 30, 0.2, 13.7),
         ("rmgm", True, 303, 100, 0.2, 13.7),
         ("ols", True, 3000, 10, 0.2, 13.7),
-        ("bgm", False, 2000, 10, 0.2, 2.0),
-        ("dgm", False, 2000, 3, 0.2, 0.6),
+        ("bgm", False, 1000, 10, 0.2, 2.0),
+        ("dgm", False, 1000, 3, 0.2, 0.6),
         pytest.param("dgm", False, 4000, 3, 0.2, 1.2, marks=pytest.mark.slow),
-        ("dgm", False, 2000, 1, 3.0, 0.6),
+        ("dgm", False, 1000, 1, 3.0, 0.6),
     ],
 )
 def test_with_its_optimism_added_the_estimate_is_unbiased_for_the_fitted_model(method, mixed, r, d, weight, sd):
-    """300 or 2000 releases: mean of (estimate + optimism - true error) of the fitted weights within 5 s.e. of 0.
+    """300 to 2000 releases: mean of (estimate + optimism - true error) of the fitted weights within 5 s.e. of 0.
 
     The same difference for the weights that the method tends to, which did not see the noise, has mean 0 and most of
     the same noise in it; it is taken off, so that the standard error is small against the optimism. For ``rows``,
-    where formula (3) errs on the safe side, the mean may be above by another 15 % of the optimism.
+    where formula (3) errs on the safe side, the mean may be above by another 15 % of the optimism. Half the rows have twice the
+    optimism and differences that spread sqrt(2) times as far, so that half the releases show it as clearly.
     """
     generator = np.random.default_rng(2)
     n = 100_000 if mixed else r
-    w, tau, draws = np.full(d, weight), 0.4, 300 if mixed else 2000
+    w, tau, draws = np.full(d, weight), 0.4, 300 if mixed else min(r, 2000)
     power = n / r / 3
     limit = w if method == "dgm" else w * power / (power + sd**2)
     differences, corrections = [], []

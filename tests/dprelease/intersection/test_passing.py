@@ -16,6 +16,7 @@ from dprelease.intersection.passing import Passing
 from dprelease.mpc.messages import MessageHeader
 from tests.dprelease.intersection.conftest import SETS
 from tests.dprelease.intersection.driver import RUN, Driver, element, side_of
+from tests.hostile.faults import Fault, Kind, each
 
 TWO = {"a": [1, 2, 3], "b": [3, 1]}
 
@@ -33,7 +34,7 @@ def test_no_hop_sees_what_the_secrets_make_of_anybodys_element(finished: Driver)
     """Nor what any of the secrets make of it, nor its hash: for all patients of all hospitals."""
     scalars = [side_of(finished, party).secret("scalar") for party in SETS]
     known: set[bytes] = set()
-    for name in {each for names in SETS.values() for each in names}:
+    for name in {patient for names in SETS.values() for patient in names}:
         for count in range(len(scalars) + 1):
             for some in combinations(scalars, count):
                 point = curve.hash_to_curve(bytes.fromhex(RUN), element(name))
@@ -98,17 +99,33 @@ def shifted(points: bytes) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (twist, "not a point of the curve"),
-        (top_bit, "not a point"),
-        (zero, "not a point"),
-        (twice, "a point twice"),
-        (shifted, "a point twice"),
-    ],
-)
-def test_a_hop_that_sends_no_points_is_named(change: Callable[[bytes], bytes], words: str) -> None:
+def swapped(points: bytes) -> bytes:
+    return points[64:] + points[:64]
+
+
+NAMED = "the run is held, and the hop named; no table leaves"
+
+
+def passes_on(what: str, change: Callable[[bytes], bytes], stays: str = NAMED) -> Fault:
+    said = f"a hospital passes on patients {what}"
+    return Fault(said, "hospital", Kind.HELD, IntegrityError, stays, lambda: change)
+
+
+NO_POINTS = [
+    passes_on("as points of the curve's twist", twist),
+    passes_on("as points with a bit too many", top_bit),
+    passes_on("as zeros", zero),
+    passes_on("with one of them twice", twice),
+    passes_on("with points that become one when they are multiplied", shifted),
+]
+SWAPPED = passes_on("in another order", swapped, "the results differ, and nothing is aligned")
+FAULTS = [*NO_POINTS, SWAPPED]
+
+
+@each(NO_POINTS)
+def test_a_hop_that_sends_no_points_is_named(fault: Fault) -> None:
+    change = fault.act()
+    words = "a point twice" if change in (twice, shifted) else "not a point"
     cheat: dict[str, Callable[[], AbstractContextManager[object]]] = {"b": partial(sending, change)}
     driver = Driver(dict(TWO), cheat=cheat)
     with pytest.raises(IntegrityError, match=f"b sent, for patients of a: .*{words}"):
@@ -122,10 +139,9 @@ def test_a_hop_is_not_blamed_for_points_that_only_its_own_multiplication_makes_o
         driver.run()
 
 
-def test_a_hop_that_swaps_patients_is_found_out_before_anybody_uses_the_result() -> None:
-    cheat: dict[str, Callable[[], AbstractContextManager[object]]] = {
-        "b": partial(sending, lambda points: points[64:] + points[:64])
-    }
+@each([SWAPPED])
+def test_a_hop_that_swaps_patients_is_found_out_before_anybody_uses_the_result(fault: Fault) -> None:
+    cheat: dict[str, Callable[[], AbstractContextManager[object]]] = {"b": partial(sending, fault.act())}
     with pytest.raises(IntegrityError, match="did not find the same common patients"):
         Driver({"a": [1, 2, 3], "b": [1, 7, 8, 9]}, cheat=cheat).run()
 
