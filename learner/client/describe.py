@@ -66,7 +66,7 @@ class Description:
             follows = isinstance(self.release.column(name), CategoricalColumn)  # the spread, from the mean
             hidden = {
                 "mean": mean,
-                "standard_deviation": (follows and mean) or (spread_sd > 0 and spread < WIDTHS / 2 * spread_sd),
+                "standard_deviation": spread_sd > 0 and ((follows and mean) or spread < WIDTHS / 2 * spread_sd),
             }
             found.append(tuple(number for number, whether in hidden.items() if whether))
         return tuple(found)
