@@ -12,7 +12,7 @@ from rich.table import Table
 
 from dprelease.analyses import Analysis
 from dprelease.estimators import FitResult
-from dprelease.mechanisms.ranges.released import SHARES, Summary
+from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_text, mu2_text
@@ -153,14 +153,17 @@ def _ranges(columns: tuple[Summary, ...], title: str) -> None:
     for each in columns:
         quantiles = zip(each.quantiles, each.quantile_errors, each.quantile_words, strict=True)
         told = [(each.mean, each.mean_error, ""), (each.deviation, each.deviation_error, ""), *quantiles]
-        cells = [f"{words} {value:.4g} ({error:.2g})".lstrip() for value, error, words in told]
+        cells = [
+            words if words == HIDDEN else f"{words} {value:.4g} ({error:.2g})".lstrip() for value, error, words in told
+        ]
         shown.add_row(plain(each.column.name), *cells, plain(each.column.unit or "1"))
     _print(shown)
     for sentence in boxes(columns):
         _say(plain(sentence))
     if any(chain.from_iterable(each.quantile_words for each in columns)):
         _say(
-            "at most, at least: values beyond the bounds, or the box, count in the outermost cell, where the quantile may be"
+            "at most, at least: values beyond the bounds, or the box, count in the outermost cell, where the quantile may be; "
+            "hidden: in either"
         )
     _say(
         "in brackets: standard deviation of what privacy noise leaves open; for quantiles, with the width of a counted cell"

@@ -62,9 +62,11 @@ class Description:
         found = []
         for place, name in enumerate(self.names):
             spread, spread_sd = self.deviation[place], self.deviation_noise_sd[place]
+            mean = is_hidden(self.mean_noise_sd[place], self.release.width(name))
+            follows = isinstance(self.release.column(name), CategoricalColumn)  # the spread, from the mean
             hidden = {
-                "mean": is_hidden(self.mean_noise_sd[place], self.release.width(name)),
-                "standard_deviation": spread_sd > 0 and spread < WIDTHS / 2 * spread_sd,
+                "mean": mean,
+                "standard_deviation": spread_sd > 0 and ((follows and mean) or spread < WIDTHS / 2 * spread_sd),
             }
             found.append(tuple(number for number, whether in hidden.items() if whether))
         return tuple(found)

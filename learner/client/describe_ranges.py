@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dprelease.estimators.intervals.inference import plain
-from dprelease.mechanisms.ranges.released import SHARES, Summary
+from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary
 from dprelease.release.release import Release
 from dprelease.release.trust import trust
 
@@ -75,7 +75,7 @@ def column_to_json(each: Summary) -> dict[str, Any]:
         "standard_deviation": each.deviation,
         "standard_deviation_error": each.deviation_error,
         "quantiles": [
-            {"share": share, "value": value, "error": error, "bound": words or None}
+            {"share": share, "value": None if words == HIDDEN else value, "error": error, "bound": words or None}
             for share, value, error, words in zip(
                 SHARES, plain(each.quantiles), plain(each.quantile_errors), each.quantile_words, strict=True
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dprelease.mechanisms.ranges.released import SHARES, Summary
+from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary
 from dprelease.version import __version__
 from learner.client.describe_ranges import DescribedRanges, boxes
 from learner.client.library import Opened
@@ -17,7 +17,7 @@ CAVEATS = (
     "Errors are standard deviations of what privacy noise leaves open. The spread of a column with long tails comes out too small: "
     "sums count a cell at four first-round scales from the centre at most.",
     "Values beyond the bounds count in the outermost cell: of a quantile that may be there it is told what it is at most or at "
-    "least.",
+    "least, and one that may be at either end is hidden.",
     "Within a cell of the distribution rows are taken to spread evenly; quantiles of columns with few values lie between these.",
 )
 
@@ -77,7 +77,11 @@ def _numbers(columns: tuple[Summary, ...], found: tuple[str, ...]) -> Markup:
 
 def _pairs(each: Summary) -> list[Cell]:
     told = zip(each.quantile_words, each.quantiles.tolist(), each.quantile_errors.tolist(), strict=True)
-    return [cell for words, value, error in told for cell in (f"{words} {short(value)}" if words else value, error)]
+    return [
+        cell
+        for words, value, error in told
+        for cell in ((words, "") if words == HIDDEN else (f"{words} {short(value)}" if words else value, error))
+    ]
 
 
 def _plot(place: int, each: Summary) -> Markup:

@@ -96,6 +96,20 @@ def test_quantiles_beyond_what_was_counted_are_at_most_and_at_least(
     assert (told[0]["value"], told[4]["value"]) == (pytest.approx(low), pytest.approx(high))
 
 
+def test_quantiles_that_noise_lets_be_anywhere_are_hidden(release: Opened, capsys: pytest.CaptureFixture[str]) -> None:
+    found = describe_ranges(release.release, ["glucose"])
+    (glucose,) = found.columns
+    drowned = replace(glucose, distribution=replace(glucose.distribution, noise_sd=np.full(CELLS - 1, 3.0)))
+    show.ranges(replace(found, columns=(drowned,)))
+    shown = capsys.readouterr().out
+    (line,) = [line for line in shown.splitlines() if " glucose " in line]
+    assert line.count("hidden") == 5
+    assert "at most " not in line
+    assert "at least " not in line
+    told = column_to_json(drowned)["quantiles"]
+    assert [(each["bound"], each["value"]) for each in told] == [("hidden", None)] * 5
+
+
 @pytest.fixture(scope="module")
 def two_rounds() -> Release:
     columns = {"north": (*COLUMNS["north"], *COLUMNS["south"])}

@@ -89,8 +89,12 @@ def _of_all(moments: NoisyMoments) -> Summary:
     wide = len(moments.names) > WIDEST
     draws = repaired(moments)[None] / moments.rows if wide else posterior(moments)
     mean = draws[:, 0, 1:]
-    deviation = np.sqrt(np.maximum(np.diagonal(draws, axis1=1, axis2=2)[:, 1:] - mean**2, 0.0))
     correlation = _correlations(draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :])
+    square = np.diagonal(draws, axis1=1, axis2=2)[:, 1:]
+    # The others of its group leave the commonest level a share below 0 at times, and a square that is not its share.
+    level = np.array([variable.kind == "level" for variable in moments.layout.variables])
+    mean = np.where(level, np.clip(mean, 0.0, 1.0), mean)
+    deviation = np.sqrt(np.maximum(np.where(level, mean, square) - mean**2, 0.0))
     unknown = np.full(correlation.shape[1:], np.nan)
     exact, known = moments.layout.public[1:], moments.gram / moments.rows
     spread = np.sqrt(np.maximum(np.diag(known)[1:] - known[0, 1:] ** 2, 0.0))

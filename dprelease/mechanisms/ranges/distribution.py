@@ -11,6 +11,8 @@ from dprelease.mechanisms.ranges.prefix_sums import Floats, Integers, recovery
 
 EDGES: Floats = np.linspace(-1.0, 1.0, CELLS + 1)
 """(K+1,) ends of the cells, in half-widths of the public bounds."""
+SURE = 2.0
+"""Standard deviations of noise within which a quantile is told to lie where it is at most or at least something."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,8 @@ class Distribution:
 
     def quantile(self, share: float) -> float:
         """Where the monotone function reaches a share, linear within cells; shares beyond 0 and 1 are at the bounds."""
+        if share > 1:
+            return float(EDGES[-1])
         at = int(np.clip(np.searchsorted(self.monotone, share), 1, CELLS))
         low, high = self.monotone[at - 1], self.monotone[at]
         within = (share - low) / (high - low) if high > low else 0.0
@@ -57,14 +61,23 @@ class Distribution:
         spread = (self.quantile(share + error) - self.quantile(share - error)) / 2
         return float(np.hypot(spread, (EDGES[1] - EDGES[0]) / np.sqrt(12)))
 
-    def beyond(self, share: float) -> int:
-        """-1 or 1 where a quantile, or that of a share one noise sd away, is in the first or last cell; otherwise 0.
+    def beyond(self, share: float) -> int | None:
+        """-1 or 1 where a quantile of a share up to `SURE` noise sd away is in the first or last cell; otherwise 0.
 
-        Values beyond the bounds count in these cells, so it may lie anywhere on the far side of their inner end.
+        Values beyond the bounds count in these cells, so it may lie anywhere on the far side of their inner end. None where it
+        may be in either: nothing is known of it.
         """
-        error = self._error(share)
-        low, high = self.quantile(share - error) < EDGES[1], self.quantile(share + error) > EDGES[-2]
-        return 1 if high and (share > 0.5 or not low) else -int(low)
+        low, high = self.ends(share)
+        return None if low < EDGES[1] and high > EDGES[-2] else int(high > EDGES[-2]) - int(low < EDGES[1])
+
+    def ends(self, share: float) -> tuple[float, float]:
+        """Outer ends of the cells that the quantiles of the shares `SURE` noise sd below and above are in.
+
+        Within a cell rows may pile up anywhere.
+        """
+        reach = SURE * self._error(share)
+        low, high = self.quantile(share - reach), self.quantile(share + reach)
+        return float(EDGES[np.searchsorted(EDGES, low, "right") - 1]), float(EDGES[np.searchsorted(EDGES, high)])
 
     def _error(self, share: float) -> float:
         """Standard deviation of the noise of the distribution function where it reaches a share."""

@@ -16,6 +16,9 @@ from dprelease.mechanisms.ranges.prefix_sums import Floats
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles that are told."""
+HIDDEN = "hidden"
+"""Instead of a quantile that noise lets lie beyond either end."""
+_WORDS = {0: "", -1: "at most", 1: "at least", None: HIDDEN}
 
 NO_FIT = (
     "a release of ranges says nothing on how columns go together: it has no rows and no moments to fit on, plan for or export; "
@@ -52,14 +55,19 @@ class Summary:
 
     @property
     def quantiles(self) -> Floats:
-        """(5,) quantiles at `SHARES`; of one that may lie beyond what was counted, what it is at most or at least."""
-        places = np.clip([self.distribution.quantile(share) for share in SHARES], EDGES[1], EDGES[-2])
+        """(5,) quantiles at `SHARES`; of one that may lie beyond what was counted, `SURE` noise sd to the other side."""
+        places = np.clip([self._told(share) for share in SHARES], EDGES[1], EDGES[-2])
         return self.column.midpoint + self.column.half_width * places
+
+    def _told(self, share: float) -> float:
+        low, high = self.distribution.ends(share)
+        side = self.distribution.beyond(share)
+        return high if side == -1 else low if side == 1 else self.distribution.quantile(share)
 
     @property
     def quantile_words(self) -> tuple[str, ...]:
-        """(5,) ``at most`` or ``at least`` of a quantile that may lie beyond what was counted; otherwise empty."""
-        return tuple(("", "at least", "at most")[self.distribution.beyond(share)] for share in SHARES)
+        """(5,) ``at most`` or ``at least`` of a quantile that may lie beyond what was counted, `HIDDEN` at either end; or empty."""
+        return tuple(_WORDS[self.distribution.beyond(share)] for share in SHARES)
 
     @property
     def quantile_errors(self) -> Floats:

@@ -98,3 +98,13 @@ def test_a_release_too_wide_to_draw_says_what_it_does_not_know(monkeypatch: pyte
     assert np.isnan(found.correlation_sd).all()
     np.testing.assert_allclose(found.mean_sd, HALF_WIDTH * 0.01)
     np.testing.assert_allclose(found.mean, MIDPOINT + HALF_WIDTH * moments.gram[0, 1:] / 3000, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("half_chains")
+def test_shares_and_their_spreads_are_those_of_indicators_where_noise_hides_them():
+    found = summarise(noisy_moments(COLUMNS, ROWS[:10], 5.0, np.random.default_rng(1)))
+    levels = ["ward=" in name for name in found.names]
+    share, spread = found.mean[levels], found.standard_deviation[levels]
+    assert ((share >= 0) & (share <= 1)).all()
+    assert (found.mean_sd[levels] <= 0.5).all()
+    assert (spread <= 0.5).all()

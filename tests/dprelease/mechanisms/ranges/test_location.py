@@ -44,6 +44,27 @@ def test_a_quantile_that_may_be_in_an_outermost_cell_may_lie_beyond_the_bounds()
     assert [found.beyond(share) for share in (0.05, 0.205, 0.25, 0.95, 0.975, 0.99)] == [-1, -1, 0, 0, 1, 1]
 
 
+def test_a_quantile_that_may_be_in_either_outermost_cell_is_not_bounded() -> None:
+    monotone = np.concatenate([[0.0], np.full(CELLS - 1, 0.6), [1.0]])
+    found = Distribution(monotone[1:-1], np.full(CELLS - 1, 3.0), 9 * np.eye(CELLS - 1), monotone)
+    assert {found.beyond(share) for share in (0.05, 0.5, 0.95)} == {None}
+    ended = Distribution(monotone[1:-1], np.full(CELLS - 1, 3.0), 9 * np.eye(CELLS - 1), np.sign(monotone))
+    assert ended.quantile(1.5) == EDGES[-1]
+
+
+def test_a_quantile_is_at_most_what_noise_lets_it_be_at_most() -> None:
+    """Of a constant column the point estimate itself is too small half the time: it is not what the quantile is at most."""
+    random, sd, held = np.random.default_rng(5), 0.04, []
+    truth = (EDGES[1:-1] > -0.4).astype(float)
+    for _ in range(200):
+        noisy = truth + random.normal(0, sd, CELLS - 1)
+        monotone = np.concatenate([[0.0], np.clip(isotonic(noisy), 0, 1), [1.0]])
+        found = Distribution(noisy, np.full(CELLS - 1, sd), sd**2 * np.eye(CELLS - 1), monotone)
+        held += [found.ends(0.05)[1] >= -0.4] if found.beyond(0.05) == -1 else []
+    assert len(held) > 100
+    assert np.mean(held) > 0.95
+
+
 @pytest.mark.parametrize(("m", "s"), [(0.0, 0.3), (0.9, 0.5), (-1.0, 2.0), (0.3, 0.02)])
 def test_moments_of_a_clipped_normal_law(m: float, s: float) -> None:
     law = stats.norm(m, s)
