@@ -25,13 +25,16 @@ The means of what is drawn from the posterior are positive semidefinite and with
 to "no correlation" where noise hides it, and the noise of one entry is reduced by all others: a variable that spreads over
 1 % of its range at an end of it has z^2 = 1 - 2|z - l| nearly, so its square and its products tell its mean.
 
-Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of
-(m - l)/(1 - l) and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t, and below it as
-f_ij = T_ij unit_ij, unit_ij = sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what
-the data hold still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls:
-f_ij is the former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter
-below it. For the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations
-alone chains fall to small spreads on their way from the start and need thousands of turns to leave them.)
+Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of (m - l)/(1 - l)
+and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t, and below it as f_ij = T_ij
+unit_ij, unit_ij = sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what the data
+hold still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls: f_ij is
+the former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter below it.
+For the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations alone
+chains fall to small spreads on their way from the start and need thousands of turns to leave them.) An outcome that is to be
+predicted comes last of all: then it is its own regression on all others that has few strong slopes. Of an outcome before them
+the prior says so of the regressions of its causes on it and on each other, and shrinks whatever several features explain
+together.
 
 Of a one-hot group all levels but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
 entries are observations of that; were it rare, the others would nearly determine each other. The zeros within a group,
@@ -97,12 +100,13 @@ class Density:
 
     Args:
         moments: of which at least one entry is noisy.
+        outcome: index in the matrix of the variable that comes last; None for the order of spread alone.
 
     Attributes:
         used: (q, q + 2) which coordinates there are.
     """
 
-    def __init__(self, moments: NoisyMoments) -> None:
+    def __init__(self, moments: NoisyMoments, outcome: int | None = None) -> None:
         kinds = np.array([variable.kind for variable in moments.layout.variables])
         owner = np.array([variable.column for variable in moments.layout.variables])
         level = kinds == "level"
@@ -111,6 +115,8 @@ class Density:
         variance = np.diag(observed)[1:] - mean**2
         last = commonest(mean, level, owner)
         order = np.argsort(-variance, kind="stable")
+        if outcome is not None:
+            order = np.append(order[order != outcome - 1], outcome - 1)
         kept, others = order[~last[order]], np.flatnonzero(last)
         self._order = np.concatenate([[0], kept + 1, others + 1])
         self._rows = q = len(kept)
@@ -169,7 +175,7 @@ class Density:
         gradient[:, :, 0] = to_x[:, 1:, 0] * self._width * inner * outer + (to_log_d / 2 - self._edge) * (outer - inner)
         gradient[:, :, 1] = self._numeric * ((to_log_d / 2 - SPREAD) * outside[:, :, 1] + inside[:, :, 1])
         gradient[:, :, 2:] = to_t * parts.by_unit
-        np.einsum("jaa->ja", gradient[:, :, 2:])[:] = (
+        diagonal_of(gradient[:, :, 2:])[:] = (
             diagonal_of(to_t) * related.diagonal + by_diagonal + ROOM * (related.diagonal**2 / self._scale2 - 1)
         )
         return gradient
@@ -254,6 +260,23 @@ class Density:
         point = np.column_stack([np.log((mean - self._lower) / (1 - mean)), np.log(part / (1 - part)), root])
         return np.tile(point, (chains, 1, 1))
 
+    def reordered(self, theta: Floats, before: Density) -> Floats:
+        """Points of the same moments as these of a density that has the variables in another order, (J, q, q + 2).
+
+        Args:
+            theta: points of the latter.
+            before: the latter, of the same release.
+        """
+        own = slice(1, self._rows + 1)
+        place = np.argsort(before._order[own])[np.argsort(np.argsort(self._order[own]))]
+        parts, point = before._parts(theta), theta[:, place].copy()
+        u, d = (parts.triangle / parts.related.length[:, :, None])[:, place], parts.d[:, place]
+        root = np.asarray(np.linalg.qr(u.mT)[1], np.float64).mT
+        root = root * np.where(diagonal_of(root) < 0, -1.0, 1.0)[:, None, :] * np.sqrt(self._scale2)
+        point[:, :, 2:] = root * self._below * np.sqrt(d[:, :, None] ** 2 + self._hazy)
+        diagonal_of(point[:, :, 2:])[:] = np.log(np.maximum(diagonal_of(root), _ROUNDING))
+        return point
+
     def _parts(self, theta: Floats) -> _Parts:
         ends, size = theta[:, :, :2], self._rows + 1
         logs = log_expit(ends)
@@ -262,7 +285,7 @@ class Density:
         squared = (d * d)[:, :, None] + self._hazy
         by_unit = self._below / np.sqrt(squared)
         triangle = theta[:, :, 2:] * by_unit
-        diagonal_of(triangle)[:] = np.exp(np.einsum("jaa->ja", theta[:, :, 2:]))
+        diagonal_of(triangle)[:] = np.exp(diagonal_of(theta[:, :, 2:]))
         length = np.sqrt(np.vecdot(triangle, triangle))
         x = np.zeros((len(theta), size, size))
         x[:, 0, 0] = 1.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ LEAPS = 10
 ACCEPTANCE = 0.75
 REFIT = (10, 25, 40, 60)
 """Turns at which the masses are worked out again."""
+AGAIN = 20
+"""Turns that warm up chains which go on with the variables in another order."""
 WIDEST = 64
 """Variables of which the moments are drawn all together; beyond, `spectral_ridge` does without draws."""
 DRAWS = 600
@@ -42,31 +45,78 @@ class _Key:
     moments: NoisyMoments = field(compare=False)
 
 
-def posterior(moments: NoisyMoments) -> Floats:
+class Turns(NamedTuple):
+    """How long chains are.
+
+    Attributes:
+        warm_up: turns that are not kept.
+        refit: those at which the masses are worked out again.
+        kept: turns after them.
+    """
+
+    warm_up: int
+    refit: tuple[int, ...]
+    kept: int
+
+
+class _Drawn(NamedTuple):
+    """Draws, and where the chains ended.
+
+    Attributes:
+        matrices: (T, p+1, p+1).
+        density: of the points.
+        theta: (J, q, q + 2) the last points.
+        step: length of a leap.
+    """
+
+    matrices: Floats
+    density: Density
+    theta: Floats
+    step: float
+
+
+def posterior(moments: NoisyMoments, outcome: int | None = None) -> Floats:
     """Draws of S = (1/n) sum x x^T, (T, p+1, p+1) with T <= `DRAWS`; the last few results are kept.
 
-    A matrix without noise is known, and is the only draw. Time grows like p^3: half a second to a second for 10 to 20 variables.
+    A matrix without noise is known, and is the only draw. Time grows like p^3: half a second to a second for 10 to 20 variables,
+    and a third of it for each outcome of the same release.
 
     Args:
         moments: as released.
+        outcome: index in the matrix of the variable whose regression on all others the prior is about; None for all alike.
     """
     if not moments.noise_sd.any():
         return (moments.gram / moments.rows)[None]
     content = (_LABEL, repr((moments.rows, moments.layout.variables)).encode(), moments.gram, moments.noise_sd)
-    return _draw(_Key(hashlib.sha256(b"".join(bytes(part) for part in content)).digest(), moments))
+    key = _Key(hashlib.sha256(b"".join(bytes(part) for part in content)).digest(), moments)
+    return _draw(key).matrices if outcome is None else _draw_with_last(key, outcome)
 
 
 @lru_cache(maxsize=4)
-def _draw(key: _Key) -> Floats:
+def _draw(key: _Key) -> _Drawn:
     density = Density(key.moments)
     variables = len(key.moments.names)
     chains = 24 if variables <= 16 else 12 if variables <= 40 else 8
+    return _drawn(density, density.start(chains), 0.1, Turns(WARM_UP, REFIT, KEPT), PublicNormals(key.digest))
+
+
+@lru_cache(maxsize=16)
+def _draw_with_last(key: _Key, outcome: int) -> Floats:
+    """Chains that go on from where those of no outcome ended."""
+    drawn, density = _draw(key), Density(key.moments, outcome)
+    seed = hashlib.sha256(key.digest + outcome.to_bytes(2, "big")).digest()
+    start = density.reordered(drawn.theta, drawn.density)
+    turns = Turns(min(AGAIN, WARM_UP), (AGAIN // 2,), min(KEPT, -(-DRAWS // len(start))))
+    return _drawn(density, start, drawn.step, turns, PublicNormals(seed)).matrices
+
+
+def _drawn(density: Density, start: Floats, step: float, turns: Turns, normals: PublicNormals) -> _Drawn:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a wild trajectory is refused, not an error
-        points = _chains(density, chains, PublicNormals(key.digest))
-    step = -(-len(points) * chains // DRAWS)
-    draws = density.matrices(np.concatenate(points[::step]))
+        points, step = _chains(density, start, step, turns, normals)
+    every = -(-len(points) * len(start) // DRAWS)
+    draws = density.matrices(np.concatenate(points[::every]))
     draws.flags.writeable = False
-    return draws
+    return _Drawn(draws, density, points[-1], step)
 
 
 class _Metric:
@@ -105,18 +155,26 @@ def _by_row(values: Floats, matrices: Floats) -> Floats:
     return found
 
 
-def _chains(density: Density, chains: int, normals: PublicNormals) -> list[Floats]:
-    """Points of all chains at every turn after warming up, KEPT of (J, q, q + 2).
+def _chains(
+    density: Density, start: Floats, step: float, turns: Turns, normals: PublicNormals
+) -> tuple[list[Floats], float]:
+    """Points of all chains at every turn after warming up, (J, q, q + 2) each, and the length of a leap.
 
     While warming up, the masses follow the density's curvature where the chains are, and the step the rate of acceptance.
+
+    Args:
+        density: of the points.
+        start: (J, q, q + 2).
+        step: length of a leap to begin with.
+        turns: how many.
+        normals: public ones.
     """
-    theta = density.start(chains)
+    theta, chains = start, len(start)
     value, slope = density.potential(theta)
-    metric = _Metric(density.metric(theta[:1]), density.used)
-    step = 0.1
+    metric = _Metric(density.metric(theta), density.used)
     kept: list[Floats] = []
-    for turn in range(WARM_UP + KEPT):
-        if turn in REFIT:
+    for turn in range(turns.warm_up + turns.kept):
+        if turn in turns.refit:
             metric = _Metric(density.metric(theta), density.used)
         momentum = metric.momentum(chains, normals)
         energy = value + metric.energy(momentum)
@@ -133,8 +191,8 @@ def _chains(density: Density, chains: int, normals: PublicNormals) -> list[Float
         taken = normals.uniform(chains) < chance
         theta, slope = (np.where(taken[:, None, None], *pair) for pair in ((moved, theta), (moved_slope, slope)))
         value = np.where(taken, moved_value, value)
-        if turn < WARM_UP:
+        if turn < turns.warm_up:
             step *= float(np.exp(0.2 * (chance.mean() - ACCEPTANCE)))
         else:
             kept.append(theta)
-    return kept
+    return kept, step

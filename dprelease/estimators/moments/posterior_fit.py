@@ -1,9 +1,10 @@
 """Method `posterior`: least squares on the posterior mean of the true moments, and no further than it is likely to help.
 
-Let S_1, ..., S_T be draws of the true moments (`posterior`). The squared error of a linear model is linear in S, so no
-model does better on average over the draws than least squares on their mean, which is positive definite and whose
-off-diagonal entries have shrunk as far as noise hides them. Two things are not left to the average, because a learner
-minds a bad fit relative to how much the outcome varies, var_t, and minds the bad case more than the mean one:
+Let S_1, ..., S_T be draws of the true moments (`posterior`). Where numbers are coded in ranges they are seen about equally well,
+and the prior is about the outcome's own regression. The squared error of a linear model is linear in S, so no model does better
+on average over the draws than least squares on their mean, which is positive definite and whose off-diagonal entries have shrunk
+as far as noise hides them. Two things are not left to the average, because a learner minds a bad fit relative to how much the
+outcome varies, var_t, and minds the bad case more than the mean one:
 
     constant predictor   c minimises mean_t (c - mean_t)^2 / var_t: where little is known of an outcome with a small spread,
                          what would be a gross error for it decides;
@@ -30,7 +31,8 @@ import numpy.typing as npt
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal, warnings
+from dprelease.estimators.moments.risk import ALPHAS, HARM, furthest_of_draws, furthest_of_signal
+from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
@@ -52,40 +54,40 @@ def fit_posterior(
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
     """
-    draws, y = posterior(moments), list(targets)
-    everything = NormalEquations.of_moments(draws.mean(axis=0), list(features), y, intercept=intercept)[0]
+    hidden = dropped_places(moments, features, intercept=intercept)
+    return side_by_side([_one(moments, list(features), target, hidden, intercept=intercept) for target in targets])
+
+
+def _one(
+    moments: NoisyMoments, features: list[int], target: int, hidden: tuple[int, ...], *, intercept: bool
+) -> Fitted:
+    """The fit of one target, with `hidden` features or without."""
+    ranged = moments.retained is not None
+    draws = posterior(moments, target if ranged else None)
+    everything = NormalEquations.of_moments(draws.mean(axis=0), features, [target], intercept=intercept)[0]
     if least_squares(everything).singular:
         raise determined(len(features))
-    hidden = dropped_places(moments, features, intercept=intercept)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = np.array([bool(dropped_places(moments, [target], intercept=intercept)) for target in y])
+    blind = np.array([bool(dropped_places(moments, [target], intercept=intercept))])
     released = moments.gram / moments.rows
-    whole = _fit(draws, released, list(features), y, blind, intercept=intercept)
+    harm = HARM if ranged else 0.0
+    whole = _fit(draws, released, features, [target], blind, harm, intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole
     seen = [place for place in range(len(features)) if place not in hidden]
-    part = _fit(draws, released, [features[place] for place in seen], y, blind, intercept=intercept)
-    weights = np.zeros_like(whole.weights)
-    weights[seen] = part.weights
-    named = ", ".join(moments.names[features[place] - 1] for place in hidden)
-    return _needed(whole, replace(part, weights=weights), named)
-
-
-def _needed(whole: ScaledFit, part: ScaledFit, named: str) -> ScaledFit:
-    """For each target the model without what is hidden, unless with it a cautious guess of the gain is `NEEDED` times as large."""
-    most, least = (each.quality.gain - each.quality.gain_se for each in (whole, part))
-    needed = most > NEEDED * np.maximum(least, 0.0)
-    if needed.all():
+    part = _fit(draws, released, [features[place] for place in seen], [target], blind, harm, intercept=intercept)
+    if _needed(whole.fit, part.fit):
         return whole
-    told = f"For {int((~needed).sum())} of {len(needed)} targets left out of the model, as noise hides how they vary: {named}."
-    pairs = zip(vars(whole.quality).items(), vars(part.quality).values(), strict=True)
-    return replace(
-        part,
-        weights=np.where(needed, whole.weights, part.weights),
-        offsets=np.where(needed, whole.offsets, part.offsets),
-        quality=Quality(**{name: np.where(needed, each, other) for (name, each), other in pairs}),
-        diagnostics=replace(part.diagnostics, warnings=(*part.diagnostics.warnings, told)),
-    )
+    weights = np.zeros_like(whole.fit.weights)
+    weights[seen] = part.fit.weights
+    named = ", ".join(moments.names[features[place] - 1] for place in hidden)
+    return part._replace(fit=replace(part.fit, weights=weights), left_out=named)
+
+
+def _needed(whole: ScaledFit, part: ScaledFit) -> bool:
+    """Whether a cautious guess of the gain is `NEEDED` times as large with what is hidden as without it."""
+    most, least = (float((each.quality.gain - each.quality.gain_se)[0]) for each in (whole, part))
+    return most > NEEDED * max(least, 0.0)
 
 
 def _fit(
@@ -94,9 +96,10 @@ def _fit(
     features: list[int],
     targets: list[int],
     blind: npt.NDArray[np.bool_],
+    harm: float = 0.0,
     *,
     intercept: bool,
-) -> ScaledFit:
+) -> Fitted:
     """All targets at once, without slopes where `blind`; arrays are (T, l) or, with features and constant, (T, d + 1, l).
 
     Args:
@@ -105,6 +108,7 @@ def _fit(
         features: d indices in either.
         targets: l indices.
         blind: (l,) which targets noise hides.
+        harm: part of a target's variance that a rare case may lose.
         intercept: whether one is fitted.
     """
     mean, z = draws.mean(axis=0), [0, *features]
@@ -135,9 +139,9 @@ def _fit(
         (solution.weights * seen.xy).sum(axis=0) - open_target,
         (solution.weights * (seen.xx @ solution.weights)).sum(axis=0) - 2 * open_model,
     )
-    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance, most))
+    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance, most, harm))
     error = error - alpha * linear + alpha**2 * square
-    return ScaledFit(
+    fit = ScaledFit(
         weights=alpha * change[1:],
         offsets=base + alpha * change[0],
         constant=constant,
@@ -151,13 +155,14 @@ def _fit(
             gain=(flat - error).mean(axis=0),
             gain_se=(flat - error).std(axis=0),
         ),
-        diagnostics=Diagnostics.of(solution, warnings(alpha, ((means - constant) ** 2 / variance).mean(axis=0))),
+        diagnostics=Diagnostics.of(solution, ()),
     )
+    return Fitted(fit, alpha, ((means - constant) ** 2 / variance).mean(axis=0))
 
 
-def _alpha(linear: Floats, square: Floats, most: Floats) -> Floats:
+def _alpha(linear: Floats, square: Floats, most: Floats, harm: float) -> Floats:
     """(l,) from the parts of the draws' gains, (T, l): alpha linear - alpha^2 square; none above `most`."""
     if len(linear) == 1:  # the true moments are known
         return np.ones(linear.shape[1])
     steps = ALPHAS[:, None, None]
-    return np.minimum(furthest_of_draws(steps * linear - steps**2 * square), most)
+    return np.minimum(furthest_of_draws(steps * linear - steps**2 * square, harm), most)

@@ -6,7 +6,9 @@ a bad fit costs a learner more than a good one brings. Of all steps that reach `
 taken, so that good fits are not shortened for nothing. It is 0 unless the gain is positive in four cases of five.
 
 Where draws of the gain are known, the step is also no longer than where the `RARE` quantile is no loss. Among many pairs of columns
-that fill little of their bounds noise makes a strong relation of some pair, with a gain in most cases and a great loss in some.
+that fill little of their bounds noise makes a strong relation of some pair, with a gain in most cases and a great loss in some. In
+ranges columns fill what they are coded in, and that quantile may lose `HARM` of the outcome's variance: a model that has been
+shrunk to little loses little where it is wrong, and need not be surer than that.
 
 Nor is it longer than `furthest_of_signal`. Where the prior of the draws is vague beside the noise, they take most of what noise
 makes for a relation and promise a gain of an outcome without any. The released numbers tell without a prior what a step gains.
@@ -21,7 +23,7 @@ from dprelease.release.release import Floats
 CAUTIOUS = 0.2
 ALPHAS = np.linspace(0.0, 1.0, 41)
 ENOUGH = 0.95
-RARE = 0.05
+RARE, HARM = 0.05, 0.02
 UNSURE = 0.25
 """Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
 
@@ -38,14 +40,15 @@ def furthest(gain: Floats) -> Floats:
     return found
 
 
-def furthest_of_draws(gain: Floats) -> Floats:
+def furthest_of_draws(gain: Floats, harm: float = 0.0) -> Floats:
     """alpha, one for each outcome.
 
     Args:
-        gain: (41, T, l) draws of the gain at each of `ALPHAS`, 0 at alpha = 0.
+        gain: (41, T, l) draws of the gain at each of `ALPHAS`, in the outcome's variance, 0 at alpha = 0.
+        harm: what the `RARE` quantile may lose.
     """
     rare, cautious = np.quantile(gain, [RARE, CAUTIOUS], axis=1)
-    return furthest(np.where(rare >= 0, cautious, -np.inf))
+    return furthest(np.where(rare >= -harm, cautious, -np.inf))
 
 
 def furthest_of_signal(linear: Floats, square: Floats) -> Floats:

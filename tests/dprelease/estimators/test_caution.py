@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dprelease.estimators.moments.posterior_fit import _fit
-from dprelease.estimators.moments.risk import ALPHAS, furthest, furthest_of_draws, furthest_of_signal, warnings
+from dprelease.estimators.moments.risk import ALPHAS, HARM, furthest, furthest_of_draws, furthest_of_signal, warnings
 
 
 def test_a_model_goes_as_far_as_nearly_all_of_the_best_cautious_gain_allows():
@@ -29,6 +29,7 @@ def test_it_goes_no_further_than_rare_cases_allow():
         found = furthest_of_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2))
         np.testing.assert_allclose(found, expected)
     assert furthest_of_draws(np.where(wrong, -steps, 2 * steps - steps**2)) == 0
+    np.testing.assert_allclose(furthest_of_draws(np.where(wrong, -steps / 10, 2 * steps - steps**2), HARM), 0.2)
 
 
 def test_a_step_is_no_longer_than_the_unbiased_gain_warrants():
@@ -43,7 +44,7 @@ def test_a_model_is_shortened_by_the_part_of_its_signal_that_the_draws_leave_ope
     draws = np.tile(np.diag([1.0, 0.25, 0.25]), (100, 1, 1))
     draws[:, 1, 2] = draws[:, 2, 1] = seen
     for intercept in (True, False):
-        fit = _fit(draws, draws.mean(axis=0), [1], [2], np.array([False]), intercept=intercept)
+        fit = _fit(draws, draws.mean(axis=0), [1], [2], np.array([False]), intercept=intercept).fit
         far = (1 - seen.var() / seen.mean() ** 2) * (1 + np.sqrt(0.05))
         np.testing.assert_allclose(fit.weights, [[seen.mean() / 0.25 * np.floor(40 * far) / 40]])
 

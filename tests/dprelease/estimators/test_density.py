@@ -102,3 +102,24 @@ def test_an_entry_is_as_likely_as_its_noise_says():
 
     values = Density(moments).potential(theta)[0]
     assert values[0] - values[1] == pytest.approx(by_hand(0.3, -0.4, 0.2) - by_hand(-0.5, 0.7, -0.1), rel=1e-10)
+
+
+def test_points_keep_their_moments_where_an_outcome_comes_last(moments: NoisyMoments):
+    before, outcome = Density(moments), 1
+    after, theta = Density(moments, outcome), points(before, 0.5)
+    moved = after.reordered(theta, before)
+    np.testing.assert_allclose(after.matrices(moved), before.matrices(theta), atol=1e-12)
+    assert (moved[:, ~after.used] == 0).all()
+
+
+def test_an_outcome_that_comes_last_depends_on_the_others_by_its_own_regression(moments: NoisyMoments):
+    """The prior differs between two points, which differ in the outcome's row of T, as Cauchy's law of its slopes does."""
+    density = Density(moments, 1)
+    theta = np.repeat(points(density, 0.5, 1), 2, axis=0)
+    theta[1, -1, 2:-1] *= 3
+    parts = density._parts(theta)
+    value = parts.related.value()
+    slopes = np.linalg.solve(parts.triangle[:, :-1, :-1].mT, parts.triangle[:, -1, :-1, None])[..., 0]
+    psi = slopes * parts.related.length[:, :-1]
+    own = np.log1p(psi**2).sum(axis=1)
+    assert value[1] - value[0] == pytest.approx(own[1] - own[0])

@@ -19,7 +19,8 @@ def chains_of(moments: NoisyMoments, count: int = 24) -> np.ndarray:
     """Moments of every chain and kept turn, (turns, chains, p+1, p+1)."""
     density = Density(moments)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        points = _posterior._chains(density, count, PublicNormals(bytes(32)))
+        turns = _posterior.Turns(_posterior.WARM_UP, _posterior.REFIT, _posterior.KEPT)
+        points, _ = _posterior._chains(density, density.start(count), 0.1, turns, PublicNormals(bytes(32)))
     return density.matrices(np.concatenate(points)).reshape(_posterior.KEPT, count, *moments.gram.shape)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -262,25 +264,6 @@ def test_a_spread_that_noise_nearly_hides_is_not_believed_to_be_smaller():
     assert abs(variance.mean() - (truth[place, place] - truth[0, place] ** 2)) < 4 * variance.std()
 
 
-def test_a_relation_that_may_be_noise_is_not_followed_to_a_loss():
-    """Noise of 2.4 standard deviations relates `ferritin` to `creatinine`; both fill little of their bounds.
-
-    A gain in four cases of five was enough to predict the one from the other, with R^2 -0.45.
-    """
-    table = TABLES["labs"]
-    names = ["constant", *(variable.name for variable in Layout(table.columns).variables)]
-    target, others = names.index("ferritin"), ["age", "crp", "creatinine", "glucose", "haemoglobin", "troponin", "stay"]
-    others += ["smoking=smoking2", "smoking=smoking3", *(f"ward=ward{level}" for level in range(2, 6)), "died"]
-    features = sorted(names.index(name) for name in others)
-    generator = np.random.default_rng([1, table.patients])
-    for _ in range(4):
-        gram = table.gram(generator)
-        moments = utility.noisy_moments(gram, table.patients, 1.0, 3, generator, table.columns)
-    found = fit_moments(moments, features, [target], intercept=True)
-    model = np.append(found.offsets, found.weights[:, 0])
-    assert utility.r_squared(gram / table.patients, target, features, model) > -0.02
-
-
 @pytest.mark.usefixtures("short_chains")
 def test_what_noise_hides_is_left_out_and_named(long_tailed: np.ndarray):
     moments = noisy_moments(LONG_TAILED, long_tailed, 1.5e-2, np.random.default_rng(0))
@@ -288,3 +271,20 @@ def test_what_noise_hides_is_left_out_and_named(long_tailed: np.ndarray):
     assert found.weights[3, 0] == 0
     assert found.weights[0, 0] > 0
     assert any("visits" in text for text in found.diagnostics.warnings)
+
+
+@pytest.mark.usefixtures("short_chains")
+def test_in_ranges_the_prior_is_about_the_outcomes_own_regression():
+    """Slopes are those of least squares on draws with the outcome last, of each of two targets as if it were alone."""
+    noisy = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(5))
+    moments, x = replace(noisy, retained=np.ones_like(noisy.gram)), [1, 3]
+    both = fit_moments(moments, x, [OUTCOME, 2], intercept=True)
+    for place, y in enumerate((OUTCOME, 2)):
+        mean = posterior(moments, y).mean(axis=0)
+        best = np.linalg.solve(mean[np.ix_([0, *x], [0, *x])], mean[[0, *x], y])[1:]
+        alpha = both.weights[:, place] / best
+        assert alpha[0] == pytest.approx(alpha[1], rel=1e-7)
+        assert 0 <= alpha[0] <= 1
+        alone = fit_moments(moments, x, [y], intercept=True)
+        np.testing.assert_array_equal(both.weights[:, [place]], alone.weights)
+    assert both.weights[:, 0].all()
