@@ -111,7 +111,7 @@ def _of_target(result: FitResult, row: int) -> list[str]:
         unclipped = None if found.unclipped is None else found.unclipped[row, column]
         per = _per(unit, result.units[feature])
         lines.append(_line(feature, result.coef[row, column], form, values, per, unclipped))
-    table = aligned(lines, left=(0, 8))
+    table = aligned(lines, left=(0, len(lines[0]) - 1))
     rule = "-" * len(max(table, key=len))
     title = f"{target} ({unit})" if unit else target
     if not result.fit_intercept:
