@@ -203,6 +203,11 @@ class SpecBase(Value):
         return self.terms.patients(self.rows)
 
     @property
+    def counted(self) -> str:
+        """What is counted where a number of patients is printed: ``patients``, or ``rows`` where a patient may have several."""
+        return "patients" if self.rows_per_subject == 1 else "rows"
+
+    @property
     def most_patients(self) -> int:
         """How many patients the guarantee is for at most: n, or all that a stream has room for."""
         return self.terms.most_patients(self.rows)

@@ -98,6 +98,7 @@ def _proposal(tx: Transaction, continual: Continual, previous: ReleaseSpec, numb
     for part in previous.parties:
         if enrolled(tx.members, part.party, now).fingerprint != part.key:
             raise InvalidInput(f"{part.party} has another key than when the stream began; propose a new stream")
+    continual.following(previous, number, rows=0)  # a stream that is over waits for no batch
     agreed = agree(reported(tx.members, names, number))
     if agreed.aligned != previous.aligned:
         raise InvalidInput("the parties' tables were aligned anew after the stream began; propose a new stream")

@@ -12,6 +12,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.moments.resolution import rounded
+from dprelease.estimators.result import SEVERAL_ROWS
 from dprelease.one_line import aligned, indented, listed, one_line
 from dprelease.release.release import Release
 from dprelease.release.trust import trust
@@ -69,9 +70,7 @@ class Analysis:
         if self._biased:
             told.append("No p-values: rows are clipped so far that this may move effects by a standard error.")
         if self.release.spec.rows_per_subject > 1:
-            told.append(
-                "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."
-            )
+            told.append(SEVERAL_ROWS)
         return (*self.caveats, *told)
 
     def summary(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +19,7 @@ from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.regression_table import regression_table
-from dprelease.estimators.result import Diagnostics, FitResult, ScaledFit
+from dprelease.estimators.result import SEVERAL_ROWS, Diagnostics, FitResult, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
@@ -86,7 +87,7 @@ def fit(
         constant=names.original(found.constant),
         constant_noise_sd=half_width * found.constant_noise_sd,
         quality=found.quality.in_units(half_width),
-        diagnostics=found.diagnostics,
+        diagnostics=_of_patients(release, found.diagnostics),
         guarantee=release.guarantee,
         trust=trust(release.spec),
         release=release.digest,
@@ -98,6 +99,11 @@ def fit(
         render=regression_table,
         within=str(kept) if kept else None,
     )
+
+
+def _of_patients(release: Release, found: Diagnostics) -> Diagnostics:
+    """The diagnostics, with a warning where rows of one patient are counted as patients apart."""
+    return replace(found, warnings=(SEVERAL_ROWS, *found.warnings)) if release.spec.rows_per_subject > 1 else found
 
 
 def _set(name: str, method: Method, within: ConvexSet | None) -> ConvexSet | None:

@@ -44,6 +44,10 @@ class Diagnostics:
         return cls(solution.smallest_eigenvalue, solution.condition_number, solution.indefinite, warnings)
 
 
+SEVERAL_ROWS = "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."
+"""What a fit or an analysis says where `rows_per_subject` is more than 1."""
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledFit:
     """l fitted models with d weights each, scaled units, as every algorithm gives them.

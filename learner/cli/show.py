@@ -92,7 +92,7 @@ def verified(opened: Opened) -> None:
     spec = opened.release.spec
     _say(f"[bold]{plain(spec.title)}[/bold]")
     _say(f"release {spec.digest()} of consortium {plain(spec.consortium)}, published {opened.manifest.published}")
-    _say(f"{spec.patients} patients, {mechanism_of(spec).words(spec).content}")
+    _say(f"{spec.patients} {spec.counted}, {mechanism_of(spec).words(spec).content}")
     _say(f"\n[bold]Checked[/bold] against the pinned root {opened.consortium.fingerprint}")
     for check in checks(spec):
         _say(f"  [green]ok[/green] {check}")
@@ -111,7 +111,7 @@ def described(found: Description) -> None:
     """Columns one by one and in pairs, guarantee, trust."""
     moments = found.correlation is not None
     heads = ("column", "mean", "noise sd", *(("standard deviation", "noise sd") if moments else ()), "unit")
-    shown = Table(*heads, title=f"{found.release.patients} patients", title_justify="left")
+    shown = Table(*heads, title=f"{found.release.patients} {found.release.spec.counted}", title_justify="left")
     for place, name in enumerate(found.names):
         hidden = found.hidden[place]
         cells = [_unless_hidden("mean" in hidden, found.mean[place]), f"{found.mean_noise_sd[place]:.2g}"]
@@ -143,7 +143,7 @@ def described(found: Description) -> None:
 
 def ranges(found: DescribedRanges) -> None:
     """Mean, standard deviation and quantiles of columns, guarantee, trust."""
-    _ranges(found.columns, f"{found.release.spec.rows} patients")
+    _ranges(found.columns, f"{found.release.spec.rows} {found.release.spec.counted}")
     guarantee(found.release)
 
 

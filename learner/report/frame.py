@@ -87,7 +87,7 @@ def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
     facts: list[list[Cell]] = [
         ["digest", element("span", spec.digest(), class_="digest")],
         ["consortium", spec.consortium],
-        ["patients", f"{spec.patients:,} ({count(spec.rows_per_subject, 'row')} each at most)"],
+        [spec.counted, f"{spec.patients:,} ({count(spec.rows_per_subject, 'row')} a patient at most)"],
         *of_stream,
         ["hospitals", ", ".join(part.party for part in spec.parties)],
         ["mechanism", mechanism_of(spec).words(spec).summary],

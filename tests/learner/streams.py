@@ -29,12 +29,15 @@ class PublishedStream:
         world: the consortium.
         storage: the hub's.
         noise: of the hospitals.
+        q: most rows of one patient.
         options: of the request.
     """
 
-    def __init__(self, world: World, noise: NoiseSource | None = None, rows: int = ROWS[0], **options: Any) -> None:
+    def __init__(
+        self, world: World, noise: NoiseSource | None = None, rows: int = ROWS[0], q: int = 1, **options: Any
+    ) -> None:
         keys = {name: member.fingerprint for name, member in world.parties.items()}
-        base = build_spec(world.columns, keys=keys, rows=rows, title="a stream of patients")
+        base = build_spec(world.columns, keys=keys, rows=rows, rows_per_subject=q, title="a stream of patients")
         request = {"of": "moments", "checkpoints": CHECKPOINTS, **options}
         self.world, self.noise = world, noise or SeededNoise(7)
         self.hospitals = Hospitals(first_spec(base, **request))

@@ -14,6 +14,7 @@ import pytest
 
 from dprelease.canonical import canonical_bytes
 from dprelease.estimators import fit
+from dprelease.estimators.result import SEVERAL_ROWS
 from dprelease.release.release import Release
 from learner.cli import follow
 from learner.hub.server import Hub
@@ -186,6 +187,16 @@ def test_a_stream_that_does_not_say_how_long_it_is(trio: World, storage: Storage
     assert [line.split()[:2] for line in found.stdout.splitlines()[-2:]] == [["1", "400"], ["2", "650"]]
     listed = json.loads(run("list", "--json").stdout)
     assert listed[0]["checkpoint"] == {"stream": stream.releases[0].digest, "number": 2}
+
+
+def test_rows_of_one_patient_are_called_rows_and_warned_of(trio: World, storage: Storage, run: Run) -> None:
+    stream = PublishedStream(trio, q=2)
+    stream.publish(storage)
+    found = run("follow", stream.releases[0].digest, *FIT, "--once")
+    assert found.exit_code == 0, found.output
+    assert SEVERAL_ROWS in found.stdout
+    assert found.stdout.splitlines()[-2].split()[:2] == ["checkpoint", "rows"]
+    assert "\n400 rows, checkpoint 1" in run("verify", stream.releases[0].digest).stdout
 
 
 def _repeats_other_numbers(release: Release) -> Release:

@@ -133,7 +133,7 @@ def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
     parties = len(spec.parties)
     whom = "by this hospital alone" if parties == 1 else f"by {parties} hospitals on masked columns"
     private = "private " if spec.public else ""
-    sums = f"{layout_of(spec).entries} noisy sums over all {spec.rows} patients"
+    sums = f"{layout_of(spec).entries} noisy sums over all {spec.rows} {spec.counted}"
     if terms.association is None:
         clipped = " of clipped rows" if terms.clipping is not None else ""
         return (

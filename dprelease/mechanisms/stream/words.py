@@ -44,12 +44,12 @@ def words(found: Words, spec: SpecBase, terms: StreamTerms) -> Words:
     covered = EVENT if spec.rows_per_subject == 1 else ROWS.format(rows=spec.rows_per_subject)
     return replace(
         found,
-        would_publish=f"{at} of a stream, {spec.rows} new patients: {found.would_publish}",
+        would_publish=f"{at} of a stream, {spec.rows} new {spec.counted}: {found.would_publish}",
         details=(
             *found.details,
             price,
             f"covers {covered}",
-            f"noise here is {times:.3g} times that of one release of everybody; room for {terms.most_rows} patients in all",
+            f"noise here is {times:.3g} times that of one release of everybody; room for {terms.most_rows} {spec.counted} in all",
         ),
         trust=(*found.trust, KEPT),
         content=f"{at}, {found.content}",

@@ -10,6 +10,7 @@ import pytest
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.moments.resolution import rounded
 from dprelease.estimators.regression_table import MOST_TABLES
+from dprelease.estimators.result import SEVERAL_ROWS
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, UNIT, released
 from tests.support.noise import SeededNoise
@@ -86,6 +87,12 @@ def test_an_interval_without_an_end_says_so(clear: Release):
 
 def test_it_says_what_is_taken_for_granted(clear: Release):
     assert "Residuals are taken to spread equally everywhere" in fit(clear, ["score"], FEATURES).summary()
+
+
+def test_rows_of_one_patient_are_said_to_be_no_patients_apart(clear: Release):
+    several = replace(clear, spec=clear.spec.model_copy(update={"rows_per_subject": 3}))
+    assert f"Warning: {SEVERAL_ROWS}" in fit(several, ["score"], FEATURES).summary()
+    assert SEVERAL_ROWS not in fit(clear, ["score"], FEATURES).summary()
 
 
 def test_units_stand_beside_the_terms():
