@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -31,14 +31,23 @@ from tests.support.specs import private_blocks
 BEFORE = PROTOCOL_VERSION - 1
 OLDER = ((VERSION_KEY, str(BEFORE)),)
 HOSPITAL, HUB, LEARNER = "tests.coordinator.world", "learner.hub.coordination", "learner.client.hub_client"
-"""Where they say which version they speak."""
+"""Where they call from."""
+
+
+def ask_as_before(peer: str, method: Callable[..., object], request: object) -> object:
+    """One call that says the version before."""
+    with translated(peer):
+        return method(request, timeout=SECONDS, metadata=OLDER)
 
 
 @contextmanager
 def older(who: str) -> Iterator[None]:
     """Whoever calls from this module says the version before."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{who}.VERSION", OLDER)
+        if who == HOSPITAL:
+            patch.setattr(f"{who}.VERSION", OLDER)
+        else:
+            patch.setattr(f"{who}.ask", ask_as_before)
         yield
 
 
