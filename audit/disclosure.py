@@ -9,8 +9,9 @@ a spec, its guarantee and whom to trust, are left out of every file: their numbe
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow
@@ -67,14 +68,25 @@ def disclosures(folder: Path, hospitals: Iterable[Hospital], specs: Iterable[Rel
         path for source in sources for path in (*files_of(source), source.database_file) if path is not None
     ]
     tables = {path.resolve() for path in files_of_rows}
-    files = [path for path in folder.rglob("*") if path.is_file() and path.resolve() not in tables]
+    files = [path for path in _files(folder) if path.resolve() not in tables]
     return [path for path in files if not words.isdisjoint(_words(_content(path), sentences))]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below a folder; servers that run put files and folders away meanwhile."""
+
+    def check(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for place, _, names in os.walk(folder, onerror=check):
+        yield from filter(Path.is_file, (Path(place, name) for name in names))
 
 
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except FileNotFoundError:  # servers that run put files away
+    except FileNotFoundError:
         return b""
 
 
@@ -100,10 +112,10 @@ def pseudonyms_outside(folder: Path, hospitals: Iterable[Hospital]) -> list[Path
     }
     looked_for = [*names, *(name.hex().encode() for name in names)]
     own = [hospital.settings.state.resolve() for hospital in parties]
-    files = [path for path in folder.rglob("*") if path.is_file() and names]
     return [
         path
-        for path in files
-        if not any(path.resolve().is_relative_to(state) for state in own)
+        for path in _files(folder)
+        if names
+        and not any(path.resolve().is_relative_to(state) for state in own)
         and any(name in data for data in [_content(path)] for name in looked_for)
     ]

@@ -88,7 +88,6 @@ def test_rows_are_within_the_scale() -> None:
         BoundedRows(np.array([[most], [-most]], np.int32), (COLUMN,), bits)
         with pytest.raises(InvalidInput, match="beyond the grid"):
             BoundedRows(np.array([[most + 1]], np.int32), (COLUMN,), bits)
-        assert BoundedRows(np.array([[0]], np.int32), (COLUMN,), bits).squared_sensitivity == (2 * most) ** 2
 
 
 def test_a_range_in_a_box() -> None:
