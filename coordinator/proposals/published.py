@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coordinator.lifecycle.status import State
 from coordinator.store.releases import Release
-from dprelease.data.columns import Column, NumericColumn, private
+from dprelease.data.columns import Column, numbers
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Columns
 from dprelease.mechanisms.draft import PublishedRanges
@@ -55,19 +55,14 @@ def with_ranges(releases: Iterable[Release], columns: Columns) -> Release | None
     Returns:
         It; None where there is no such release, or no such number.
     """
-    wanted = {
-        column.name: (party, column)
-        for party, own in columns.items()
-        for column in private(own)
-        if isinstance(column, NumericColumn)
-    }
+    wanted = _owned({party: numbers(own) for party, own in columns.items()})
     found = None
     for release in releases if wanted else ():
-        spec = release.read_spec()
-        then = _owned({part.party: part.columns for part in spec.parties})
-        same = all(then.get(name) == each for name, each in wanted.items())
-        if release.record.state is State.PUBLISHED and same and wanted.keys() <= mechanism_of(spec).ranged(spec):
-            found = release
+        if release.record.state is State.PUBLISHED:
+            spec = release.read_spec()
+            then = _owned({part.party: part.columns for part in spec.parties})
+            if wanted.items() <= then.items() and wanted.keys() <= mechanism_of(spec).ranged(spec):
+                found = release
     return found
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any
 
 from dprelease.data.columns import needs_bounds
@@ -121,7 +121,7 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Everything as text: what was assumed, what would be released, what to expect, the recommendation."""
-        first = self.settings[0]
+        first, releases = self.settings[0], [(each, proposed(each)) for each in self.settings]
         weighing = self.weighing()
         target, width = first.target, sum(first.guess(name).width for name in first.features)
         weights = "".join(f", weight of {name} {weight}" for name, weight in first.weights.items())
@@ -134,10 +134,10 @@ class Comparison:
             f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
             "range; of no account in ranges), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
-            *aligned([("MECHANISM", "RELEASED", "NOISE SD"), *map(_released, self.settings)]),
-            *(f"{each.plan}: {levels}" for each in self.settings if (levels := proposed(each).levels)),
+            *aligned([("MECHANISM", "RELEASED", "NOISE SD"), *starmap(_released, releases)]),
+            *(f"{each.plan}: {made.levels}" for each, made in releases if made.levels),
             "",
-            *aligned([("MECHANISM", "LEDGER OF", "IS CHARGED"), *chain(*map(_charged, self.settings))]),
+            *aligned([("MECHANISM", "LEDGER OF", "IS CHARGED"), *chain(*starmap(_charged, releases))]),
             "",
             *aligned([_HEAD, *map(_row, self.cells)]),
             "",
@@ -217,15 +217,14 @@ def _from(signal: float | None) -> str:
     return "nowhere" if signal is None else f"from R^2 = {signal:g} on"
 
 
-def _released(setting: Setting) -> tuple[str, ...]:
-    release, deviation = proposed(setting), math.sqrt(mean_variance(setting, proposed(setting)))
-    return setting.plan, release.shape, f"{deviation:.3g} {release.unit}"
+def _released(setting: Setting, release: Proposed) -> tuple[str, ...]:
+    return setting.plan, release.shape, f"{math.sqrt(mean_variance(setting, release)):.3g} {release.unit}"
 
 
-def _charged(setting: Setting) -> list[tuple[str, ...]]:
+def _charged(setting: Setting, release: Proposed) -> list[tuple[str, ...]]:
     """One line for each price, with the hospitals that pay it."""
     payers: dict[Fraction, list[str]] = {}
-    for name, price in proposed(setting).prices.items():
+    for name, price in release.prices.items():
         payers.setdefault(price, []).append(name)
     delta = setting.target.delta
     return [(setting.plan, ", ".join(names), price_text(price, delta)) for price, names in payers.items()]

@@ -43,7 +43,12 @@ class Worker(ABC):
 
 
 class Upkeep(Worker):
-    """A thread that does a few things again and again; trouble with one never keeps another from being done."""
+    """A thread that does a few things again and again; trouble with one never keeps another from being done.
+
+    Args:
+        duties: what to do.
+        seconds: between rounds.
+    """
 
     def __init__(self, duties: Sequence[Callable[[], object]], seconds: float) -> None:
         super().__init__("upkeep")

@@ -17,6 +17,7 @@ import pyarrow.csv
 
 from dprelease.errors import DataRefused
 from party_node.settings import SourceSettings
+from party_node.source.files import pieces
 
 _READ_BYTES = 1 << 20
 
@@ -64,20 +65,33 @@ class CsvReader:
             pass
         yield from islice(self._rows(columns, start), done, None)
 
-    def uneven(self) -> str:
+    def uneven(self, start: int = 0) -> str:
         """Where the first row is that has more or fewer cells than the header, and how many; empty where there is none.
 
         Read once more, by a reader that counts lines: a row may have several.
+
+        Args:
+            start: byte of a plain file at which a row begins; the rows before are not read.
         """
         try:
-            with self._opened() as stream, TextIOWrapper(stream, "utf-8", newline="") as lines:
-                reader = csv.reader(lines, delimiter=self._source.delimiter)
-                rows = filter(None, reader)  # Arrow reads over empty lines too
-                width = len(next(rows, ()))
-                count = next((len(row) for row in rows if len(row) != width), None)
-                return "" if count is None else f"line {reader.line_num} has {count} cells, and the header has {width}"
+            with self._text() as lines:
+                # Arrow reads over empty lines too.
+                width = len(next(filter(None, csv.reader(lines, delimiter=self._source.delimiter)), ()))
+            with self._text(start) as lines:
+                rows = csv.reader(lines, delimiter=self._source.delimiter)
+                count = next((len(row) for row in filter(None, rows) if len(row) != width), None)
         except (csv.Error, UnicodeError, pa.ArrowException):
             return ""
+        if count is None:
+            return ""
+        with self._path.open("rb") as file:
+            line = rows.line_num + sum(data.count(b"\n") for data in pieces(file, start))
+        return f"line {line} has {count} cells, and the header has {width}"
+
+    @contextmanager
+    def _text(self, start: int = 0) -> Iterator[TextIOWrapper]:
+        with self._opened(start) as stream, TextIOWrapper(stream, "utf-8", newline="") as lines:
+            yield lines
 
     def _rows(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         header = self._written_header

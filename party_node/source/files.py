@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
+from typing import BinaryIO
 
 from dprelease.errors import DataRefused
 from party_node.settings import SourceSettings
@@ -56,3 +58,10 @@ def stamp(source: SourceSettings) -> Stamp:
         files = [source.database_file, *filter(Path.exists, [Path(f"{source.database_file}-wal")])]
     found = ((str(each), each.stat()) for each in files)
     return tuple((name, each.st_ino, each.st_mtime_ns, each.st_size) for name, each in found)
+
+
+def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The next bytes of a file, so many in all, a mebibyte at a time."""
+    while size > 0 and (data := file.read(min(1 << 20, size))):
+        size -= len(data)
+        yield data

@@ -38,7 +38,7 @@ class Overview:
         findings: column name to what its cells were like.
         implausible: columns that must not be released.
         batches: rows that came together, in the order of their numbers.
-        names: pseudonyms of all rows of the file, those included that do not count, in canonical order, end to end.
+        names: pseudonyms of all rows of the file, end to end: those that count in canonical order, then those that do not.
         numbers: the batch of each.
         key: alignment key.
         columns: declarations that cells were read by.
@@ -123,17 +123,15 @@ def _added(
     prefix = before.prefix
     rows = read_rows(settings, key, columns, _GRID_BITS, prefix.size if prefix is not None else 0, roster=roster)
     new = numbers_of(rows.numbers, settings.source, prefix.rows if prefix is not None else 0)
-    names, numbers = (
-        [*_split(before.names, len(before.numbers)), *rows.pseudonyms],
-        np.concatenate([before.numbers, new]),
-    )
-    order = sorted(range(len(names)), key=names.__getitem__)
-    names, numbers = [names[place] for place in order], numbers[order]
+    names = [*_split(before.names, len(before.numbers)), *rows.pseudonyms]
+    numbers = np.concatenate([before.numbers, new])
     subjects = subjects_of(names)
     kept = np.ones(len(names), np.bool_) if roster is None else roster.of(names)
     if roster is not None:
         _warn_of_gone(roster, subjects)
     whole = align(key, [*compress(names, kept)], settings.roster, settings.rows_per_subject)
+    order = np.concatenate([np.flatnonzero(kept)[whole.order], np.flatnonzero(~kept)])
+    names, numbers, kept = [names[place] for place in order], numbers[order], kept[order]
     batches = {each.number: each for each in before.batches}
     for number in map(int, np.unique(new[new != NONE])):
         if own := [*compress(names, kept & (numbers == number))]:

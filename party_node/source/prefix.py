@@ -18,11 +18,10 @@ from dprelease.canonical import canonical_bytes, sha256
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.batches import NONE, Numbers
 from party_node.source.cells import WHITE
+from party_node.source.files import pieces
 from party_node.source.reader import is_plain_csv, record_batches
 from party_node.source.table import identifiers_in, pseudonyms_in
 from party_node.state.streams import Prefix
-
-_READ_BYTES = 1 << 20
 
 
 def begins_with(known: Prefix, settings: PartySettings, number: int, released: Iterable[tuple[int, str]]) -> bool:
@@ -154,8 +153,7 @@ def _hashed(path: Path, sizes: Iterable[int]) -> dict[int, str]:
     running, done, found = hashlib.sha256(), 0, {}
     with path.open("rb") as file:
         for size in sizes:
-            while done < size and (data := file.read(min(_READ_BYTES, size - done))):
+            for data in pieces(file, size - done):
                 running.update(data)
-                done += len(data)
-            found[size] = running.hexdigest()
+            found[size], done = running.hexdigest(), size
     return found

@@ -98,7 +98,7 @@ class FilesReader:
     def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         for path, reader in self._readers.items():
-            with read_errors(self._source, path):
+            with read_errors(self._source, path, start):
                 yield from reader.batches(columns, start, numbers)
 
 
@@ -110,8 +110,14 @@ def is_plain_csv(source: SourceSettings) -> bool:
 
 
 @contextmanager
-def read_errors(source: SourceSettings, path: Path | None = None) -> Iterator[None]:
-    """Refusals in our own words: Arrow's messages may quote a row, and ours may end up in a log."""
+def read_errors(source: SourceSettings, path: Path | None = None, start: int = 0) -> Iterator[None]:
+    """Refusals in our own words: Arrow's messages may quote a row, and ours may end up in a log.
+
+    Args:
+        source: what is read.
+        path: the one of its files that is; None where it is no file.
+        start: byte of it at which reading began.
+    """
     place = source.place if path is None else path
     try:
         yield
@@ -120,7 +126,7 @@ def read_errors(source: SourceSettings, path: Path | None = None) -> Iterator[No
     except (pa.ArrowException, UnicodeError):
         kind = "table" if path is None else _kind(source, path)
         what = kind if path is None else f"{kind} file in {source.encoding.upper()}"
-        uneven = CsvReader(source, path).uneven() if path is not None and kind == "csv" else ""
+        uneven = CsvReader(source, path).uneven(start) if path is not None and kind == "csv" else ""
         raise DataRefused(f"{place} is not a well-formed {what}" + (uneven and f": {uneven}")) from None
 
 

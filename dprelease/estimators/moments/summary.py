@@ -92,7 +92,7 @@ def _of_all(moments: NoisyMoments) -> Summary:
     correlation = _correlations(draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :])
     square = np.diagonal(draws, axis1=1, axis2=2)[:, 1:]
     # The others of its group leave the commonest level a share below 0 at times, and a square that is not its share.
-    level = np.array([variable.kind == "level" for variable in moments.layout.variables])
+    level = moments.layout.level[1:]
     mean = np.where(level, np.clip(mean, 0.0, 1.0), mean)
     deviation = np.sqrt(np.maximum(np.where(level, mean, square) - mean**2, 0.0))
     unknown = np.full(correlation.shape[1:], np.nan)
