@@ -84,7 +84,8 @@ def print_release(found: Release) -> None:
     for sentence in (*described["guarantee"], *described["trust"]):
         click.echo(sentence)
     aligned = f" (alignment run {spec.aligned[:12]})" if spec.aligned is not None else ""
-    shape = f"n = {described['rows']}{aligned}, mechanism {described['mechanism']}"
+    whom = " at this checkpoint" if "checkpoint" in described else ""
+    shape = f"n = {described['rows']}{whom}{aligned}, mechanism {described['mechanism']}"
     own = mechanism_of(spec).words(spec).shape
     shape += f", {own}" if own else ""
     if described["weights"]:

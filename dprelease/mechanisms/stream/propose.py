@@ -121,8 +121,9 @@ def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
         of=found.terms, factor=options.chosen, checkpoints=options.checkpoints, checkpoint=1, most_rows=most
     )
     times = last_error(terms.factor, terms.checkpoints)
+    at_once = f"One release of all {most} patients that the stream has room for: {found.explanation}"
     stretch = (
-        f"A stream of up to {terms.most} checkpoints and {most} patients: at the last one, noise is {times:.3g} times that of "
-        "one release of everybody."
+        f"As a stream of up to {terms.most} checkpoints, the first of {rows} patients, noise is {times:.3g} times that at the "
+        "last one."
     )
-    return replace(found, terms=terms, explanation=f"{found.explanation} {stretch}".strip())
+    return replace(found, terms=terms, explanation=f"{at_once} {stretch}")
