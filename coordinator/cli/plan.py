@@ -23,7 +23,7 @@ from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.mechanisms.statement import Expectation
 from dprelease.planning.comparison import NO_DATA
 from dprelease.planning.forecast import proposed
-from dprelease.privacy.price import price_text, room_text
+from dprelease.privacy.price import how_many, price_text, room_text
 
 NO_FIT = (
     "a release of this mechanism is not planned for a fit: leave out --target, --features, --signal and --plot, or name mechanisms "
@@ -95,9 +95,7 @@ def plan(
         click.echo(line)
     for party, mu2 in room.items():
         prices = {each.plan: proposed(each).prices[party] for each in found.settings}
-        fits = ", ".join(
-            f"{max(0, mu2 // price) if price else 'any number'} by {name}" for name, price in prices.items()
-        )
+        fits = ", ".join(f"{how_many(mu2, price)} by {name}" for name, price in prices.items())
         click.echo(f"{party} has left {price_text(mu2, draft.target.delta)}: releases like this one that fit: {fits}")
     if ranged is not None and setting.ranges != 0:  # it is 0 where the request names published ones
         click.echo(

@@ -18,6 +18,9 @@ DIGITS = 15
 FIGURES = 6
 """Significant digits of epsilon and delta for people."""
 
+MOST_COUNTED = 1000
+"""Further releases that are counted one by one: of more, nobody plans the last."""
+
 _CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
 
 
@@ -60,16 +63,31 @@ def rounded_up(value: float, slack: float = 0.0) -> str:
     return f"{float(shown + Decimal((0, (1,), shown.adjusted() + 1 - FIGURES))):.{FIGURES}g}"
 
 
-def room_text(left: Fraction, charge: Fraction) -> str:
-    """How many more releases at one price fit into what is left, in words.
+def how_many(left: Fraction, charge: Fraction) -> str:
+    """How many releases at one price fit into what is left.
 
     Args:
         left: mu^2; below 0 where more is spent than there was.
         charge: mu^2 of each; 0 for one that costs nothing.
     """
     if not charge:
-        return "room for any number like this one, which costs it nothing"
-    return f"room for {max(0, left // charge)} more like this one"
+        return "any number"
+    return f"more than {MOST_COUNTED}" if left // charge > MOST_COUNTED else f"{max(0, left // charge)}"
+
+
+def room_text(left: Fraction, charge: Fraction, like: str = "this release") -> str:
+    """What is left is enough for how many more like some release, as the end of a sentence that says what is left.
+
+    Args:
+        left: as for `how_many`.
+        charge: as for `how_many`.
+        like: the release.
+    """
+    return (
+        f"enough for {how_many(left, charge)} more like {like}"
+        if charge
+        else f"of which one more like {like} takes nothing"
+    )
 
 
 def price_text(mu2: Fraction, delta: float) -> str:

@@ -114,11 +114,11 @@ def summary(account: Account, delta: float, epsilon: float | None) -> list[str]:
             f"remaining: nothing; a budget of epsilon = {epsilon:g} is exceeded by mu^2 = {mu2_text(-left)}",
         ]
     latest = account.releases[-1]
-    room = room_text(left, latest.mu2)
+    room = room_text(left, latest.mu2, f"the latest release, {latest.manifest.spec.digest()[:12]}")
     return [
         *found,
-        f"remaining of a budget of epsilon = {epsilon:g}, over all hospitals' ledgers together, at most: {price_text(left, delta)}",
-        f"{room}, {latest.manifest.spec.digest()[:12]}, at most: a hospital's own ledger may have less",
+        f"remaining of a budget of epsilon = {epsilon:g}, over all hospitals' ledgers together: {price_text(left, delta)}, {room}, "
+        "at most: a hospital's own ledger may have less",
     ]
 
 

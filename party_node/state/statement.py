@@ -117,7 +117,10 @@ def print_account(console: Console, roster: str, balance: Balance, lines: Iterab
         ("our own columns' exposure", balance.exposed),
     ):
         console.print(f"roster {roster}, {what}: {price_text(mu2, delta)}", soft_wrap=True)
-    latest = next((line.mu2 for line in reversed(tuple(lines)) if line.entry.kind == "reserve"), None)
+    latest = next((line for line in reversed(tuple(lines)) if line.entry.kind == "reserve" and line.mu2), None)
     if latest is not None:
-        console.print(f"roster {roster}: {room_text(balance.remaining, latest)}, the latest")
+        room = room_text(
+            balance.remaining, latest.mu2, f"release {latest.entry.release[:12]}, the latest that costs anything"
+        )
+        console.print(f"roster {roster}: what is left is {room}", soft_wrap=True)
     console.print(f"spent epsilon = {epsilon_figure(balance.epsilon(delta))} at delta = {delta:g}")

@@ -185,7 +185,7 @@ def test_joint_moments_are_created_with_what_to_expect_and_whom_to_trust(opened:
     assert "Not covered: a hospital that runs altered software" in text
     assert "n = 1000, mechanism moments, curious = 1, dealer coordinator\nplan: p = 5 variables" in text
     assert re.search(
-        r"north has left after it mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06, room for \d+ more like this one",
+        r"north has left after it mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06, enough for \d+ more like this release",
         text,
     )
     assert "trust" in str(read_json("release", "show", str(made["digest"])))

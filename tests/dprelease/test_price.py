@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
 from dprelease.privacy.gaussian import MARGIN, epsilon_of, mu_of
-from dprelease.privacy.price import DIGITS, epsilon_figure, epsilon_text, mu2_text, price_text, rounded_up
+from dprelease.privacy.price import DIGITS, epsilon_figure, epsilon_text, mu2_text, price_text, room_text, rounded_up
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,17 @@ def test_a_figure_is_the_least_that_is_not_below(value: float, slack: float) -> 
     text = Decimal(rounded_up(value, slack))
     unit = Decimal((0, (1,), least.adjusted() - 5))
     assert least * (1 - Decimal(2) ** -50) <= text < least * (1 + Decimal(2) ** -50) + unit
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (Fraction(-1), "enough for 0 more like this release"),
+        (Fraction(5, 2), "enough for 2 more like this release"),
+        (Fraction(1000), "enough for 1000 more like this release"),
+        (Fraction(1001), "enough for more than 1000 more like this release"),
+    ],
+)
+def test_releases_that_still_fit_are_counted_as_far_as_anybody_plans(left: Fraction, words: str) -> None:
+    assert room_text(left, Fraction(1)) == words
+    assert room_text(left, Fraction(0)) == "of which one more like this release takes nothing"

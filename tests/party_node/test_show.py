@@ -12,7 +12,7 @@ import pytest
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.privacy.price import epsilon_figure
+from dprelease.privacy.price import epsilon_figure, how_many
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
 from party_node.cli.show import _published, card, print_card, screen
@@ -230,6 +230,9 @@ def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
     assert release[:12] in shown
     assert "age and glucose" in shown
     assert f"spent epsilon = {epsilon_figure(guarantee(spec).party('north').epsilon)} at delta = 1e-05" in shown
+    balance = world.north.desk().ledger.balance("cohort")
+    more = how_many(balance.remaining, guarantee(spec).party("north").mu2)
+    assert f"roster cohort: what is left is enough for {more} more like release {release[:12]}, the latest" in shown
 
 
 def test_peers_and_checks_for_people(world: World) -> None:
