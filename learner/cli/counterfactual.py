@@ -10,13 +10,13 @@ import click
 
 from dprelease.estimators.intervals.inference import LEVEL
 from learner.cli import show
-from learner.cli.releases import from_option, json_option, write_file
+from learner.cli.releases import OUT_TOO, from_option, json_option, write_file
 from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
 from learner.client.library import Opened, open_release
 from learner.report.counterfactual_page import counterfactual_page
 
 
-@click.command("counterfactual")
+@click.command("counterfactual", context_settings=OUT_TOO)
 @click.argument("releases", metavar="ID|DIR...", nargs=-1, required=True)
 @click.option(
     "--level",
@@ -25,7 +25,7 @@ from learner.report.counterfactual_page import counterfactual_page
     show_default=True,
     help="Probability of the band at each time.",
 )
-@click.option("--out", "output", type=click.Path(dir_okay=False, path_type=Path), help="HTML page with the plot.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="HTML page with the plot.")
 @from_option
 @json_option
 @click.pass_obj
@@ -40,7 +40,7 @@ def counterfactual_release(
 
     \b
     Example:
-      learner counterfactual 3f9a12c4 77b0e1aa --out effect.html
+      learner counterfactual 3f9a12c4 77b0e1aa --output effect.html
     """
     opened = [open_release(home, release, name) for release in releases]
     found = shown(opened, level, as_json=as_json)

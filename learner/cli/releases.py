@@ -27,6 +27,8 @@ from learner.client.sources import Place, answered, hub_first, mirrors_first
 
 from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+OUT_TOO = {"token_normalize_func": lambda name: "output" if name == "out" else name}
+"""For commands whose ``--output`` was called ``--out`` before."""
 
 
 def tell(line: str) -> None:

@@ -13,7 +13,7 @@ from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
 from learner.cli.analysis import features_of, of_a_fit
-from learner.cli.releases import json_option, write_file
+from learner.cli.releases import OUT_TOO, json_option, write_file
 from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Opened, open_release
@@ -24,11 +24,9 @@ from learner.report.page import page
 from learner.report.ranges_page import ranges_page
 
 
-@click.command("report")
+@click.command("report", context_settings=OUT_TOO)
 @of_a_fit
-@click.option(
-    "--out", "output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="HTML file to write."
-)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="HTML file to write.")
 @json_option
 @click.pass_obj
 def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> None:
@@ -42,7 +40,7 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
 
     \b
     Example:
-      learner report 3f9a12c4 --target glucose --features age,sex --out report.html
+      learner report 3f9a12c4 --target glucose --features age,sex --output report.html
     """
     opened = open_release(home, asked["release"], asked["name"])
     made: Report | DescribedRanges | DescribedCounterfactual

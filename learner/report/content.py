@@ -219,7 +219,7 @@ def _command(result: FitResult, targets: Iterable[str], features: Iterable[str])
     words += [word for name in features for word in ("--features", name)]
     words += ["--method", result.method, "--intercept" if result.fit_intercept else "--no-intercept"]
     words += ["--within", result.within] if result.within else []
-    return shlex.join([*words, "--out", "report.html"])
+    return shlex.join([*words, "--output", "report.html"])
 
 
 def _per(outcome: str, feature: str) -> str:

@@ -101,6 +101,6 @@ def _others(opened: Sequence[Opened]) -> Markup:
 def _again(opened: Sequence[Opened]) -> Markup:
     spec, digests = opened[0].release.spec, [each.release.digest for each in opened]
     commands = [f"learner fetch {digest} --from {spec.consortium}" for digest in digests]
-    commands.append(f"learner counterfactual {' '.join(digests)} --out report.html")
+    commands.append(f"learner counterfactual {' '.join(digests)} --output report.html")
     made, hint = f"Read with dprelease {__version__}.", "learner counterfactual with --json"
     return frame.again(opened[0], f"{spec.rows:,} donors", made, listing(commands), hint, "releases")

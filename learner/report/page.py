@@ -67,5 +67,5 @@ def _again(report: Report) -> Markup:
     fetch = f"learner fetch {spec.digest()} --from {spec.consortium}"
     commands = element("pre", element("code", joined([fetch, Markup("\n"), report.command])))
     made = f"Fitted with dprelease {__version__}, method {report.fit.method}."
-    hint = "put card in the place of report and leave out --out"
+    hint = "put card in the place of report and leave out --output"
     return frame.again(report.opened, f"{spec.patients:,} patients", made, commands, hint)

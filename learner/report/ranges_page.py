@@ -112,7 +112,7 @@ def _again(opened: Opened) -> Markup:
     spec = opened.release.spec
     commands = (
         f"learner fetch {spec.digest()} --from {spec.consortium}",
-        f"learner report {spec.digest()} --out report.html",
+        f"learner report {spec.digest()} --output report.html",
     )
     made, hint = f"Read with dprelease {__version__}.", "learner describe with --json"
     return frame.again(opened, f"{spec.rows:,} patients", made, listing(commands), hint)

@@ -43,7 +43,7 @@ def test_ranges_find_bounds_and_moments_use_them(consortium: Consortium) -> None
     assert "age was declared without bounds; its box, found from noisy counts, is" in told
     shown = json.loads(consortium.run("learner", *home, "describe", first[:10], "--json"))
     assert [column["name"] for column in shown["columns"] if "found" in column] == ["age", "dose"]
-    consortium.run("learner", *home, "report", first[:10], "--out", str(learner / "ranges.html"))
+    consortium.run("learner", *home, "report", first[:10], "--output", str(learner / "ranges.html"))
     assert "age was declared without bounds" in (learner / "ranges.html").read_text()
 
     folder = str(consortium.hub / "storage" / "published" / first)
@@ -68,7 +68,7 @@ def test_a_first_round_finds_bounds_and_fits_are_in_the_unit_of_the_data(consort
     consortium.run("learner", *home, "fetch", release[:10])
     fit, report = learner / "fit.json", learner / "fit.html"
     consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(fit))
-    consortium.run("learner", *home, "report", release[:10], "--target", "pressure", "--out", str(report))
+    consortium.run("learner", *home, "report", release[:10], "--target", "pressure", "--output", str(report))
     assert "bounds unknown" in report.read_text()
     described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
     means = {column["name"]: column["mean"] for column in described["columns"]}

@@ -89,7 +89,7 @@ def test_path_effect_and_placebo(run: Run, releases: list[Opened]) -> None:
 def test_two_hospitals_are_combined_once_each(run: Run, releases: list[Opened], tmp_path: Path) -> None:
     north, south, *_ = (each.folder.path for each in releases)
     page = tmp_path / "effect.html"
-    shown = run("counterfactual", north, south, north, "--out", page, "--json")
+    shown = run("counterfactual", north, south, north, "--output", page, "--json")
     assert shown.exit_code == 0, shown.output
     data = json.loads(shown.output)
     both = counterfactual([each.release.panel() for each in releases[:2]])
@@ -113,7 +113,7 @@ def test_the_same_donors_twice_are_refused(run: Run, releases: list[Opened]) -> 
 
 def test_the_page_draws_target_path_and_band(run: Run, releases: list[Opened], tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    shown = run("report", releases[0].folder.path, "--out", page)
+    shown = run("report", releases[0].folder.path, "--output", page)
     assert shown.exit_code == 0, shown.output
     assert "a counterfactual of 30 donors" in shown.output
     text = page.read_text()
@@ -131,7 +131,7 @@ def test_the_page_draws_target_path_and_band(run: Run, releases: list[Opened], t
     assert len(ids) == len(set(ids))
     assert {node.get("href", "#")[1:] for node in tree.iter("a")} <= set(ids)
     again = tmp_path / "again.html"
-    run("counterfactual", releases[0].folder.path, "--out", again)
+    run("counterfactual", releases[0].folder.path, "--out", again)  # as it was called before
     assert again.read_bytes() == page.read_bytes()
 
 
@@ -141,7 +141,7 @@ def test_the_page_draws_target_path_and_band(run: Run, releases: list[Opened], t
         ("describe", "--columns", "y2018"),
         ("fit", "--target", "y2018"),
         ("card", "--target", "y2018"),
-        ("report", "--target", "y2018", "--out", "page.html"),
+        ("report", "--target", "y2018", "--output", "page.html"),
         ("export", "--format", "csv", "--output", "release.csv"),
     ],
 )

@@ -147,7 +147,7 @@ def test_moments_of_one_round_have_no_ranges() -> None:
     [
         ("fit", "--target", "age"),
         ("card", "--target", "age"),
-        ("report", "--target", "age", "--out", "page.html"),
+        ("report", "--target", "age", "--output", "page.html"),
         ("export", "--format", "csv", "--output", "release.csv"),
     ],
 )
@@ -162,7 +162,7 @@ def test_nothing_else_is_made_of_it(run: Run, release: Opened, command: tuple[st
 
 def test_the_page_has_every_column_s_distribution(run: Run, release: Opened, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    shown = run("report", release.folder.path, "--out", path)
+    shown = run("report", release.folder.path, "--output", path)
     assert shown.exit_code == 0, shown.output
     assert "ranges of 2 columns" in shown.output
     text = path.read_text()

@@ -47,11 +47,11 @@ def asked(release: Opened) -> list[str]:
 
 def test_the_page_and_the_card_are_written(run: Run, release: Opened, tmp_path: Path, card: dict[str, Any]) -> None:
     out = tmp_path / "report.html"
-    shown = run("report", *asked(release), "--out", out)
+    shown = run("report", *asked(release), "--output", out)
     assert shown.exit_code == 0, shown.output
     assert shown.output == f"{out}: shrinkage of 2 targets on 3 features\n"
     assert out.read_text(encoding="utf-8") == page(report(release, TARGETS, FEATURES))
-    assert json.loads(run("report", *asked(release), "--out", out, "--json").output) == card
+    assert json.loads(run("report", *asked(release), "--output", out, "--json").output) == card
     assert json.loads(run("card", *asked(release)).output) == card
     saved = run("card", *asked(release), "--output", tmp_path / "card.json")
     assert saved.exit_code == 0
@@ -66,7 +66,7 @@ def test_the_printed_command_makes_the_same_page_again(run: Run, release: Opened
         (constrained, ("constrained", False, ConvexSet("l1", 0.5))),
     ):
         first = tmp_path / "first.html"
-        assert run("report", *asked(release), *options, "--out", first).exit_code == 0
+        assert run("report", *asked(release), *options, "--output", first).exit_code == 0
         words = shlex.split(report(release, TARGETS, FEATURES, *fitted).command)
         assert words[:3] == ["learner", "report", release.release.digest]
         again = run("report", release.folder.path, *words[3:-1], tmp_path / "again.html")
@@ -76,7 +76,7 @@ def test_the_printed_command_makes_the_same_page_again(run: Run, release: Opened
 
 def test_what_cannot_be_done_is_said(run: Run, release: Opened, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for command, option in (("report", "--out"), ("card", "--output")):
+    for command, option in (("report", "--output"), ("report", "--out"), ("card", "--output")):
         refused = run(command, *asked(release), option, tmp_path / "file" / "output")
         assert refused.exit_code == EXIT["InvalidInput"], refused.output
         assert "cannot write" in refused.stderr

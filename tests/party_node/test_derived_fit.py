@@ -122,7 +122,7 @@ def test_the_command_line_says_what_the_column_is(release: Opened, tmp_path: Pat
     fitted = json.loads(run("fit", folder, "--target", "y", "--features", "age,curve", "--json"))
     assert fitted["coef"][0] == fit(release.release, ["y"], ["age", "curve"]).coef[0].tolist()
     page, card = tmp_path / "page.html", tmp_path / "card.json"
-    run("report", folder, "--target", "y", "--out", str(page))
+    run("report", folder, "--target", "y", "--output", str(page))
     assert "0 to 1681; derived: (age - 59)^2" in page.read_text()
     run("card", folder, "--target", "y", "--output", str(card))
     derived = {each["name"]: each["derivation"] for each in json.loads(card.read_text())["data"]}
