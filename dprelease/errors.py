@@ -10,6 +10,7 @@
     ├── BudgetExceeded      the ledger has no room for the charge
     ├── NotFound            no such release, party or file
     ├── Conflict            the request does not fit the present state
+    │   └── OutOfTurn       yet, or any more, as happens where everybody is honest
     ├── AccessDenied        the peer is known and may not do this
     ├── Unauthenticated     the peer's certificate or invite is not valid
     ├── VersionMismatch     the two sides speak different protocol versions
@@ -82,6 +83,10 @@ class NotFound(DpReleaseError):
 
 class Conflict(DpReleaseError):
     """The request does not fit the present state."""
+
+
+class OutOfTurn(Conflict):
+    """A request comes too early or too late, in the protocol's normal course; across a boundary it is a `Conflict`."""
 
 
 class AccessDenied(DpReleaseError):

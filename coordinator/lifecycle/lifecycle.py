@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from coordinator.lifecycle.status import Record, State
-from dprelease.errors import Conflict
+from dprelease.errors import Conflict, OutOfTurn
 from dprelease.spec_base import instant
 
 PUBLICATION_TIME = timedelta(days=30)
@@ -95,7 +95,7 @@ def advance(record: Record, event: Event, now: datetime) -> Record:
     if isinstance(event, Tick) or (isinstance(event, PartyRevoked) and current.final):
         return current
     if current.final:
-        raise Conflict(f"the release is {current.state}: {current.explain()}")
+        raise OutOfTurn(f"the release is {current.state}: {current.explain()}")
     return _apply(current, event, now)
 
 
@@ -214,4 +214,4 @@ def _end(record: Record, state: State, reason: str, now: datetime) -> Record:
 
 def _need_all_approvals(record: Record) -> None:
     if record.state is State.PROPOSED:
-        raise Conflict(f"the release still {record.explain()}")
+        raise OutOfTurn(f"the release still {record.explain()}")

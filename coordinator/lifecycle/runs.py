@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from coordinator.lifecycle import lifecycle
 from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
-from dprelease.errors import Conflict
+from dprelease.errors import Conflict, OutOfTurn
 from dprelease.spec_base import instant
 
 
@@ -115,7 +115,7 @@ def advance(record: RunRecord, event: Event, now: datetime) -> RunRecord:
     if isinstance(event, Tick) or (isinstance(event, PartyRevoked) and current.final):
         return current
     if current.final:
-        raise Conflict(f"the run is {current.state}: {current.explain()}")
+        raise OutOfTurn(f"the run is {current.state}: {current.explain()}")
     party = getattr(event, "party", None)
     if party is not None and party not in current.parties:
         raise Conflict(f"{party} is not a party of this run")
@@ -133,7 +133,7 @@ def advance(record: RunRecord, event: Event, now: datetime) -> RunRecord:
             return _end(said, RunState.FAILED, f"{party} cannot go on", now)
         case Finished(party):
             if current.state is RunState.PROPOSED:
-                raise Conflict(f"the run still {current.explain()}")
+                raise OutOfTurn(f"the run still {current.explain()}")
             finished = replace(current, finished=current.finished | {party})
             return finished if finished.waits_for else _end(finished, RunState.DONE, "", now)
         case Cancelled(reason):

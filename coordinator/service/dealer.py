@@ -19,7 +19,7 @@ from coordinator.lifecycle.lifecycle import Tick, advance
 from coordinator.lifecycle.status import State
 from coordinator.store.releases import Release
 from coordinator.store.store import Store, Transaction
-from dprelease.errors import AccessDenied, Conflict, DpReleaseError, InvalidInput, PeerUnavailable
+from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, OutOfTurn, PeerUnavailable
 from dprelease.identity.certificates import read_identity
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.correlated_randomness import deal
@@ -171,7 +171,7 @@ class Dealer:
         release = tx.releases.get(session.release)
         _check_running(release)
         if advance(release.record, Tick(), self._clock()).final:
-            raise Conflict(f"the time of release {session.release[:12]} is over")
+            raise OutOfTurn(f"the time of release {session.release[:12]} is over")
 
     def _work(self, session: Session) -> None:
         try:
@@ -201,4 +201,4 @@ class Dealer:
 
 def _check_running(release: Release) -> None:
     if release.record.state not in (State.APPROVED, State.RUNNING):
-        raise Conflict(f"release {release.digest[:12]} is {release.record.state}: nothing is dealt now")
+        raise OutOfTurn(f"release {release.digest[:12]} is {release.record.state}: nothing is dealt now")

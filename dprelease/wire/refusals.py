@@ -1,6 +1,7 @@
-"""The log of refused calls, which nobody can flood: each kind of refusal is told once, then counted.
+"""The log of calls that ended with an error, which nobody can flood: each kind is told once, then counted.
 
-A kind is a method, an error class and a peer. What a caller wrote may stand in the error's message, so it is cut short.
+A kind is a method, an error class and a peer. What a caller wrote may stand in the error's message, so it is cut short. That
+something is not here, not yet, not any more or not now is an answer, whatever is wrong with the caller or its request a refusal.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from dprelease.errors import DpReleaseError
+from dprelease.errors import DpReleaseError, NotFound, OutOfTurn, PeerUnavailable, TooManyRequests
 
 PERIOD_SECONDS = 60.0
 """How long a kind is counted before it is told again."""
@@ -21,6 +22,9 @@ MOST_KINDS = 50
 
 LONGEST_QUOTE = 200
 """Most letters of a message."""
+
+ANSWERS = (NotFound, OutOfTurn, PeerUnavailable)
+"""What callers are told in the protocol's normal course, where nobody did wrong; `TooManyRequests` is none of it."""
 
 Kind = tuple[str, str, str]
 
@@ -44,6 +48,7 @@ class Refusals:
     def note(self, method: str, peer: str, error: BaseException) -> None:
         """Tell or count a refusal. An error that nobody foresaw is told with its traceback."""
         foreseen = isinstance(error, DpReleaseError)
+        answered = isinstance(error, ANSWERS) and not isinstance(error, TooManyRequests)
         kind = (method, type(error).__name__, peer)
         self.tell()
         with self._lock:
@@ -55,7 +60,8 @@ class Refusals:
         if told:
             return
         if foreseen:
-            log.info("%s refused to %s: %s: %.*s", method, peer, type(error).__name__, LONGEST_QUOTE, error)
+            verb, name = "ended for" if answered else "refused to", type(error).__name__
+            log.info("%s %s %s: %s: %.*s", method, verb, peer, name, LONGEST_QUOTE, error)
         else:
             log.error("%s failed for %s", method, peer, exc_info=error)
 
@@ -69,4 +75,4 @@ class Refusals:
             self._begun, self._told, self._counted = now, set(), Counter()
         if counted:
             each = "; ".join(f"{number} x {kind}" for kind, number in counted)
-            log.info("in %.0f s refused again, and not told one by one: %s", seconds, each)
+            log.info("in %.0f s again, and not told one by one: %s", seconds, each)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from dprelease.errors import AccessDenied, Conflict, PeerUnavailable
+from dprelease.errors import AccessDenied, OutOfTurn, PeerUnavailable
 from dprelease.wire.boundary import ask
 from dprelease.wire.v1 import alignment_pb2, coordination_pb2, coordination_pb2_grpc, release_pb2
 from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
@@ -53,26 +53,26 @@ class Coordination:
         """The record of a release whose blocks may come in.
 
         Raises:
-            Conflict: not every party has approved yet, or the release is over.
+            OutOfTurn: not every party has approved yet, or the release is over.
             IntegrityError, SpecRefused: the record does not check out.
             NotFound, PeerUnavailable: as the coordinator answers.
         """
         release = self._release(digest)
         if release.state not in _OPEN:
-            raise Conflict(f"release {digest[:12]} takes no blocks now: {release.explanation or 'it is not approved'}")
+            raise OutOfTurn(f"release {digest[:12]} takes no blocks now: {release.explanation or 'it is not approved'}")
         return checked_record(digest, release.spec, release.approvals, self._consortium, self._root_pem)
 
     def accepted_run(self, digest: str) -> AcceptedRun:
         """The record of an alignment run whose parcels may come in.
 
         Raises:
-            Conflict: not every party has accepted yet, or the run is over.
+            OutOfTurn: not every party has accepted yet, or the run is over.
             IntegrityError: the record does not check out.
             NotFound, PeerUnavailable: as the coordinator answers.
         """
         run = self._run(digest)
         if run.state != alignment_pb2.RUN_STATE_RUNNING:
-            raise Conflict(
+            raise OutOfTurn(
                 f"alignment run {digest[:12]} takes no parcels now: {run.explanation or 'it is not accepted'}"
             )
         return checked_run(digest, run.task, run.acceptances, self._consortium, self._root_pem)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
+from dprelease.errors import IntegrityError, OutOfTurn, PeerUnavailable
 from dprelease.files.durable import rename_durably, write_durably
 from dprelease.mpc.messages import Message, MessageHeader
 from learner.hub.disk import on_disk, put_at
@@ -131,7 +131,7 @@ class ParcelStore:
         """Write bytes at an offset up to which the body is held; bytes beyond it are given up.
 
         Raises:
-            Conflict: the parcel's round is gone.
+            OutOfTurn: the parcel's round is gone.
             IntegrityError: the body is complete and has other bytes there.
             PeerUnavailable: the disk does not take them.
         """
@@ -147,7 +147,7 @@ class ParcelStore:
             sha256: digest of the body's bytes as they came; None where they have to be read.
 
         Raises:
-            Conflict: the parcel's round is gone.
+            OutOfTurn: the parcel's round is gone.
             IntegrityError: bytes are missing, or differ from the header's digest; then they are given up.
             PeerUnavailable: the disk does not take it.
         """
@@ -226,7 +226,7 @@ class ParcelStore:
 
     def _check_here(self, kept: Kept) -> None:
         if self._by_digest.get(kept.digest) is not kept:
-            raise Conflict(f"round {kept.header.round} was abandoned for a later one")
+            raise OutOfTurn(f"round {kept.header.round} was abandoned for a later one")
 
     @property
     def _order_path(self) -> Path:

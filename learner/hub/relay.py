@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound, OutOfTurn
 from dprelease.identity.certificates import Identity
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from learner.hub.approved import AcceptedRun, Record
@@ -143,7 +143,7 @@ class Relay:
         store = self._store(release, plan)
         kept = store.named(parcel)
         if kept is None:
-            raise Conflict("open the parcel before sending it; if it was open, its round was abandoned")
+            raise OutOfTurn("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
         awaiting = plan.awaiting(kept.header)
@@ -196,7 +196,7 @@ class Relay:
         if caller.role != "party":
             raise AccessDenied(f"{caller.name} is a {caller.role}; parcels are for parties")
         if self._storage.published(release) is not None:
-            raise Conflict(f"release {release[:12]} is published; its session is over")
+            raise OutOfTurn(f"release {release[:12]} is published; its session is over")
         plan = self._find_record(release).plan
         if plan.keys.get(caller.name) != caller.fingerprint:
             raise AccessDenied(f"{plan.what} does not name {caller.name} with the key that calls")
@@ -222,10 +222,10 @@ def _check_time(header: MessageHeader, plan: Plan, store: ParcelStore) -> None:
     offers = store.offers()
     newest = _newest_session(plan, store)
     if header.round < newest:
-        raise Conflict(f"round {header.round} was abandoned; the parties are in round {newest}")
+        raise OutOfTurn(f"round {header.round} was abandoned; the parties are in round {newest}")
     # Without any offer this may be a hub that lost its parcels: the parties put back what they have, in their round.
     if offers and header.round > max(offers) + 1:
-        raise Conflict(f"nobody has begun round {header.round - 1} yet")
+        raise OutOfTurn(f"nobody has begun round {header.round - 1} yet")
     if header.kind != "hello":
         here = offers.get(header.round, {})
         if len(here) < len(plan.keys) or header.session != session_digest(here[name] for name in plan.keys):

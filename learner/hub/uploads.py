@@ -9,7 +9,7 @@ import hashlib
 import threading
 from typing import Protocol
 
-from dprelease.errors import Conflict
+from dprelease.errors import OutOfTurn
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.v1 import release_pb2
 
@@ -59,10 +59,10 @@ class Turn:
         """Refuse an upload that is not the newest.
 
         Raises:
-            Conflict: it is not.
+            OutOfTurn: it is not.
         """
         if self._newest != number:
-            raise Conflict("a newer upload of the same bytes has taken over")
+            raise OutOfTurn("a newer upload of the same bytes has taken over")
 
 
 class Upload:
@@ -83,7 +83,7 @@ class Upload:
         """Check and write the next chunk; the first says where the upload starts.
 
         Raises:
-            Conflict: a newer upload has taken over.
+            OutOfTurn: a newer upload has taken over.
             IntegrityError: the chunk is not the next one, or is damaged.
         """
         with self._turn.lock:
@@ -101,7 +101,7 @@ class Upload:
         """Verify the whole, after its last chunk; its SHA-256.
 
         Raises:
-            Conflict: a newer upload has taken over.
+            OutOfTurn: a newer upload has taken over.
             IntegrityError: bytes are missing, or the whole is not what was announced.
         """
         with self._turn.lock:

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from dprelease.errors import InvalidInput, TooManyRequests
+from dprelease.errors import Conflict, InvalidInput, NotFound, OutOfTurn, PeerUnavailable, TooManyRequests
 from dprelease.wire.refusals import LONGEST_QUOTE, MOST_KINDS, PERIOD_SECONDS, Refusals
+from dprelease.wire.status import row_for
 
 METHOD = "/dprelease.wire.v1.PublicService/DownloadBlock"
 
@@ -41,7 +42,7 @@ def test_a_kind_is_told_once_and_then_counted(refusals: Refusals, time: Time, ca
     caplog.clear()
     time.now += PERIOD_SECONDS
     refusals.tell()
-    assert caplog.messages == [f"in 60 s refused again, and not told one by one: 1999 x {METHOD} TooManyRequests"]
+    assert caplog.messages == [f"in 60 s again, and not told one by one: 1999 x {METHOD} TooManyRequests"]
     caplog.clear()
     refusals.tell()  # nothing is told twice
     assert caplog.messages == []
@@ -61,6 +62,18 @@ def test_callers_from_everywhere_do_not_make_more_lines(
     refusals.note(METHOD, "192.0.2.7", InvalidInput("one more"))
     assert caplog.messages[0].endswith(f": {10_000 - MOST_KINDS} x {METHOD} InvalidInput")
     assert len(caplog.messages) == 2
+
+
+def test_answers_in_the_protocols_normal_course_do_not_read_as_refusals(
+    refusals: Refusals, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = [NotFound("no such release"), OutOfTurn("not begun yet"), PeerUnavailable("ask again")]
+    for error in (*answers, TooManyRequests("too often"), Conflict("sealed other bytes before")):
+        refusals.note(METHOD, "192.0.2.7", error)
+    assert [line.split(" 192.0.2.7: ")[0] for line in caplog.messages] == [f"{METHOD} ended for"] * 3 + [
+        f"{METHOD} refused to"
+    ] * 2
+    assert row_for(OutOfTurn("")) is row_for(Conflict(""))  # to the caller they are the same
 
 
 def test_what_nobody_foresaw_is_told_with_its_traceback_once(
