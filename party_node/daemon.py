@@ -19,6 +19,7 @@ from dprelease.errors import (
     DataRefused,
     DpReleaseError,
     IntegrityError,
+    PeerUnavailable,
     PolicyRefused,
     SpecRefused,
 )
@@ -124,7 +125,8 @@ class Daemon:
                             self._ears.wait(stop, computing=self._computing, unreached=self._unreached)
                 except DpReleaseError as error:
                     seconds = next(pause)
-                    log.warning("%s; next attempt in %.0f s", error.message, seconds)
+                    level = logging.INFO if away and isinstance(error, PeerUnavailable) else logging.WARNING
+                    log.log(level, "%s; next attempt in %.0f s", error.message, seconds)
                     away = True
                     stop.wait(seconds)
             if lost is not None:
@@ -148,6 +150,7 @@ class Daemon:
                 continue
             step, note = partial(self._step, coordinator, pending), partial(self._desk.journal.annotate, release)
             self._unreached |= not attempt(step, f"release {release[:12]}", note, self._hub)
+        self._hub.away &= self._unreached
         if not self._computing:
             self._joint.drop_rows()
             give_back()

@@ -54,7 +54,7 @@ class Upkeep(Worker):
         super().__init__("upkeep")
         self._duties = duties
         self._seconds = seconds
-        self._told: dict[int, str] = {}
+        self._told: dict[int, DpReleaseError] = {}
 
     def round(self) -> None:
         """Do everything once. Trouble is told when it begins, changes or ends, not every few seconds."""
@@ -62,16 +62,21 @@ class Upkeep(Worker):
             try:
                 duty()
             except DpReleaseError as error:
-                if self._told.get(number) != error.message:
+                if number not in self._told or _trouble(self._told[number]) != _trouble(error):
                     log.warning("%s", error.message)
-                self._told[number] = error.message
+                    self._told[number] = error
             except Exception:
                 log.exception("a duty failed in an unforeseen way")
             else:
                 if number in self._told:
-                    log.info("in order again: %s", self._told.pop(number))
+                    log.info("in order again: %s", self._told.pop(number).message)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             self.round()
             self._wake.wait(self._seconds)
+
+
+def _trouble(error: DpReleaseError) -> tuple[type[DpReleaseError], str]:
+    """What is wrong; of a peer that is away the same, however its connection breaks meanwhile."""
+    return type(error), error.message.partition(": ")[0]

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
 from dprelease.wire.retry import Backoff
-from learner.hub.coordination import Coordination
+from learner.hub.coordination import PEER, Coordination
 from learner.hub.periodic import Worker
 from learner.hub.publish import Signer, advance
 from learner.hub.storage import Storage
@@ -70,7 +70,8 @@ class Publisher(Worker):
                     over = "published" if self._storage.published(digest) else "over, and not published"
                     log.info("%s is %s", what, over if what.startswith("release") else "over")
             except (PeerUnavailable, InternalError) as error:
-                log.warning("%s waits: %s", what, error.message)
+                away = isinstance(error, PeerUnavailable) and error.message.startswith(PEER)  # of which `Upkeep` warns
+                log.log(logging.INFO if away else logging.WARNING, "%s waits: %s", what, error.message)
                 reached = False
             except DpReleaseError as error:
                 log.error("%s cannot go on: %s: %s", what, type(error).__name__, error.message)

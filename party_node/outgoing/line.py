@@ -13,6 +13,7 @@ from dprelease.errors import DpReleaseError, PeerUnavailable
 from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
+from party_node.outgoing.alignments import PEER
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +26,13 @@ class HubLine:
 
     Args:
         dial: with the certificate of that moment.
+
+    Attributes:
+        away: whether the log has said already that the hub is away.
     """
 
     def __init__(self, dial: Callable[[], grpc.Channel]) -> None:
+        self.away = False
         self._dial = dial
         self._open: tuple[grpc.Channel, RelayServiceStub] | None = None
         self._lock = threading.Lock()
@@ -74,7 +79,9 @@ def attempt(step: Callable[[], object], what: str, note: Callable[[str], object]
         step()
     except PeerUnavailable as error:
         hub.close()  # a connection that is half open would keep it so
-        log.warning("%s waits: %s", what, error.message)
+        office = error.message.startswith(PEER)  # of the coordinator the daemon itself warns
+        log.log(logging.INFO if office or hub.away else logging.WARNING, "%s waits: %s", what, error.message)
+        hub.away |= not office
         note(error.message)
         return False
     except DpReleaseError as error:

@@ -234,7 +234,13 @@ def test_the_log_says_how_a_release_ended(
 
 
 @pytest.mark.parametrize(
-    ("error", "reached"), [(PeerUnavailable("away"), False), (InternalError("lost"), False), (Conflict("no"), True)]
+    ("error", "reached", "level"),
+    [
+        (PeerUnavailable("the coordinator: away"), False, logging.INFO),  # of which the upkeep warns
+        (PeerUnavailable("the disk has no room"), False, logging.WARNING),
+        (InternalError("lost"), False, logging.WARNING),
+        (Conflict("no"), True, logging.ERROR),
+    ],
 )
 def test_a_round_says_whether_to_come_back_soon(
     storage: Storage,
@@ -243,11 +249,15 @@ def test_a_round_says_whether_to_come_back_soon(
     publisher_of: Callable[[Office], Publisher],
     error: DpReleaseError,
     reached: bool,
+    level: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO, logger="learner")
     office = Office()
     office.fails = {"intake": error}
     fill(storage, world, sealed)
     assert publisher_of(office).round() is reached
+    assert [line.levelno for line in caplog.records] == [level]
 
 
 def test_an_unforeseen_error_does_not_end_the_thread(

@@ -237,15 +237,15 @@ def test_one_duty_in_trouble_keeps_no_other_from_being_done(caplog: pytest.LogCa
 
 def test_the_end_of_trouble_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="learner")
-    away = [True]
+    first, refused = "the coordinator: it closed the connection", "the coordinator does not accept this hub"
+    troubles = [first, "the coordinator: nothing listens there", refused, "", ""]
 
     def asked() -> None:
-        if away[0]:
-            raise PeerUnavailable("the coordinator is away")
+        words = troubles.pop(0)
+        if words:
+            raise PeerUnavailable(words)
 
     upkeep = Upkeep([asked], 3600.0)
-    upkeep.round()
-    away[0] = False
-    upkeep.round()
-    upkeep.round()
-    assert caplog.messages == ["the coordinator is away", "in order again: the coordinator is away"]
+    while troubles:
+        upkeep.round()
+    assert caplog.messages == [first, refused, f"in order again: {refused}"]

@@ -87,6 +87,25 @@ def test_a_coordinator_that_is_away_is_dialled_until_it_is_back(world: World, ca
         world.south_approves(release)
         until(lambda: world.north.status(release) == "delivered")
     assert caplog.messages.count("the coordinator answers again") == 2
+    warned = [line.getMessage() for line in caplog.records if line.levelno == logging.WARNING]
+    assert sum("next attempt in" in line for line in warned) == 2  # at the first attempt of each time
+
+
+def test_a_hub_that_is_away_is_warned_of_once_each_time(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="party_node")
+    daemon = world.north.daemon()
+    with world.north.dialled() as coordinator:
+        for column in ("age", "sex"):
+            caplog.clear()
+            release = world.approved(column, 8, (column,))
+            world.hub.raises = PeerUnavailable("for a while")
+            for _ in range(3):
+                daemon.cycle(coordinator)
+            told = [line.levelno for line in caplog.records if f"{release[:12]} waits: the hub" in line.getMessage()]
+            assert told == [logging.WARNING, logging.INFO, logging.INFO]
+            world.hub.raises = None
+            daemon.cycle(coordinator)
+            assert world.north.status(release) == "delivered"
 
 
 @pytest.mark.parametrize(
