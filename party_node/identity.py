@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 
 from dprelease.canonical import Rational, Value, readable
 from dprelease.data.columns import Name
-from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, Unauthenticated
+from dprelease.errors import Conflict, InvalidInput, NotFound, Unauthenticated
 from dprelease.files.durable import write_durably
-from dprelease.identity.certificates import check_certificate, read_identity, signing_request
+from dprelease.identity.certificates import check_certificate, check_renewed, read_identity, signing_request
 from dprelease.identity.invite import Invite
 from dprelease.identity.signing import (
     PrivateKey,
@@ -170,11 +170,7 @@ class Identity:
             IntegrityError: it is not the consortium's, not ours, or ends no later than the one we have.
         """
         held = self.enrolment()
-        granted = check_certificate(certificate, held.root, datetime.now(UTC), "party")
-        if granted.name != held.party or granted.fingerprint != self.fingerprint():
-            raise IntegrityError("the coordinator answered with a certificate for somebody else")
-        if granted.expires <= read_identity(held.certificate).expires:
-            raise IntegrityError("the coordinator answered with a certificate that ends no later than ours")
+        granted = check_renewed(certificate, held.certificate, held.root, datetime.now(UTC))
         write_durably(self._enrolment, held.model_copy(update={"certificate": certificate}).to_bytes())
         return granted.expires
 

@@ -141,6 +141,27 @@ def check_certificate(pem: bytes | str, root_pem: bytes | str, at: datetime, rol
     return identity
 
 
+def check_renewed(pem: str, held: str, root_pem: str, at: datetime) -> Identity:
+    """Check what a coordinator answered to a request for a later certificate.
+
+    Args:
+        pem: the answer.
+        held: the certificate that it is to replace.
+        root_pem: the pinned consortium root.
+        at: the present.
+
+    Raises:
+        IntegrityError: as `check_certificate`; or its holder is another than before, or it ends no later.
+    """
+    before = read_identity(held)
+    granted = check_certificate(pem, root_pem, at, before.role)
+    if (granted.name, granted.fingerprint) != (before.name, before.fingerprint):
+        raise IntegrityError("the coordinator answered with a certificate for somebody else")
+    if granted.expires <= before.expires:
+        raise IntegrityError("the coordinator answered with a certificate that ends no later than ours")
+    return granted
+
+
 def _is_authority(certificate: x509.Certificate) -> bool:
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca

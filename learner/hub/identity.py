@@ -9,7 +9,14 @@ from pathlib import Path
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.files.durable import write_durably
-from dprelease.identity.certificates import check_certificate, read_certificate, renewal_due, signing_request
+from dprelease.identity.certificates import (
+    check_certificate,
+    check_renewed,
+    read_certificate,
+    read_identity,
+    renewal_due,
+    signing_request,
+)
 from dprelease.identity.signing import key_fingerprint, load_private_key, private_key_pem
 from dprelease.wire.transport import Credentials
 from learner.hub.publish import Signer
@@ -54,19 +61,14 @@ class HubIdentity:
             Whether there is a new one.
 
         Raises:
-            IntegrityError: the answer is not a certificate of this hub's name and key.
+            IntegrityError: the answer is not a later certificate of this hub's name and key.
             PeerUnavailable, AccessDenied, ...: as the coordinator answers.
         """
         signer = self._signer
         if not renewal_due(signer.certificate, self._now()):
             return False
-        held = check_certificate(signer.certificate, signer.root_pem, self._now(), "hub")
-        answer = ask(signing_request(held.name, signer.key))
-        granted = check_certificate(answer, signer.root_pem, self._now(), "hub")
-        if (granted.name, granted.fingerprint) != (held.name, held.fingerprint):
-            raise IntegrityError("the coordinator answered with a certificate for somebody else")
-        if granted.expires <= held.expires:
-            return False
+        answer = ask(signing_request(read_identity(signer.certificate).name, signer.key))
+        granted = check_renewed(answer, signer.certificate, signer.root_pem, self._now())
         try:
             write_durably(self._path, answer.encode())
         except OSError as error:

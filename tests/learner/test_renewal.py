@@ -121,11 +121,12 @@ def test_a_certificate_that_is_not_ours_is_not_taken(
     assert identity.signer().certificate == settings.certificate.read_text() == before
 
 
-def test_one_that_ends_no_later_is_left_alone(world: World, expiring: Callable[..., dict[str, Any]]) -> None:
+def test_one_that_ends_no_later_is_not_taken(world: World, expiring: Callable[..., dict[str, Any]]) -> None:
     settings = settled(world, expiring(10))
     identity = HubIdentity(settings, now)
     before = settings.certificate.read_text()
-    assert not identity.renew(lambda _: before)
+    with pytest.raises(IntegrityError, match="ends no later"):
+        identity.renew(lambda _: before)
     assert settings.certificate.read_text() == before
 
 
