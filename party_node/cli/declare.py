@@ -23,6 +23,12 @@ _MOST_LEVELS = 50
 
 _LONGEST_NAME = 64
 
+_KEYS = {
+    "batch": "the number of the batch that a row came with, for streams (docs/party.md, Streams)",
+    "record": "what tells the rows of a patient apart (docs/party.md, Several rows a patient)",
+}
+"""What columns are for that a key of ``[source]`` names."""
+
 _LETTERS = str.maketrans(
     {
         **{"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "\u1e9e": "SS"},
@@ -99,6 +105,10 @@ def _lines(
         if [each.name for each in found.columns].count(column.name) > 1 or not column.name:
             what = f"more than one column {one_line(column.name)}" if column.name else "a column without a name"
             yield f"# the file has {what}, which cannot be read; name it there"
+        elif column.key and column.name != subject:
+            yield f"# {_quoted(column.name)} is left out, for it looks like {_KEYS[column.key]}."
+            yield f"# If it is, say so under [source]: {column.key} = {_quoted(column.name)}"
+            yield "# If it is data like the others, declare it like them."
         elif column.name != subject:
             yield from _column(names[column.name], column, unknown_bounds=unknown_bounds, levels=levels)
 

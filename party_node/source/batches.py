@@ -36,7 +36,7 @@ def numbers_in(batch: pa.RecordBatch, source: SourceSettings) -> Numbers:
     if source.batch is None:
         return np.full(batch.num_rows, NONE, np.int64)
     cells = texts(batch.column(source.batch), source.batch, source.missing)
-    found = np.array([int(cell) if cell and _is_number(cell) else NONE for cell in cells], np.int64)
+    found = np.array([int(cell) if cell and is_number(cell) else NONE for cell in cells], np.int64)
     wrong = int(np.sum(found == NONE))
     if wrong:
         raise DataRefused(
@@ -45,7 +45,8 @@ def numbers_in(batch: pa.RecordBatch, source: SourceSettings) -> Numbers:
     return found
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number that a batch may have."""
     return cell.isascii() and cell.isdigit() and len(cell) <= _LONGEST
 
 

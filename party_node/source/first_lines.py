@@ -22,6 +22,7 @@ import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import ISO_8601, DateColumn
+from party_node.source.batches import is_number
 from party_node.source.files import PARQUET, files_at
 from party_node.source.numbers import NumberStyle, read_numbers
 
@@ -52,7 +53,13 @@ _ENDS = (-1e9, 1e9)  # of open bands
 
 _MOST = 0.9
 
+_BATCH = re.compile(r"(batch|checkpoint|wave)([ _]?(no|nr|number))?", re.IGNORECASE)
+_RECORD = re.compile(r"(record|visit)([ _]?(id|no|nr|number))?", re.IGNORECASE)
+_ROWS_A_BATCH = 3
+"""Least rows of a batch on average, where a column without such a name is taken for one of batches."""
+
 Kind = Literal["numeric", "categorical", "date"]
+Key = Literal["", "batch", "record"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Proposed:
         bands: whether its numbers are written as bands.
         format: of its dates, if they are text.
         texts: what its cells hold in the first lines, each once, sorted; of categories only.
+        key: of ``[source]``, which it looks as if it were for; empty for a column of data.
     """
 
     name: str
@@ -72,6 +80,7 @@ class Proposed:
     bands: bool = False
     format: str = ISO_8601
     texts: tuple[str, ...] = ()
+    key: Key = ""
 
 
 @dataclass(frozen=True)
@@ -109,13 +118,12 @@ def _parquet(path: Path) -> FirstLines:
     with pa.parquet.ParquetFile(path) as file:
         batch = next(file.iter_batches(batch_size=MOST_LINES), None)
         found = [(field.name, _kind_of(field.type)) for field in file.schema_arrow]
-    texts = (
-        {} if batch is None else {name: batch.column(name).to_pylist() for name, kind in found if kind == "categorical"}
-    )
-    return FirstLines(
-        tuple(Proposed(name, kind, texts=_levels(texts.get(name, []))) for name, kind in found),
-        {},
-    )
+    columns = []
+    for place, (name, kind) in enumerate(found):
+        cells = [] if batch is None or kind == "date" else batch.column(place).to_pylist()
+        texts = _levels(cells) if kind == "categorical" else ()
+        columns.append(Proposed(name, kind, texts=texts, key=_key(name, kind, cells)))
+    return FirstLines(tuple(columns), {})
 
 
 def _kind_of(kind: pa.DataType) -> Kind:
@@ -190,7 +198,7 @@ def _most(fit: int, there: int) -> bool:
 
 def _proposed(name: str, cells: pa.Array, style: NumberStyle) -> Proposed:
     if _reads(cells, style):
-        return Proposed(name, "numeric")
+        return Proposed(name, "numeric", key=_key(name, "numeric", cells.to_pylist()))
     if _reads(cells, NumberStyle(style.decimal, style.thousands, ends=_ENDS)):
         return Proposed(name, "numeric", bands=True)
     texts = [text for text in cells.to_pylist() if text not in MISSING]
@@ -198,8 +206,22 @@ def _proposed(name: str, cells: pa.Array, style: NumberStyle) -> Proposed:
         pattern = re.compile(DateColumn(kind="date", name="date", format=each).pattern)
         if _most(sum(pattern.match(text) is not None for text in texts), len(texts)):
             return Proposed(name, "date", format=each)
-    return Proposed(name, "categorical", texts=_levels(texts))
+    return Proposed(name, "categorical", texts=_levels(texts), key=_key(name, "categorical", texts))
 
 
 def _levels(texts: Sequence[object]) -> tuple[str, ...]:
     return tuple(sorted({str(text).strip() for text in texts if text is not None} - {*MISSING}))
+
+
+def _key(name: str, kind: Kind, cells: Sequence[object]) -> Key:
+    if kind == "numeric" and (_BATCH.fullmatch(name) or _grows([str(cell) for cell in cells])):
+        return "batch"
+    return "record" if kind != "date" and _RECORD.fullmatch(name) else ""
+
+
+def _grows(cells: Sequence[str]) -> bool:
+    """Whether cells are whole numbers from 1 that grow with the rows, each in several of them."""
+    if not all(map(is_number, cells)):
+        return False
+    numbers = [int(cell) for cell in cells]
+    return numbers == sorted(numbers) and numbers[:1] == [1] and 1 < len({*numbers}) <= len(numbers) / _ROWS_A_BATCH

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
 
@@ -71,6 +72,22 @@ def test_an_export_is_described_without_any_value_of_it(tmp_path: Path) -> None:
     }  # which is how bands are explained
     assert [cell for cell in cells if len(cell) > 1 and cell in text] == []
     assert "more than one column sex" in text
+
+
+def test_columns_of_batches_and_records_are_no_data(tmp_path: Path) -> None:
+    header = "id,month,wave,visit,visit_date,stage,age,left"
+    rows = [f"p{row},{row // 3 + 1},1,v{row % 2},2020-01-0{row + 1},{2 - row % 2},{row},{row + 1}" for row in range(6)]
+    found = declared(tmp_path, csv(tmp_path, "\n".join([header, *rows, ""])))
+    assert list(found["columns"]) == ["visit_date", "stage", "age", "left"]
+    text = (tmp_path / "party.toml").read_text()
+    for key, name in (("batch", "month"), ("batch", "wave"), ("record", "visit")):
+        assert f'say so under [source]: {key} = "{name}"' in text
+    (tmp_path / "party.toml").unlink()
+    cells: list[list[Any]] = [[*"abcdef"], [1, 1, 1, 2, 2, 2], [2.0] * 6, [1] * 6, [1] * 6]
+    pa.parquet.write_table(pa.table(cells, names=["id", "t", "x", "y", "y"]), tmp_path / "twice.parquet")
+    found = declared(tmp_path, tmp_path / "twice.parquet")
+    assert list(found["columns"]) == ["x"]
+    assert 'batch = "t"' in (tmp_path / "party.toml").read_text()
 
 
 def test_levels_are_comments_and_only_where_they_are_asked_for(tmp_path: Path) -> None:
