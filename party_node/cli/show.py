@@ -24,7 +24,12 @@ from party_node.state.journal import Record
 WIDTH = 200
 """Characters of a line that does not go to a terminal."""
 
-_IF_ANY = {"pays_again": "pays again", "first": "to do here first", "needs_a_person_because": "needs a person because"}
+_IF_ANY = {
+    "own_cells_seen_here_only": "own cells (never sent)",
+    "pays_again": "pays again",
+    "first": "to do here first",
+    "needs_a_person_because": "needs a person because",
+}
 """Rows of the card that are there only where there is something to say."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import threading
 from pathlib import Path
@@ -95,6 +96,8 @@ def test_policy_approves_no_column_that_turned_unreadable_and_a_person_cannot(wo
         f"age: 0 missing, {ROWS} unreadable, 0 outside bounds or levels",
         "sex: 0 missing, 0 unreadable, 0 outside bounds or levels",
     ]
+    card = world.north.run("review", "show", release).stdout
+    assert re.search(rf"own cells \(never sent\) +age: 0 missing, {ROWS} unreadable", card)
     assert world.north.run("review", "approve", release, "--yes").exit_code == exit_code(Conflict(""))
     assert not any(str(message).count("unreadable") for message in world.coordinator.received)
 
