@@ -142,12 +142,15 @@ def measure(table: Table, budget: Budget, effort: Effort) -> list[Cell]:
     seed = [SEED, problem.rows, round(budget.delta * 1e7)]
     numbers = tuple(problem.outcomes)
     fits, constants = by_moments(problem, numbers, budget.mu, effort.releases, np.random.default_rng(seed))
-    in_ranges = by_ranges(problem, numbers, budget.mu, effort.releases, np.random.default_rng([*seed, len(numbers)]))
+    random = np.random.default_rng([*seed, len(numbers)])
+    in_ranges = by_ranges(problem, table.targets, budget.mu, effort.releases, random)
     cells: list[Cell] = []
     for place, target in enumerate(numbers):
         random = np.random.default_rng([*seed, place])
         others, chosen = by_others(problem, target, budget, effort, random)
-        scores = {"moments": fits[target], RANGES: in_ranges[target], "constant": constants[target], **others}
+        scores = {"moments": fits[target], "constant": constants[target], **others}
+        if target in in_ranges:
+            scores[RANGES] = in_ranges[target]
         cells.append(
             {
                 "table": table.name,

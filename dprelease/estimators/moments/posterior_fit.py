@@ -8,16 +8,16 @@ outcome varies, var_t, and minds the bad case more than the mean one:
 
     constant predictor   c minimises mean_t (c - mean_t)^2 / var_t: where little is known of an outcome with a small spread,
                          what would be a gross error for it decides;
-    slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by
-                         low quantiles over t of (error of c - error of the model) / var_t.
+    slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by a
+                         low quantile over t of (error of c - error of the model) / var_t.
 
-                         What the released numbers themselves say of the gain, without bias, bounds alpha.
+`risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
 
-`risk` says more of the latter two. Without an intercept the predictions are alpha x w, against those of zero.
-
-Features of which noise hides how they vary beside the others (`identifiability`) have the weight 0: a slope is too steep where the
-variance of its feature is taken too low, and nothing in the release would show it. They stay where a cautious guess of the
-gain is a quarter larger with them. An outcome of which noise hides how it varies has no slopes.
+A slope is too steep where the variance of its feature is taken too low, and nothing in the release would show it. So features
+of which noise hides how they vary beside the others (`identifiability`) have the weight 0 unless they are needed for the gain.
+In ranges all features are known to vary, and `IN_RANGES` times the expected gain without them is asked. In public bounds it is
+`NEEDED` times a cautious guess of the gain; the released numbers themselves, without bias, bound alpha; and an outcome of which
+noise hides how it varies has no slopes.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ import numpy.typing as npt
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.risk import ALPHAS, HARM, furthest_of_draws, furthest_of_signal
+from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal
 from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
+from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
-NEEDED = 1.25
-"""How many times as much must be gained with features that noise hides as without them."""
+NEEDED, IN_RANGES = 1.25, 1.05
+"""How many times as much must be gained with features that noise hides as without them, in public bounds and in ranges."""
 _LEAST = 1e-3
 """Least variance, in that of the mean draw, that a draw's relative loss is measured by."""
 
@@ -68,15 +69,14 @@ def _one(
     if least_squares(everything).singular:
         raise determined(len(features))
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = np.array([bool(dropped_places(moments, [target], intercept=intercept))])
-    released = moments.gram / moments.rows
-    harm = HARM if ranged else 0.0
-    whole = _fit(draws, released, features, [target], blind, harm, intercept=intercept)
+    blind = not ranged and bool(dropped_places(moments, [target], intercept=intercept))
+    released = None if ranged else moments.gram / moments.rows
+    whole = _fit(draws, released, features, [target], np.array([blind]), intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole
     seen = [place for place in range(len(features)) if place not in hidden]
-    part = _fit(draws, released, [features[place] for place in seen], [target], blind, harm, intercept=intercept)
-    if _needed(whole.fit, part.fit):
+    part = _fit(draws, released, [features[place] for place in seen], [target], np.array([blind]), intercept=intercept)
+    if _needed(whole.fit.quality, part.fit.quality, ranged=ranged):
         return whole
     weights = np.zeros_like(whole.fit.weights)
     weights[seen] = part.fit.weights
@@ -84,19 +84,19 @@ def _one(
     return part._replace(fit=replace(part.fit, weights=weights), left_out=named)
 
 
-def _needed(whole: ScaledFit, part: ScaledFit) -> bool:
-    """Whether a cautious guess of the gain is `NEEDED` times as large with what is hidden as without it."""
-    most, least = (float((each.quality.gain - each.quality.gain_se)[0]) for each in (whole, part))
-    return most > NEEDED * max(least, 0.0)
+def _needed(whole: Quality, part: Quality, *, ranged: bool) -> bool:
+    """Whether so much more is gained with what is hidden than without it that it is worth its slopes."""
+    doubts, times = (0.0, IN_RANGES) if ranged else (1.0, NEEDED)
+    most, least = (float((each.gain - doubts * each.gain_se)[0]) for each in (whole, part))
+    return most > times * max(least, 0.0)
 
 
 def _fit(
     draws: Floats,
-    released: Floats,
+    released: Floats | None,
     features: list[int],
     targets: list[int],
     blind: npt.NDArray[np.bool_],
-    harm: float = 0.0,
     *,
     intercept: bool,
 ) -> Fitted:
@@ -104,11 +104,10 @@ def _fit(
 
     Args:
         draws: of the true moments per patient.
-        released: the noisy ones.
+        released: the noisy ones, which bound the step; None in ranges, where they do not.
         features: d indices in either.
         targets: l indices.
         blind: (l,) which targets noise hides.
-        harm: part of a target's variance that a rare case may lose.
         intercept: whether one is fitted.
     """
     mean, z = draws.mean(axis=0), [0, *features]
@@ -127,19 +126,16 @@ def _fit(
     bent = within @ change
     linear = 2 * ((across * change).sum(axis=1) - base * bent[:, 0])
     square = (bent * change).sum(axis=1)
-    centres = within[:, 1:, :1] * intercept
-    by_target = across[:, 1:] - centres * means[:, None]
-    by_model = (within[:, 1:, 1:] - centres * centres.mT) @ solution.weights
-    lifted = solution.inverse @ (by_target - by_model)
-    open_target, open_model = (
-        (lifted * (each - each.mean(axis=0))).sum(axis=1).mean(axis=0) for each in (by_target, by_model)
-    )
-    seen = NormalEquations.of_moments(released, features, targets, intercept=intercept)[0]
-    most = furthest_of_signal(
-        (solution.weights * seen.xy).sum(axis=0) - open_target,
-        (solution.weights * (seen.xx @ solution.weights)).sum(axis=0) - 2 * open_model,
-    )
-    alpha = np.where(blind, 0.0, _alpha(linear / variance, square / variance, most, harm))
+    if len(draws) == 1:  # the true moments are known
+        alpha = np.ones(len(targets))
+    else:
+        steps = ALPHAS[:, None, None]
+        gain = steps * linear / variance - steps**2 * square / variance
+        alpha = furthest_of_draws(gain, ranged=released is None)
+        if released is not None:
+            seen = NormalEquations.of_moments(released, features, targets, intercept=intercept)[0]
+            alpha = np.minimum(alpha, _most(seen, solution, within, across, intercept=intercept))
+    alpha = np.where(blind, 0.0, alpha)
     error = error - alpha * linear + alpha**2 * square
     fit = ScaledFit(
         weights=alpha * change[1:],
@@ -160,9 +156,24 @@ def _fit(
     return Fitted(fit, alpha, ((means - constant) ** 2 / variance).mean(axis=0))
 
 
-def _alpha(linear: Floats, square: Floats, most: Floats, harm: float) -> Floats:
-    """(l,) from the parts of the draws' gains, (T, l): alpha linear - alpha^2 square; none above `most`."""
-    if len(linear) == 1:  # the true moments are known
-        return np.ones(linear.shape[1])
-    steps = ALPHAS[:, None, None]
-    return np.minimum(furthest_of_draws(steps * linear - steps**2 * square, harm), most)
+def _most(seen: NormalEquations, solution: Solution, within: Floats, across: Floats, *, intercept: bool) -> Floats:
+    """(l,) `furthest_of_signal` of the released numbers.
+
+    Args:
+        seen: normal equations of these.
+        solution: of those of the mean draw.
+        within: (T, d + 1, d + 1) draws of moments of constant and features.
+        across: (T, d + 1, l) of them with the targets.
+        intercept: whether one is fitted.
+    """
+    centres = within[:, 1:, :1] * intercept
+    by_target = across[:, 1:] - centres * across[:, :1]
+    by_model = (within[:, 1:, 1:] - centres * centres.mT) @ solution.weights
+    lifted = solution.inverse @ (by_target - by_model)
+    open_target, open_model = (
+        (lifted * (each - each.mean(axis=0))).sum(axis=1).mean(axis=0) for each in (by_target, by_model)
+    )
+    return furthest_of_signal(
+        (solution.weights * seen.xy).sum(axis=0) - open_target,
+        (solution.weights * (seen.xx @ solution.weights)).sum(axis=0) - 2 * open_model,
+    )

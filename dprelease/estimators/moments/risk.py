@@ -1,17 +1,19 @@
 """Step length of a fit on moments by a lower quantile of its gain over the constant predictor, and warnings about short ones.
 
 The step length alpha goes from 0, the constant predictor, to 1, the full model. gain(alpha) is by how much the squared error falls
-at that step; given the release it is a random number with a known distribution. Its `CAUTIOUS` quantile is maximised, not its mean:
-a bad fit costs a learner more than a good one brings. Of all steps that reach `ENOUGH` of the largest quantile the longest is
-taken, so that good fits are not shortened for nothing. It is 0 unless the gain is positive in four cases of five.
+at that step; given the release it is a random number with a known distribution. A low quantile of it is maximised, not its mean: a
+bad fit costs a learner more than a good one brings. Of all steps that reach `ENOUGH` of the largest quantile the longest is
+taken, so that good fits are not shortened for nothing.
 
-Where draws of the gain are known, the step is also no longer than where the `RARE` quantile is no loss. Among many pairs of columns
-that fill little of their bounds noise makes a strong relation of some pair, with a gain in most cases and a great loss in some. In
-ranges columns fill what they are coded in, and that quantile may lose `HARM` of the outcome's variance: a model that has been
-shrunk to little loses little where it is wrong, and need not be surer than that.
+In ranges columns fill what they are coded in, noise has been made as small as it can be, and the quantile is `LIKELY`: the step
+is 0 unless the gain is positive in three cases of five. More caution costs more where there is a relation than it saves where
+there is none (docs/methods.md, "A cautious step").
 
-Nor is it longer than `furthest_of_signal`. Where the prior of the draws is vague beside the noise, they take most of what noise
-makes for a relation and promise a gain of an outcome without any. The released numbers tell without a prior what a step gains.
+In public bounds columns may fill little of their range, and noise makes a strong relation of some pair among many, with a gain in
+most cases and a great loss in some. There the quantile is `CAUTIOUS`, four cases of five; where draws are known, the step is no
+longer than where the `RARE` quantile is no loss; and it is no longer than `furthest_of_signal`. Where the prior of the draws is
+vague beside the noise, they take most of what noise makes for a relation and promise a gain of an outcome without any. The
+released numbers tell without a prior what a step gains.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ import numpy as np
 
 from dprelease.release.release import Floats
 
-CAUTIOUS = 0.2
+CAUTIOUS, LIKELY = 0.2, 0.4
 ALPHAS = np.linspace(0.0, 1.0, 41)
 ENOUGH = 0.95
-RARE, HARM = 0.05, 0.02
+RARE = 0.05
 UNSURE = 0.25
 """Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
 
@@ -32,7 +34,7 @@ def furthest(gain: Floats) -> Floats:
     """alpha, one for each outcome.
 
     Args:
-        gain: (41, ...) the `CAUTIOUS` quantile of the gain at each of `ALPHAS`, 0 at alpha = 0; minus infinity where alpha
+        gain: (41, ...) a low quantile of the gain at each of `ALPHAS`, 0 at alpha = 0; minus infinity where alpha
             must not be.
     """
     steps = ALPHAS.reshape(-1, *[1] * (gain.ndim - 1))
@@ -40,15 +42,17 @@ def furthest(gain: Floats) -> Floats:
     return found
 
 
-def furthest_of_draws(gain: Floats, harm: float = 0.0) -> Floats:
+def furthest_of_draws(gain: Floats, *, ranged: bool) -> Floats:
     """alpha, one for each outcome.
 
     Args:
-        gain: (41, T, l) draws of the gain at each of `ALPHAS`, in the outcome's variance, 0 at alpha = 0.
-        harm: what the `RARE` quantile may lose.
+        gain: (41, T, l) draws of the gain at each of `ALPHAS`, 0 at alpha = 0.
+        ranged: whether columns are coded in ranges.
     """
+    if ranged:
+        return furthest(np.quantile(gain, LIKELY, axis=1))
     rare, cautious = np.quantile(gain, [RARE, CAUTIOUS], axis=1)
-    return furthest(np.where(rare >= -harm, cautious, -np.inf))
+    return furthest(np.where(rare >= 0, cautious, -np.inf))
 
 
 def furthest_of_signal(linear: Floats, square: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dprelease.estimators.moments.posterior_fit import _fit
-from dprelease.estimators.moments.risk import ALPHAS, HARM, furthest, furthest_of_draws, furthest_of_signal, warnings
+from dprelease.estimators.moments.risk import ALPHAS, furthest, furthest_of_draws, furthest_of_signal, warnings
 
 
 def test_a_model_goes_as_far_as_nearly_all_of_the_best_cautious_gain_allows():
@@ -21,15 +21,22 @@ def test_it_stays_where_every_step_is_expected_to_harm():
     assert furthest(np.where(ALPHAS > 0.5, -1.0, ALPHAS)) == 0.5
 
 
-def test_it_goes_no_further_than_rare_cases_allow():
+def test_in_public_bounds_it_goes_no_further_than_rare_cases_allow():
     """In a few cases of 100 slopes help up to alpha = 0.21 and harm beyond, in all others they always help."""
     steps = ALPHAS[:, None, None]
     for few, expected in ((4, 1.0), (6, 0.2)):
         wrong = (np.arange(100) < few)[:, None]
-        found = furthest_of_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2))
+        found = furthest_of_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2), ranged=False)
         np.testing.assert_allclose(found, expected)
-    assert furthest_of_draws(np.where(wrong, -steps, 2 * steps - steps**2)) == 0
-    np.testing.assert_allclose(furthest_of_draws(np.where(wrong, -steps / 10, 2 * steps - steps**2), HARM), 0.2)
+    assert furthest_of_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=False) == 0
+
+
+def test_in_ranges_it_goes_where_three_of_five_cases_gain():
+    steps = ALPHAS[:, None, None]
+    for harmed, expected in ((38, 1.0), (42, 0.0)):
+        wrong = (np.arange(100) < harmed)[:, None]
+        found = furthest_of_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=True)
+        np.testing.assert_allclose(found, expected)
 
 
 def test_a_step_is_no_longer_than_the_unbiased_gain_warrants():

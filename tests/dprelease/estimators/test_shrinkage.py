@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -271,20 +269,3 @@ def test_what_noise_hides_is_left_out_and_named(long_tailed: np.ndarray):
     assert found.weights[3, 0] == 0
     assert found.weights[0, 0] > 0
     assert any("visits" in text for text in found.diagnostics.warnings)
-
-
-@pytest.mark.usefixtures("short_chains")
-def test_in_ranges_the_prior_is_about_the_outcomes_own_regression():
-    """Slopes are those of least squares on draws with the outcome last, of each of two targets as if it were alone."""
-    noisy = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(5))
-    moments, x = replace(noisy, retained=np.ones_like(noisy.gram)), [1, 3]
-    both = fit_moments(moments, x, [OUTCOME, 2], intercept=True)
-    for place, y in enumerate((OUTCOME, 2)):
-        mean = posterior(moments, y).mean(axis=0)
-        best = np.linalg.solve(mean[np.ix_([0, *x], [0, *x])], mean[[0, *x], y])[1:]
-        alpha = both.weights[:, place] / best
-        assert alpha[0] == pytest.approx(alpha[1], rel=1e-7)
-        assert 0 <= alpha[0] <= 1
-        alone = fit_moments(moments, x, [y], intercept=True)
-        np.testing.assert_array_equal(both.weights[:, [place]], alone.weights)
-    assert both.weights[:, 0].all()

@@ -1,0 +1,64 @@
+"""Method `shrinkage` on numbers in ranges, which all fill about as much of what they are coded in."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from benchmarks import moments_utility as utility
+from dprelease.estimators.choice import fit_moments
+from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.moments.posterior_fit import _needed
+from dprelease.estimators.quality import Quality
+from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+from tests.support.specs import numeric
+
+ROWS = mixed_rows(3000)
+OUTCOME = 8
+
+
+@pytest.mark.usefixtures("short_chains")
+def test_in_ranges_the_prior_is_about_the_outcomes_own_regression():
+    """Slopes are those of least squares on draws with the outcome last, of each of two targets as if it were alone."""
+    noisy = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(5))
+    moments, x = replace(noisy, retained=np.ones_like(noisy.gram)), [1, 3]
+    both = fit_moments(moments, x, [OUTCOME, 2], intercept=True)
+    for place, y in enumerate((OUTCOME, 2)):
+        mean = posterior(moments, y).mean(axis=0)
+        best = np.linalg.solve(mean[np.ix_([0, *x], [0, *x])], mean[[0, *x], y])[1:]
+        alpha = both.weights[:, place] / best
+        assert alpha[0] == pytest.approx(alpha[1], rel=1e-7)
+        assert 0 <= alpha[0] <= 1
+        alone = fit_moments(moments, x, [y], intercept=True)
+        np.testing.assert_array_equal(both.weights[:, [place]], alone.weights)
+    assert both.weights[:, 0].all()
+
+
+@pytest.mark.usefixtures("half_chains")
+def test_in_ranges_a_relation_is_followed_that_is_not_in_public_bounds():
+    """An outcome of which four features explain a half, under declared noise of which none is added."""
+    generator = np.random.default_rng(6)
+    rows = generator.normal(0, 0.3, (800, 5))
+    rows[:, 4] = (rows[:, 0] + generator.normal(0, 0.3, 800)) / 2
+    noisy = noisy_moments(tuple(numeric(f"z{place}") for place in range(5)), np.clip(rows, -1, 1), 0.02)
+    explained = []
+    for moments in (noisy, replace(noisy, retained=np.ones_like(noisy.gram))):
+        found = fit_moments(moments, [1, 2, 3, 4], [5], intercept=True)
+        model = np.append(found.offsets, found.weights[:, 0])
+        explained.append(utility.r_squared(noisy.gram / noisy.rows, 5, [1, 2, 3, 4], model))
+    assert explained[0] < 0.01
+    assert explained[1] > 0.3
+
+
+def quality(gain: float, gain_se: float) -> Quality:
+    names = (field.name for field in fields(Quality))
+    return Quality(**{name: np.array([{"gain": gain, "gain_se": gain_se}.get(name, 1.0)]) for name in names})
+
+
+def test_hidden_features_are_needed_for_a_twentieth_of_the_gain_in_ranges_and_for_a_quarter_of_a_cautious_guess_elsewhere():
+    part = quality(1.0, 0.2)
+    for ranged, least in ((True, 1.05), (False, 0.3 + 1.25 * 0.8)):
+        assert _needed(quality(least + 1e-6, 0.3), part, ranged=ranged)
+        assert not _needed(quality(least - 1e-6, 0.3), part, ranged=ranged)
