@@ -19,7 +19,7 @@ from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate, spent_parameters
 from dprelease.estimators.regression_table import regression_table
-from dprelease.estimators.result import SEVERAL_ROWS, Diagnostics, FitResult, ScaledFit
+from dprelease.estimators.result import ALIKE, Diagnostics, FitResult, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
@@ -102,8 +102,8 @@ def fit(
 
 
 def _of_patients(release: Release, found: Diagnostics) -> Diagnostics:
-    """The diagnostics, with a warning where rows of one patient are counted as patients apart."""
-    return replace(found, warnings=(SEVERAL_ROWS, *found.warnings)) if release.spec.rows_per_subject > 1 else found
+    """The diagnostics, with a warning where a patient may have several rows."""
+    return replace(found, warnings=(ALIKE, *found.warnings)) if release.spec.rows_per_subject > 1 else found
 
 
 def _set(name: str, method: Method, within: ConvexSet | None) -> ConvexSet | None:

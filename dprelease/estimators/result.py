@@ -45,7 +45,9 @@ class Diagnostics:
 
 
 SEVERAL_ROWS = "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."
-"""What a fit or an analysis says where `rows_per_subject` is more than 1."""
+"""What an analysis says where `rows_per_subject` is more than 1."""
+ALIKE = "A patient may have several rows: errors of sampling are as large as if all rows of a patient were alike."
+"""What a fit says there."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.estimators import METHODS, FitResult, fit
 from dprelease.estimators.intervals.inference import LEVEL
-from dprelease.estimators.result import SEVERAL_ROWS
+from dprelease.estimators.result import ALIKE
 from dprelease.files.extras import require
 from dprelease.one_line import listed, one_line
 from dprelease.release.folder import ReleaseFolder
@@ -167,7 +167,7 @@ def _say_what_follows(release: Release, found: FitResult, places: Sequence[int])
     if len(places) < len(found.features):
         click.echo(f"{len(places)} of {len(found.features)} coefficients; the others with --show, --json or --plot")
     if release.spec.rows_per_subject > 1:
-        click.echo(SEVERAL_ROWS)
+        click.echo(ALIKE)
     heads = [one_line(found.features[place]).ljust(_WIDTH) for place in places]
     click.echo("  ".join(["checkpoint", release.spec.counted.rjust(12), *heads, "variance explained"]))
 

@@ -14,7 +14,7 @@ import pytest
 
 from dprelease.canonical import canonical_bytes
 from dprelease.estimators import fit
-from dprelease.estimators.result import SEVERAL_ROWS
+from dprelease.estimators.result import ALIKE
 from dprelease.release.release import Release
 from learner.cli import follow
 from learner.hub.server import Hub
@@ -194,7 +194,7 @@ def test_rows_of_one_patient_are_called_rows_and_warned_of(trio: World, storage:
     stream.publish(storage)
     found = run("follow", stream.releases[0].digest, *FIT, "--once")
     assert found.exit_code == 0, found.output
-    assert SEVERAL_ROWS in found.stdout
+    assert ALIKE in found.stdout
     assert found.stdout.splitlines()[-2].split()[:2] == ["checkpoint", "rows"]
     assert "\n400 rows, checkpoint 1" in run("verify", stream.releases[0].digest).stdout
 

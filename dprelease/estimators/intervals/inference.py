@@ -229,21 +229,23 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
 
 def _of_features(release: Release, names: Design, *, intercept: bool) -> Inference:
     view = release.regressable
-    found = _learned(view, names, release.patients, intercept=intercept)
+    found = _learned(view, names, release, intercept=intercept)
     unclipped = None if isinstance(view, NoisyRows) else view.unclipped
     if isinstance(view, NoisyRows) or unclipped is None:
         return found
-    normal = _learned(unclipped, names, release.patients, intercept=intercept)
+    normal = _learned(unclipped, names, release, intercept=intercept)
     return replace(found, unclipped=normal.estimate, tested=not view.biased)
 
 
-def _learned(view: Regressable, names: Design, patients: int, *, intercept: bool) -> Inference:
+def _learned(view: Regressable, names: Design, release: Release, *, intercept: bool) -> Inference:
     origin = -names.feature_midpoint / names.feature_half_width
-    x, y = names.feature_index, names.target_index
+    x, y, repeats = names.feature_index, names.target_index, release.spec.rows_per_subject
     if isinstance(view, NoisyRows):
         rows = Rows.of(view, x, y, mixed=view.mixed)
-        return in_units(learned_from_rows(rows, patients, origin, intercept=intercept), names)
-    return in_units(learned_from_moments(view, x, y, origin, intercept=intercept), names)
+        found = learned_from_rows(rows, release.patients, origin, intercept=intercept, repeats=repeats)
+    else:
+        found = learned_from_moments(view, x, y, origin, intercept=intercept, repeats=repeats)
+    return in_units(found, names)
 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:

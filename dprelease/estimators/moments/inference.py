@@ -16,8 +16,10 @@ intercept, is off by h^T N u, h = M^-1 a, with
 
     variance    V(b) = h^T E[N u u^T N] h + sigma^2 a^T M^-1 a / n,                                                  (2)
 
-a quadratic form in b by (1), taken at the b that is tested and not at the fitted one (`fieller`). The term of second order is
-there as h is noisy too. An error in the length of h cancels in a test, so the estimate is the root of
+sigma^2 times q where a patient may have q rows: the sum of their errors has at most q times the variance that they would have
+apart, and has it where they are all alike. V is a quadratic form in b by (1), taken at the b that is tested and not at the fitted
+one (`fieller`). The term of second order is there as h is noisy too. An error in the length of h cancels in a test, so the estimate
+is the root of
 
     h^T [g + N_zy - (M + N + C) b],    C = E[N K N],    K = M^-1 - h h^T / (a^T h),                                  (3)
 
@@ -51,7 +53,13 @@ from dprelease.release.release import Floats
 
 
 def learned_from_moments(
-    moments: Moments, features: Sequence[int], targets: Sequence[int], origin: Floats, *, intercept: bool
+    moments: Moments,
+    features: Sequence[int],
+    targets: Sequence[int],
+    origin: Floats,
+    *,
+    intercept: bool,
+    repeats: int = 1,
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 
@@ -63,6 +71,7 @@ def learned_from_moments(
         targets: l indices in the matrix.
         origin: (d,) the point that the intercept is wanted at, scaled units.
         intercept: whether one is fitted.
+        repeats: most rows of one patient.
     """
     y, d, rows = list(targets), len(features), moments.rows
     first = [0] if intercept else []
@@ -84,7 +93,7 @@ def learned_from_moments(
 
     fit = values[: len(z)]
     sigma2 = _residual_variance(moments, found, z, y, model, fit)
-    fixed = (lifts**2).T @ outside + np.outer(curvatures / rows, sigma2)
+    fixed = (lifts**2).T @ outside + np.outer(repeats * curvatures / rows, sigma2)
     spread, parts = noise.shared(fit, outside, lifts)
     common = Covariance(sums, inverse @ lifts, spread, [Shared(inverse @ each.vectors, each.amounts) for each in parts])
     estimates = profiled(values, fixed, fit, forms, common).scaled_by(1 / stretch)

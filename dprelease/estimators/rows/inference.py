@@ -26,7 +26,9 @@ Fuller's (1987, Measurement Error Models, 2.2) but for C and for V at other b; (
 
 Rows of a mixing matrix are many combinations of the same patients, so (2) is about least squares on these patients, who are
 a sample: sigma^2 Cov(x)^-1 / n is added, sigma^2 = the residual variance, taken to be the same everywhere. Rows that are
-patients have it in (2). An intercept is mean(y) - mean(x) b with the means from v, whose noise is independent of the rest.
+patients have it in (2). Where a patient may have q rows, q times as much is added: the sum of their errors has at most q times
+the variance that they would have apart. An intercept is mean(y) - mean(x) b with the means from v, whose noise is independent of
+the rest.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from dprelease.estimators.solve import SINGULAR
 from dprelease.release.release import Floats
 
 
-def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool) -> PopulationFit:
+def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool, repeats: int = 1) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
     Where the features are hidden, O(d^4) to say which of them would have to be left out.
@@ -54,6 +56,7 @@ def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: b
         patients: n.
         origin: (d,) the point that the intercept is wanted at, scaled units.
         intercept: whether one is fitted; without it the anchor row is left out.
+        repeats: most rows of one patient.
     """
     mixing = rows.mixing_only()
     used = rows if intercept else mixing
@@ -84,11 +87,11 @@ def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: b
     per_row = mixing.patients / len(mixing.ones)
     sigma2 = np.maximum(least + found.hiding**2 @ fit**2 / degrees - noise, 0) / per_row
     fixed, mean_variance = np.outer((asked.lifted**2).sum(axis=0), least), np.zeros(len(least))
-    if rows.mixed:
-        fixed += np.outer(asked.curvature * degrees * per_row / patients, sigma2)
+    more = repeats if rows.mixed else repeats - 1
+    fixed += np.outer(more * asked.curvature * degrees * per_row / patients, sigma2)
     if intercept:
         combined = sigma2 * per_row * float(mixing.ones @ mixing.ones) / length**2 if rows.mixed else 0.0
-        mean_variance = rows.y_variance / length + sigma2 / patients + combined
+        mean_variance = rows.y_variance / length + repeats * sigma2 / patients + combined
         fixed[-1] += mean_variance
     estimates = asked.estimates(values, fixed, fit, least, mean_variance)
     return PopulationFit(estimates[:d], estimates[d], float(degrees - d), found.worst[0], dropped)

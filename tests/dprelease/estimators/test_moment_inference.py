@@ -42,6 +42,16 @@ def test_without_noise_it_is_least_squares_with_the_textbooks_standard_errors(in
     assert found.dropped == ()
 
 
+def test_three_rows_of_a_patient_that_are_alike_have_the_errors_of_one():
+    """But for the degrees of freedom of the residual variance, of which all three rows are counted."""
+    one, three = (noisy_moments(MIXED, np.repeat(ROWS, times, axis=0), 0.0) for times in (1, 3))
+    expected = learned_from_moments(one, X, [OUTCOME], ORIGIN, intercept=True)
+    found = learned_from_moments(three, X, [OUTCOME], ORIGIN, intercept=True, repeats=3)
+    degrees = (3000 - 7) / 3000 * 9000 / (9000 - 7)
+    for each in ("weights", "offsets"):
+        np.testing.assert_allclose(getattr(found, each).variance, degrees * getattr(expected, each).variance, rtol=1e-6)
+
+
 @pytest.mark.parametrize("chosen", [[0, 1, 3, 5, 6], [1, 2, 5, 8]])
 def test_the_second_moment_is_the_sum_over_all_noisy_entries(chosen: list[int]):
     """E[N K N] = sum of sd^2 E K E over the entries' patterns E, which draws no conclusions from the layout."""

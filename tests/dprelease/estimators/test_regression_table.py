@@ -10,7 +10,7 @@ import pytest
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.moments.resolution import rounded
 from dprelease.estimators.regression_table import MOST_TABLES
-from dprelease.estimators.result import SEVERAL_ROWS
+from dprelease.estimators.result import ALIKE
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, UNIT, released
 from tests.support.noise import SeededNoise
@@ -89,10 +89,10 @@ def test_it_says_what_is_taken_for_granted(clear: Release):
     assert "Residuals are taken to spread equally everywhere" in fit(clear, ["score"], FEATURES).summary()
 
 
-def test_rows_of_one_patient_are_said_to_be_no_patients_apart(clear: Release):
+def test_errors_are_said_to_be_those_of_rows_of_a_patient_that_are_alike(clear: Release):
     several = replace(clear, spec=clear.spec.model_copy(update={"rows_per_subject": 3}))
-    assert f"Warning: {SEVERAL_ROWS}" in fit(several, ["score"], FEATURES).summary()
-    assert SEVERAL_ROWS not in fit(clear, ["score"], FEATURES).summary()
+    assert f"Warning: {ALIKE}" in fit(several, ["score"], FEATURES).summary()
+    assert ALIKE not in fit(clear, ["score"], FEATURES).summary()
 
 
 def test_units_stand_beside_the_terms():

@@ -74,6 +74,19 @@ def test_mixing_rows_without_noise_add_the_sampling_of_their_patients():
     np.testing.assert_allclose(found.weights.variance, expected_variance, rtol=1e-8)
 
 
+@pytest.mark.parametrize("mixed", [True, False])
+def test_rows_of_a_patient_add_the_sampling_of_rows_that_are_alike(mixed: bool):
+    """Three for each patient: three times what sampling adds, sigma^2 / n and sigma^2 Cov^-1 / n."""
+    rows, patients = rows_of(np.random.default_rng(1), sd=0.0, mixed=mixed), 4000 if mixed else 400
+    one, three = (learned_from_rows(rows, patients, np.zeros(3), intercept=True, repeats=q) for q in (1, 3))
+    full = np.column_stack([rows.ones, rows.x])
+    residual = ((rows.y - full @ np.linalg.lstsq(full, rows.y, rcond=None)[0]) ** 2).sum(axis=0) / (len(full) - 4)
+    gram = np.linalg.inv(np.linalg.inv(full.T @ full)[1:, 1:])
+    added = 2 * np.outer(np.diag(np.linalg.inv(gram)), residual) * (len(full) - 1) / patients
+    np.testing.assert_allclose(three.weights.variance - one.weights.variance, added, rtol=1e-8)
+    assert (three.offsets.variance > one.offsets.variance).all()
+
+
 def test_one_feature_by_hand():
     """Formulas (1) to (3) with every matrix a number; no intercept, no mixing."""
     generator = np.random.default_rng(2)
