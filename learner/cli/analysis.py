@@ -13,6 +13,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.estimators.moments.summary import NOT_CLIPPED
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Ranges
@@ -106,10 +107,13 @@ def fit_release(
 @click.command("describe")
 @click.argument("release", metavar="ID|DIR")
 @click.option("--columns", multiple=True, metavar="A,B,...", help="Columns to describe; every column if left out.")
+@click.option("--unclipped", is_flag=True, help="Of clipped rows: what all would be before, were rows normal.")
 @from_option
 @json_option
 @click.pass_obj
-def describe_release(home: Path, release: str, columns: tuple[str, ...], name: str | None, as_json: bool) -> None:
+def describe_release(
+    home: Path, release: str, columns: tuple[str, ...], unclipped: bool, name: str | None, as_json: bool
+) -> None:
     """Show means, standard deviations and correlations, after verifying a release.
 
     In original units, each with the standard deviation of what privacy noise leaves open. A release of rows says
@@ -122,11 +126,13 @@ def describe_release(home: Path, release: str, columns: tuple[str, ...], name: s
     """
     opened = open_release(home, release, name)
     names = names_of(columns, opened.release)
+    ranges = isinstance(opened.release.view, Ranges)
+    if unclipped and (ranges or isinstance(opened.release.view, Panel)):
+        raise InvalidInput(NOT_CLIPPED)
     if isinstance(opened.release.view, Panel) and not names:
         counterfactual.shown([opened], LEVEL, as_json=as_json)
         return
-    ranges = isinstance(opened.release.view, Ranges)
-    found = describe_ranges(opened.release, names) if ranges else describe(opened.release, names)
+    found = describe_ranges(opened.release, names) if ranges else describe(opened.release, names, unclipped=unclipped)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
         return

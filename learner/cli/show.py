@@ -122,8 +122,8 @@ def described(found: Description) -> None:
     _print(shown)
     for name, derivation in found.derivations.items():
         _say(f"{plain(name)} is derived: {plain(derivation)}")
-    if moments and found.release.products.unclipped is not None:
-        _say("means, standard deviations and correlations are those of rows as clipped: see Trust")
+    for sentence in found.rows:
+        _say(sentence)
     if any(found.hidden):
         _say("hidden: noise covers the whole range of a mean, or a spread cannot be told from none")
     if found.correlation is None or found.correlation_noise_sd is None:

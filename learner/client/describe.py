@@ -9,14 +9,25 @@ from typing import Any
 import numpy as np
 
 from dprelease.data.columns import CategoricalColumn
+from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import plain
 from dprelease.estimators.moments.resolution import WIDTHS, is_hidden
-from dprelease.estimators.moments.summary import summarise
+from dprelease.estimators.moments.summary import NOT_CLIPPED, summarise
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Summary
 from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
 from learner.client.describe_ranges import column_to_json
+
+CLIPPED = (
+    "means, standard deviations and correlations are those of rows as clipped: see Trust; --unclipped says what they would be "
+    "before, were rows normal"
+)
+NORMAL = (
+    "means, standard deviations and correlations are what they would be before clipping, were rows normal: of columns with a long "
+    "tail the standard deviation stays too small, and the mean comes out further off"
+)
+BELOW = "means and standard deviations from the first round, below, are about rows before clipping, of any law"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +44,7 @@ class Description:
         correlated: (c,) those of the names that correlations are of; outcomes only have none.
         correlation: (c, c); None where the release has no moments.
         correlation_noise_sd: (c, c) what noise leaves open; NaN where it is not known; None as above.
+        unclipped: whether all of it is what it would be before clipping, were rows normal.
     """
 
     release: Release
@@ -44,6 +56,7 @@ class Description:
     correlated: tuple[str, ...]
     correlation: Floats | None
     correlation_noise_sd: Floats | None
+    unclipped: bool = False
 
     def unit(self, name: str) -> str:
         """Unit of a column; empty for an indicator."""
@@ -77,6 +90,21 @@ class Description:
         first = self.release.first_ranges
         return () if first is None else tuple(each for each in first.columns if each.column.name in self.names)
 
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Which rows means, standard deviations and correlations are about, one sentence each; none where no rows are clipped."""
+        if isinstance(self.release.view, NoisyRows) or self.release.products.unclipped is None:
+            return ()
+        told, clipping = NORMAL if self.unclipped else CLIPPED, self.release.moments().clipping
+        if self.release.first_ranges is not None:
+            return told, BELOW
+        if clipping is None or clipping.source is None:
+            return (told,)
+        return (
+            told,
+            f"release {clipping.source[:16]} has means and standard deviations of rows before clipping, of any law",
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The description as plain data; a number that is not known is None."""
         numbers = (self.mean, self.mean_noise_sd, self.deviation, self.deviation_noise_sd)
@@ -86,6 +114,8 @@ class Description:
             "version": 1,
             "release": self.release.digest,
             "patients": self.release.patients,
+            "unclipped": self.unclipped,
+            "rows": list(self.rows),
             "columns": [
                 {"name": name, "unit": self.unit(name), "hidden": list(hidden)}
                 | dict(zip(keys, map(plain, row), strict=True))
@@ -101,23 +131,32 @@ class Description:
         }
 
 
-def describe(release: Release, columns: Sequence[str] = ()) -> Description:
+def describe(release: Release, columns: Sequence[str] = (), *, unclipped: bool = False) -> Description:
     """Describe columns of a release: all that joint moments say, the means of a release of rows.
 
     Args:
         release: verified.
         columns: names of columns or released columns; all if empty.
+        unclipped: say what all would be of the same rows before clipping, were they normal.
 
     Raises:
-        InvalidInput: no such column.
+        InvalidInput: no such column; unclipped, and rows of the release are not clipped.
     """
     names = release.expand(tuple(columns), reference=False) or release.spec.released
-    return _from_rows(release, names) if isinstance(release.view, NoisyRows) else _from_moments(release, names)
+    if not isinstance(release.view, NoisyRows):
+        return _from_moments(release, names, unclipped=unclipped)
+    if unclipped:
+        raise InvalidInput(NOT_CLIPPED)
+    return _from_rows(release, names)
 
 
-def _from_moments(release: Release, names: tuple[str, ...]) -> Description:
+def _from_moments(release: Release, names: tuple[str, ...], *, unclipped: bool) -> Description:
     moments = release.products
-    summary = summarise(moments)
+    first = release.first_ranges
+    published = (
+        {} if first is None else {each.column.name: (each.deviation, each.deviation_error) for each in first.columns}
+    )
+    summary = summarise(moments, unclipped=unclipped, published=published)
     index = np.array([moments.lookup(name)[0] - 1 for name in names])
     # The second level of a binary is 1 minus the first, which is what the summary has.
     opposite = np.array([name != summary.names[place] for name, place in zip(names, index, strict=True)])
@@ -136,6 +175,7 @@ def _from_moments(release: Release, names: tuple[str, ...]) -> Description:
         correlated=tuple(names[at] for at in known),
         correlation=summary.correlation[pairs] * np.outer(sign[known], sign[known]),
         correlation_noise_sd=summary.correlation_sd[pairs],
+        unclipped=unclipped,
     )
 
 

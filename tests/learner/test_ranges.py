@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.errors import InvalidInput
+from dprelease.estimators.moments.summary import NOT_CLIPPED
 from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.words import RECOMPUTED
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
 from learner.cli import show
-from learner.client.describe import describe
+from learner.client.describe import BELOW, CLIPPED, NORMAL, describe
 from learner.client.describe_ranges import column_to_json, describe_ranges
 from learner.client.library import Opened
 from tests.learner.moments import opened
@@ -132,6 +135,78 @@ def test_moments_of_two_rounds_are_described_with_the_ranges_of_the_first(
     data = describe(two_rounds, ["glucose", "stage"]).to_json()
     assert [(each["name"], each["range"]) for each in data["ranges"]] == [("glucose", glucose.range.model_dump())]
     assert len(data["columns"]) > 1
+
+
+@pytest.fixture(scope="module")
+def normal_rows() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(11)
+    together = generator.normal(size=4000)
+    age, glucose, height = (0.6 * together + 0.8 * generator.normal(size=4000) for _ in range(3))
+    return {"age": 60 + 12 * age, "glucose": 8 + 1.5 * glucose, "height": 170 + 9 * height}
+
+
+@pytest.fixture(scope="module")
+def clipped(normal_rows: dict[str, np.ndarray]) -> Release:
+    columns = (COLUMNS["north"][0], *COLUMNS["south"], numeric("height", 80.0, 240.0, unit="cm"))
+    plain = build_spec({"north": columns}, mechanism="moments", grid_bits=16, rows=4000, epsilon=3.0)
+    spec = ranges_first(plain, clip=0.0)
+    return made_alone(spec, BoundedRows(bound(normal_rows, columns, 16), columns, 16), SeededNoise(4))
+
+
+def test_means_spreads_and_correlations_of_normal_rows_before_clipping(
+    clipped: Release, normal_rows: dict[str, np.ndarray]
+) -> None:
+    """Within four of its errors and .01, for what is worked out to first order; without the correction far beyond."""
+    rows = np.column_stack(list(normal_rows.values()))
+    plain, found = describe(clipped), describe(clipped, unclipped=True)
+    truth = np.corrcoef(rows.T)
+    assert (np.abs(found.mean - rows.mean(axis=0)) < 4 * found.mean_noise_sd + 0.01 * rows.std(axis=0)).all()
+    assert (
+        np.abs(found.deviation / rows.std(axis=0) - 1) < 4 * found.deviation_noise_sd / rows.std(axis=0) + 0.01
+    ).all()
+    assert found.correlation is not None
+    assert found.correlation_noise_sd is not None
+    assert plain.correlation is not None
+    assert (np.abs(found.correlation - truth) < 4 * found.correlation_noise_sd + 0.01).all()
+    assert (plain.deviation < 0.87 * rows.std(axis=0)).all()
+    assert (np.abs(plain.correlation - truth)[np.triu_indices(3, 1)] > 0.05).all()
+    # What ranges do not say for sure of how much was clipped is in the errors.
+    assert (found.deviation_noise_sd > 1.2 * plain.deviation_noise_sd).all()
+    assert (found.deviation_noise_sd < 0.06 * rows.std(axis=0)).all()
+
+
+def test_a_description_says_which_rows_it_is_about(clipped: Release, capsys: pytest.CaptureFixture[str]) -> None:
+    for unclipped, sentence in ((False, CLIPPED), (True, NORMAL)):
+        found = describe(clipped, ["age", "glucose"], unclipped=unclipped)
+        assert found.rows == (sentence, BELOW)
+        show.described(found)
+        assert sentence in capsys.readouterr().out
+        data = found.to_json()
+        assert (data["unclipped"], data["rows"]) == (unclipped, [sentence, BELOW])
+        assert data["columns"][0]["standard_deviation"] == found.deviation[0]
+
+
+def test_ranges_of_another_release_are_pointed_to(clipped: Release) -> None:
+    first = {party: blocks[:1] for party, blocks in clipped.blocks.items()}
+    spec = in_published_ranges(clipped.spec, first)
+    terms: Any = spec.terms
+    clipping = terms.clipping.model_copy(update={"source": "ab" * 32})
+    spec = spec.model_copy(update={"terms": terms.model_copy(update={"clipping": clipping})})
+    found = describe(Release(spec, {party: blocks[1:] for party, blocks in clipped.blocks.items()}, ()))
+    assert found.rows[0] == CLIPPED
+    assert found.rows[1].startswith(
+        "release abababababababab has means and standard deviations of rows before clipping"
+    )
+
+
+def test_where_rows_are_not_clipped_there_is_nothing_to_correct_for(run: Run, release: Opened) -> None:
+    refused = run("describe", release.folder.path, "--unclipped")
+    assert refused.exit_code
+    assert NOT_CLIPPED in refused.output
+    spec = build_spec({"north": COLUMNS["south"]}, mechanism="moments")
+    (block,) = privatize(random_rows(spec, "north"), spec, "north", SeededNoise(4))
+    with pytest.raises(InvalidInput, match=NOT_CLIPPED):
+        describe(one_block_each(spec, {"north": block}), unclipped=True)
 
 
 def test_moments_of_one_round_have_no_ranges() -> None:

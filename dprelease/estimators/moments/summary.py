@@ -7,20 +7,29 @@ spreads of public columns are exact.
 
 Where some columns are outcomes only, these are described one by one (`marginals`) and have no correlations: products of two of
 them are not released.
+
+Of clipped rows, `before_clipping` says of each draw what normal rows had before. Draws are corrected, not released moments:
+draws are within what clipped rows can have, and noise makes some released variances negative, which no rows have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dprelease.data.ranges import REACH
+from dprelease.errors import InvalidInput
+from dprelease.estimators.moments.before_clipping import PublishedSpreads, before_clipping
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.posterior import WIDEST, posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Floats
+
+NOT_CLIPPED = "rows of this release are not clipped, so there is nothing to correct for; describe it without unclipped"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +62,34 @@ class Summary:
         return self.standard_deviation**2
 
 
-def summarise(moments: NoisyMoments | OutcomeMoments) -> Summary:
-    """Summary of every released column."""
-    return _with_outcomes(moments) if isinstance(moments, OutcomeMoments) else _of_all(moments)
+def summarise(
+    moments: NoisyMoments | OutcomeMoments,
+    *,
+    unclipped: bool = False,
+    published: Mapping[str, tuple[float, float]] | None = None,
+) -> Summary:
+    """Summary of every released column.
+
+    Args:
+        moments: as released.
+        unclipped: what it would be of the same rows before clipping, were they normal.
+        published: number to its standard deviation before clipping in original units, and the error of that; those that ranges
+            were made of, as if exact, of numbers that are not there.
+
+    Raises:
+        InvalidInput: unclipped, and rows are not clipped.
+    """
+    if unclipped and moments.unclipped is None:
+        raise InvalidInput(NOT_CLIPPED)
+    if isinstance(moments, OutcomeMoments):
+        return _with_outcomes(moments)
+    if not unclipped:
+        return _of_all(moments)
+    spreads = np.broadcast_to([[1 / REACH], [0.0]], (2, len(moments.names))).copy()
+    for name, values in (published or {}).items():
+        index, _, half_width = moments.lookup(name)
+        spreads[:, index - 1] = np.array(values) / half_width
+    return _of_all(moments, PublishedSpreads(*spreads))
 
 
 def _with_outcomes(moments: OutcomeMoments) -> Summary:
@@ -83,11 +117,15 @@ def _with_outcomes(moments: OutcomeMoments) -> Summary:
     return replace(whole, names=moments.names, **single)
 
 
-def _of_all(moments: NoisyMoments) -> Summary:
+def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> Summary:
     places = [moments.lookup(name) for name in moments.names]
     midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
     wide = len(moments.names) > WIDEST
     draws = repaired(moments)[None] / moments.rows if wide else posterior(moments)
+    noise_sd = moments.noise_sd[0, 1:] / moments.rows
+    if spreads is not None:
+        draws, slopes = before_clipping(draws, moments.balls, spreads)
+        noise_sd = np.sqrt((slopes[0] ** 2) @ noise_sd**2)
     mean = draws[:, 0, 1:]
     correlation = _correlations(draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :])
     square = np.diagonal(draws, axis1=1, axis2=2)[:, 1:]
@@ -101,7 +139,7 @@ def _of_all(moments: NoisyMoments) -> Summary:
     return Summary(
         names=moments.names,
         mean=midpoint + half_width * np.where(exact, known[0, 1:], mean.mean(axis=0)),
-        mean_sd=half_width * np.where(exact, 0.0, moments.noise_sd[0, 1:] / moments.rows if wide else mean.std(axis=0)),
+        mean_sd=half_width * np.where(exact, 0.0, noise_sd if wide else mean.std(axis=0)),
         standard_deviation=half_width * np.where(exact, spread, deviation.mean(axis=0)),
         standard_deviation_sd=half_width * np.where(exact, 0.0, unknown[0] if wide else deviation.std(axis=0)),
         correlated=moments.names,

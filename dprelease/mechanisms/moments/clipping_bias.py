@@ -12,6 +12,7 @@ clipping decided; fits that agree do not prove that it did not.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,34 @@ GENTLE = 2.0
 """k from which on the bias of clipping is below standard errors of the usual size, so that p-values mean something."""
 _ROUNDED = 0.01
 """What rounding of a norm may take off k."""
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The largest norm of some numbers of a patient that are clipped together, in scaled units.
+
+    Attributes:
+        places: (d,) of these numbers in x = (1, z).
+        radii: (d,) how far each reaches where the others are 0; a published standard deviation is 1/3.
+    """
+
+    places: tuple[int, ...]
+    radii: tuple[float, ...]
+
+
+def balls(clipping: Clipping, layout: Layout) -> tuple[Ball, ...]:
+    """What rows are clipped to: a ball for each norm, and a range for each private number that no norm is about."""
+    weights = clipping.number_weights(layout.columns)
+    place = {variable.name: index for index, variable in enumerate(layout.variables, 1)}
+    found = [
+        Ball(
+            tuple(place[name] for name in norm.columns),
+            tuple(math.sqrt(norm.squared) / weights[name] for name in norm.columns),
+        )
+        for norm in clipping.norms
+    ]
+    together = {name for norm in clipping.norms for name in norm.columns}
+    return (*found, *(Ball((place[name],), (1.0,)) for name in weights if name not in together))
 
 
 def within(numbers: int, radius2: float) -> float:

@@ -16,7 +16,7 @@ from dprelease.data.columns import Column, is_binary
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.clipping_bias import retained
+from dprelease.mechanisms.moments.clipping_bias import Ball, balls, retained
 from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
 from dprelease.mpc.ring import product
 
@@ -141,6 +141,7 @@ class NoisyMoments(Moments):
         rows: n, patients.
         retained: (p+1, p+1) part of each entry that clipping leaves of normal rows; None where rows are not clipped.
         biased: whether that can move estimates by as much as their standard errors.
+        clipping: how rows were clipped; None where they are not.
     """
 
     layout: Layout
@@ -149,6 +150,7 @@ class NoisyMoments(Moments):
     rows: int
     retained: Floats | None = None
     biased: bool = False
+    clipping: Clipping | None = None
 
     @classmethod
     def read(
@@ -181,7 +183,12 @@ class NoisyMoments(Moments):
             one = clipping.units(layout)
             seen, entry = Layout(clipping.seen(layout.columns)), 1 / (one[layout.rows] * one[layout.cols])
         gram = layout.matrix(values * entry, float(rows), public * unit)
-        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows, kept, biased)
+        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows, kept, biased, clipping)
+
+    @property
+    def balls(self) -> tuple[Ball, ...]:
+        """What rows were clipped to; nothing where they are not."""
+        return () if self.clipping is None else balls(self.clipping, self.layout)
 
     @property
     def unclipped(self) -> NoisyMoments | None:

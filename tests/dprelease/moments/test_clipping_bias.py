@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.data.ranges import Range
 from dprelease.mechanisms.moments.clipping import Clipping, Norm
-from dprelease.mechanisms.moments.clipping_bias import across, retained, within
+from dprelease.mechanisms.moments.clipping_bias import Ball, across, balls, retained, within
 from dprelease.mechanisms.moments.entries import Layout
 from tests.support.specs import categorical, numeric
 
@@ -46,5 +46,9 @@ def test_entries_of_a_matrix() -> None:
     np.testing.assert_allclose(found[0], [1, g, g, 1, 1])
     np.testing.assert_allclose(found[1], [g, f, f, g, g])
     np.testing.assert_allclose(found[4], [1, g, g, 1, 1])
+    reach = 2**0.5 * 100 / 300
+    together, alone = balls(clipping, Layout(columns))
+    assert (together.places, alone) == ((1, 2), Ball((4,), (1.0,)))
+    np.testing.assert_allclose(together.radii, reach)
     gentle = Norm(columns=("x", "y"), squared=int((2 + 2 * math.sqrt(4)) * 100**2) - 1)
     assert not retained(clipping.model_copy(update={"norms": (gentle,)}), Layout(columns))[1]
