@@ -25,6 +25,9 @@ from dprelease.planning.forecast import forecast, proposed
 KNOWN = 1.7
 """Weight of an outcome that is known beforehand, in ranges: docs/methods.md, Clipped rows."""
 
+USUAL_CLIP = 1.0
+"""k of the rule for clipping at hospital sizes."""
+
 USUAL_SIGNAL = 0.5
 """R^2 that is assumed unless somebody knows better."""
 
@@ -65,7 +68,7 @@ class KnownOutcome:
     Attributes:
         outcome: name of its column.
         weight: w.
-        noise: standard deviation of the noise of its products with other columns, over that without a weight.
+        noise: standard deviation of the noise of its products with other columns, over that without a weight, rows clipped alike.
         others: the same of products of other columns.
     """
 
@@ -78,8 +81,8 @@ class KnownOutcome:
         """One sentence: what to ask for, what it gives and what it costs."""
         return (
             f"In ranges: if it is known beforehand that {self.outcome} will be the outcome, outcome_weight = {{ {self.outcome} = "
-            f"{self.weight:g} }} makes its noise {self.noise:.2f} times as large, and that of fits of other outcomes "
-            f"{self.others:.2f} times."
+            f"{self.weight:g} }} makes its noise about {self.noise:.2f} times as large, and that of fits of other outcomes about "
+            f"{self.others:.2f} times, where rows are clipped alike."
         )
 
 
@@ -88,9 +91,11 @@ def known_outcome(setting: Setting) -> KnownOutcome | None:
     outcome = next(column for column in setting.columns if column.name == setting.outcome)
     if setting.ranges is None or outcome.public or not isinstance(outcome, NumericColumn) or setting.number_weights:
         return None
-    weighed = replace(setting, number_weights={outcome.name: KNOWN})
-    without, found = (proposed(each).columns for each in (setting, weighed))
-    noise, others = (math.sqrt(found[name] / without[name]) for name in (outcome.name, setting.features[0]))
+    # The rule may clip rows further where a weight adds noise; at any k the two ratios are within a twentieth of these.
+    without = replace(setting, clip=USUAL_CLIP if setting.clip is None else setting.clip)
+    weighed = replace(without, number_weights={outcome.name: KNOWN})
+    before, after = (proposed(each).columns for each in (without, weighed))
+    noise, others = (math.sqrt(after[name] / before[name]) for name in (outcome.name, setting.features[0]))
     return KnownOutcome(outcome.name, KNOWN, noise, others)
 
 
