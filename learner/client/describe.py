@@ -25,7 +25,7 @@ CLIPPED = (
 )
 NORMAL = (
     "means, standard deviations and correlations are what they would be before clipping, were rows normal: of columns with a long "
-    "tail the standard deviation stays too small, and the mean comes out further off"
+    "tail the standard deviation stays too small, and the mean is not mended"
 )
 BELOW = "means and standard deviations from the first round, below, are about rows before clipping, of any law"
 

@@ -12,6 +12,7 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.errors import InvalidInput
+from dprelease.estimators.moments import summary
 from dprelease.estimators.moments.summary import NOT_CLIPPED
 from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.words import RECOMPUTED
@@ -173,6 +174,17 @@ def test_means_spreads_and_correlations_of_normal_rows_before_clipping(
     # What ranges do not say for sure of how much was clipped is in the errors.
     assert (found.deviation_noise_sd > 1.2 * plain.deviation_noise_sd).all()
     assert (found.deviation_noise_sd < 0.06 * rows.std(axis=0)).all()
+
+
+def test_of_a_release_too_wide_for_draws_the_same(
+    clipped: Release, normal_rows: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "WIDEST", 2)
+    rows = np.column_stack(list(normal_rows.values()))
+    plain, found = describe(clipped), describe(clipped, unclipped=True)
+    np.testing.assert_allclose(found.deviation, rows.std(axis=0), rtol=0.1)
+    assert (found.mean_noise_sd > 1.05 * plain.mean_noise_sd).all()
+    assert (np.abs(found.mean - rows.mean(axis=0)) < 4 * found.mean_noise_sd + 0.01 * rows.std(axis=0)).all()
 
 
 def test_a_description_says_which_rows_it_is_about(clipped: Release, capsys: pytest.CaptureFixture[str]) -> None:
