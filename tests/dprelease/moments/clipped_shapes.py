@@ -39,8 +39,8 @@ def shape(random: np.random.Generator) -> tuple[list[tuple[Column, ...]], Clippi
     weights[int(random.integers(len(weights)))] = UNIT
     weight = {column.name: each for column, each in zip(columns, weights, strict=True)}
     norms, ranges = [], []
-    for own in parties:
-        names = tuple(column.name for column in own if column.kind == "numeric" and not column.public)
+    for declared in parties:
+        names = tuple(column.name for column in declared if column.kind == "numeric" and not column.public)
         most = sum(weight[each] ** 2 for each in names)
         ranges += [Range.whole(each) for each in names]
         if names and most > 2 and random.random() < 0.6:
