@@ -28,7 +28,7 @@ from tests.support.noise import RecordingNoise, SeededNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows, with_terms
 
 PARTIES: dict[str, tuple[Column, ...]] = {
-    "north": (numeric("age", 18, 104), categorical("smoker", "yes", "no"), numeric("bmi", 11, 70)),
+    "north": (numeric("age", 18, 104), categorical("smoker", "yes"), numeric("bmi", 11, 70)),
     "south": (
         categorical("ward", "a", "b", "c", exhaustive=True, fill="a"),
         numeric("year", 1990, 2020, public=True),
