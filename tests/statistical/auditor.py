@@ -93,7 +93,10 @@ def audit_known(first: Sequence[Sighting], second: Sequence[Sighting]) -> Audit:
             freedom += len(direction)
         squares += float(np.sum((np.array(projected) - np.mean(projected)) ** 2))
         along.append(np.mean(projected))
-    mu = abs(float(along[1] - along[0])) / math.sqrt(squares / freedom)
+    gap, spread = abs(float(along[1] - along[0])), math.sqrt(squares / freedom)
+    if spread <= 1e-9 * gap:
+        return Audit(math.inf, 0.0)
+    mu = gap / spread
     return Audit(mu, math.sqrt(1 / len(first) + 1 / len(second) + mu**2 / (2 * freedom)))
 
 

@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.mechanisms.moments import propose as propose_module
-from dprelease.mechanisms.moments.terms import joint_moments, layout_of
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE
-from dprelease.mechanisms.ranges.prefix_sums import factor
-from dprelease.mechanisms.ranges.privatize import histogram, second_round
-from dprelease.mechanisms.ranges.rounds import Row, window
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
-from dprelease.release.block import Block, values_of
+from dprelease.release.block import values_of
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Sighting, audit_known
-from tests.support.joint import entries, exact_gram
+from tests.statistical.sightings import of_moments, of_ranges, together
 from tests.support.noise import SeededNoise
 from tests.support.rounds import in_published_ranges, ranges_first
 from tests.support.specs import build_spec, numeric
@@ -52,43 +46,21 @@ def table(code: int) -> BoundedRows:
     return BoundedRows(codes, (COLUMN,), BITS)
 
 
-TABLES = tuple(map(table, WORST))
+TABLES = tuple({"a": table(code)} for code in WORST)
 
 
-def of_ranges(spec: ReleaseSpec, block: Block) -> Sighting:
-    terms: Any = joint_moments(spec).first
-    row, scales = Row.of(block.values[0]), terms.scales
-    sd = np.array([scales.counts] * (CELLS - 1) + [scales.total, scales.squares])
-    exact = []
-    for bounded in TABLES:
-        codes = bounded.codes[:, 0]
-        sums = second_round(window(COLUMN, row.first).code(codes, BITS, LARGEST_CODE))
-        exact.append(np.array([*(factor(CELLS) @ histogram(codes, BITS)), *sums], np.float64))
-    noisy = np.array([*row.counts, row.total, row.squares], np.float64)
-    return Sighting((noisy - exact[0]) / sd, (exact[1] - exact[0]) / sd)
-
-
-def of_moments(spec: ReleaseSpec, first: Block, last: Block) -> Sighting:
-    known, layout, scales = in_published_ranges(spec, {"a": (first,)}), layout_of(spec), joint_moments(spec).scales
-    sd = np.array([scales[kind] for kind in sorted(scales)])[layout.kinds]
-    exact = [np.array(entries(known, exact_gram(known, {"a": bounded})), np.float64) for bounded in TABLES]
-    return Sighting((last.values[0] - exact[0]) / sd, (exact[1] - exact[0]) / sd)
-
-
-def together(*seen: Sighting) -> Sighting:
-    return Sighting(np.concatenate([each.residual for each in seen]), np.concatenate([each.shift for each in seen]))
-
-
-def released(spec: ReleaseSpec, bounded: BoundedRows, noise: NoiseSource, starts: int) -> Sighting:
+def released(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource, starts: int) -> Sighting:
     """One release before an attacker who knows both tables; of all first rounds that were drawn the last one counts."""
-    shown = [privatize(bounded, spec, "a", noise)[0] for _ in range(starts)]
-    (last,) = privatize(bounded, spec, "a", noise, earlier=values_of({"a": (shown[-1],)}))
-    return together(*(of_ranges(spec, block) for block in shown), of_moments(spec, shown[-1], last))
+    shown = [privatize(rows, spec, "a", noise)[0] for _ in range(starts)]
+    first = {"a": (shown[-1],)}
+    (last,) = privatize(rows, spec, "a", noise, earlier=values_of(first))
+    moments = of_moments(in_published_ranges(spec, first), [last.values[0]], TABLES)
+    return together(*(of_ranges(spec, {"a": block}, TABLES) for block in shown), *moments)
 
 
 def measured(spec: ReleaseSpec, starts: int, seed: int, runs: int = RUNS) -> Audit:
     noise = SeededNoise(seed)
-    first, second = ([released(spec, bounded, noise, starts) for _ in range(runs)] for bounded in TABLES)
+    first, second = ([released(spec, rows["a"], noise, starts) for _ in range(runs)] for rows in TABLES)
     return audit_known(first, second)
 
 

@@ -1,0 +1,67 @@
+"""What an attacker who knows both of two neighbouring tables sees in each round of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import numbers, released_names
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE
+from dprelease.mechanisms.ranges.prefix_sums import factor
+from dprelease.mechanisms.ranges.privatize import histogram, second_round
+from dprelease.mechanisms.ranges.rounds import Row, window
+from dprelease.release.block import Block
+from dprelease.release.spec import ReleaseSpec
+from tests.statistical.auditor import Sighting
+from tests.support.joint import entries, exact_gram
+
+Integers = npt.NDArray[np.int64]
+Tables = Mapping[str, BoundedRows]
+
+
+def of_ranges(spec: ReleaseSpec, blocks: Mapping[str, Block], tables: Sequence[Tables]) -> Sighting:
+    """The first round, of every private number of all parties.
+
+    Args:
+        spec: from `tests.support.rounds.ranges_first`, all its numbers with bounds.
+        blocks: party to its block of the first round.
+        tables: the two.
+    """
+    terms: Any = joint_moments(spec).first
+    sd = np.array([terms.scales.counts] * (CELLS - 1) + [terms.scales.total, terms.scales.squares])
+    found = []
+    for party, block in blocks.items():
+        columns = tables[0][party].columns
+        for own, column in zip(block.values, numbers(columns), strict=True):
+            row, place, exact = Row.of(own), released_names(columns).index(column.name), []
+            for table in tables:
+                codes, bits = table[party].codes[:, place], table[party].grid_bits
+                sums = second_round(window(column, row.first).code(codes, bits, LARGEST_CODE))
+                exact.append(np.array([*(factor(CELLS) @ histogram(codes, bits)), *sums], np.float64))
+            noisy = np.array([*row.counts, row.total, row.squares], np.float64)
+            found.append(Sighting((noisy - exact[0]) / sd, (exact[1] - exact[0]) / sd))
+    return together(*found)
+
+
+def of_moments(known: ReleaseSpec, released: Sequence[Integers], tables: Sequence[Tables]) -> list[Sighting]:
+    """Second rounds that follow the same first one, for an attacker whom one party's noise alone is hidden from.
+
+    Args:
+        known: the spec in the ranges that the first round published.
+        released: (E,) integers of each.
+        tables: the two.
+    """
+    layout, scales = layout_of(known), joint_moments(known).scales
+    sd = np.array([scales[kind] for kind in sorted(scales)])[layout.kinds]
+    exact = [np.array(entries(known, exact_gram(known, table)), np.float64) for table in tables]
+    return [Sighting((each - exact[0]) / sd, (exact[1] - exact[0]) / sd) for each in released]
+
+
+def together(*seen: Sighting) -> Sighting:
+    """All of them as one."""
+    return Sighting(np.concatenate([each.residual for each in seen]), np.concatenate([each.shift for each in seen]))
