@@ -65,11 +65,13 @@ class Moments(ABC):
         layout: variables and entries.
         rows: n, patients.
         biased: whether clipping can move estimates by as much as their standard errors.
+        clipping: how rows were coded and clipped; None in public bounds.
     """
 
     layout: Layout
     rows: int
     biased: bool = False
+    clipping: Clipping | None = None
 
     @property
     def unclipped(self) -> NoisyMoments | None:
@@ -141,6 +143,7 @@ class NoisyMoments(Moments):
         rows: n, patients.
         retained: (p+1, p+1) part of each entry that clipping leaves of normal rows; None where rows are not clipped.
         biased: whether that can move estimates by as much as their standard errors.
+        clipping: how rows were coded and clipped; None in public bounds.
     """
 
     layout: Layout
@@ -149,6 +152,7 @@ class NoisyMoments(Moments):
     rows: int
     retained: Floats | None = None
     biased: bool = False
+    clipping: Clipping | None = None
 
     @classmethod
     def read(
@@ -181,7 +185,7 @@ class NoisyMoments(Moments):
             one = clipping.units(layout)
             seen, entry = Layout(clipping.seen(layout.columns)), 1 / (one[layout.rows] * one[layout.cols])
         gram = layout.matrix(values * entry, float(rows), public * unit)
-        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows, kept, biased)
+        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows, kept, biased, clipping)
 
     @property
     def unclipped(self) -> NoisyMoments | None:
