@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dprelease.analyses.correlation import correlations
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.ranges import Range
 from dprelease.estimators import FitResult, fit
@@ -160,6 +161,10 @@ def test_where_nothing_was_learned_the_notes_stay_and_no_number_stands_alone() -
     assert NOTE in text
     assert UNTESTED in text
     assert "unshrunken estimates" not in text
+
+
+def test_an_analysis_says_how_far(far: Release) -> None:
+    assert f"How far: {far.clipped[0]}." in correlations(far, NUMBERS[:2]).summary()
 
 
 def test_without_a_norm_nothing_stands_beside_the_fit(far: Release) -> None:
