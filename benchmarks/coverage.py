@@ -93,7 +93,7 @@ def run(quick: bool) -> Results:
     with ProcessPoolExecutor() as pool:
         measured = pool.map(measure, settings, [_draws(each, quick) for each in settings])
         tails = pool.map(explained, TABLES, [1 if quick else 200] * len(TABLES))
-        clipped = pool.map(held, CLIPPED, [2 if quick else 100] * len(CLIPPED))
+        clipped = pool.map(held, CLIPPED, [2 if quick else 200] * len(CLIPPED))
         for setting, found in zip(settings, measured, strict=True):
             _note(results, setting, found, quick)
             if found.above and setting != UNEQUAL:

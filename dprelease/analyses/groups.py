@@ -1,7 +1,7 @@
 """Means of groups: pooled t-test, one-way and main-effect analysis of variance, and of covariance with adjusted means.
 
 All are least squares on indicators of the levels. A t-test and an analysis of variance pool the groups' variances, for what would
-tell these apart, sums of y^2 over a group, is of third order (`beyond`).
+tell these apart, sums of y^2 over a group, is of third order, unless y^2 is a column (`beyond`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     caveats = [
         *draws.caveats,
         "Groups are taken to vary alike and residuals to be near normal or groups large: where the small group varies more, "
-        "errors are too small (Welch's test needs the sum of squares times an indicator, declared before the release).",
+        "errors are too small (Welch's test needs the outcome's square as a column, declared before the release: see `welch`).",
         *(["Covariates are taken to act alike in all groups."] if covariates else []),
     ]
     title = f"Analysis of {'covariance' if covariates else 'variance'} of {y}" + (f" ({unit})" if unit else "")

@@ -15,6 +15,7 @@ from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed
 from dprelease.mechanisms.registry import mechanism_named, names, names_for_fits
 from dprelease.one_line import aligned
+from dprelease.planning.choice import OtherSpread, choice, other_spread, useful_from
 from dprelease.planning.forecast import (
     MOST_EPSILON,
     MOST_ROWS,
@@ -24,13 +25,11 @@ from dprelease.planning.forecast import (
     proposed,
     rows_needed,
 )
-from dprelease.planning.weighting import Weighing, outcome_weight
+from dprelease.planning.weighting import KnownOutcome, Weighing, known_outcome, outcome_weight
 from dprelease.privacy.price import price_text
 
 SIGNALS = (0.1, 0.3, 0.5, 0.9)
 """R^2 that are assumed unless somebody knows better."""
-ALIKE = 0.02
-"""Difference of expected R^2 that is not worth trusting others for."""
 
 _HEAD = ("R^2", "MECHANISM", "EXPECTED R^2", "OF THE MEAN", "COEFFICIENTS OFF BY", "PAYS FROM n", "FROM epsilon")
 
@@ -74,25 +73,25 @@ class Comparison:
         """One mechanism's cells, by signal."""
         return tuple(cell for cell in self.cells if cell.mechanism == mechanism)
 
+    @property
+    def choice(self) -> str | None:
+        """Which way to release is recommended; None where all fail."""
+        return choice(self._ways())
+
+    def _ways(self) -> dict[str, list[Forecast]]:
+        return {each.plan: [cell.forecast for cell in self.of(each.plan)] for each in self.settings}
+
     def recommendation(self) -> str:
         """One sentence: which mechanism to choose, or when one would pay."""
-        useful = {setting.plan: _useful_from(self.of(setting.plan)) for setting in self.settings}
-        found = {name: signal for name, signal in useful.items() if signal is not None}
-        if not found:
+        best = self.choice
+        if best is None:
             return self._none()
-        earliest = min(found.values())
-        best = max((name for name in found if found[name] == earliest), key=self._worth)
-        for name in found:  # those that need less trust come first
-            if found[name] == earliest and self._alike(name, best):
-                best = name
-                break
+        useful = {name: useful_from(found) for name, found in self._ways().items()}
         others = [f"{name} {_from(useful[name])}" for name in useful if name != best]
         compared = f" ({', '.join(others)})" if others else ""
         asked = next(proposed(setting).trust for setting in self.settings if setting.plan == best)
         trust = f"; {asked}" if asked else ""
-        return (
-            f"Choose {best}: expected to beat the mean and keep most of the signal {_from(earliest)}{compared}{trust}."
-        )
+        return f"Choose {best}: expected to beat the mean and keep most of the signal {_from(useful[best])}{compared}{trust}."
 
     def _none(self) -> str:
         text = "Choose none of them for a regression: the mean is expected to predict about as well"
@@ -107,22 +106,23 @@ class Comparison:
             f"if R^2 = {best.forecast.signal:g}."
         )
 
-    def _worth(self, mechanism: str) -> float:
-        return sum(cell.forecast.r2 for cell in self.of(mechanism))
-
-    def _alike(self, mechanism: str, best: str) -> bool:
-        pairs = zip(self.of(mechanism), self.of(best), strict=True)
-        return all(one.forecast.r2 >= other.forecast.r2 - ALIKE for one, other in pairs)
-
     def weighing(self) -> Weighing | None:
         """Which weight to give the outcome, if the middle R^2 is right; None where only moments are compared."""
         weighable = [setting for setting in self.settings if mechanism_named(setting.mechanism).weighs_columns]
         return outcome_weight(weighable[0], self.signals[len(self.signals) // 2]) if weighable else None
 
+    def known(self) -> KnownOutcome | None:
+        """What a weight of the outcome is worth in ranges; None where these are not recommended."""
+        return next((known_outcome(each) for each in self.settings if each.plan == self.choice), None)
+
+    def other_spread(self) -> OtherSpread | None:
+        """With which other guess of the spread another way would be recommended."""
+        return other_spread(self.settings, self.signals, self.choice)
+
     def lines(self) -> list[str]:
         """Everything as text: what was assumed, what would be released, what to expect, the recommendation."""
         first, releases = self.settings[0], [(each, proposed(each)) for each in self.settings]
-        weighing = self.weighing()
+        advice = [each.explain() for each in (self.weighing(), self.known(), self.other_spread()) if each is not None]
         target, width = first.target, sum(first.guess(name).width for name in first.features)
         weights = "".join(f", weight of {name} {weight}" for name, weight in first.weights.items())
         scope = target.scope + (" (moments: joint)" if target.scope == "per-party" else "")
@@ -142,7 +142,7 @@ class Comparison:
             *aligned([_HEAD, *map(_row, self.cells)]),
             "",
             *self._notes(),
-            *([weighing.explain()] if weighing else []),
+            *advice,
             self.recommendation(),
         ]
 
@@ -158,7 +158,8 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""
-        first, weighing = self.settings[0], self.weighing()
+        first, advice = self.settings[0], (self.weighing(), self.known(), self.other_spread())
+        weighing, known, other = (None if each is None else asdict(each) for each in advice)
         return {
             "data_read": False,
             "rows": first.rows,
@@ -172,7 +173,9 @@ class Comparison:
             "releases": {setting.plan: _release_json(setting, proposed(setting)) for setting in self.settings},
             "forecasts": [_cell_json(cell) for cell in self.cells],
             "recommendation": self.recommendation(),
-            "recommended_weight": None if weighing is None else asdict(weighing),
+            "recommended_weight": weighing,
+            "known_outcome": known,
+            "other_spread": other,
         }
 
 
@@ -207,10 +210,6 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
         for each in settings
     )
     return Comparison(settings, assumed, cells)
-
-
-def _useful_from(cells: Sequence[Cell]) -> float | None:
-    return next((cell.forecast.signal for cell in cells if cell.forecast.useful), None)
 
 
 def _from(signal: float | None) -> str:

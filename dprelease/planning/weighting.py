@@ -1,8 +1,8 @@
 """Which weight a release should give the outcome of a fit, from public numbers and guesses alone.
 
-A party multiplies the codes of a column by its weight w before noise that is the same for all its columns, and learners
-divide by w. With c the column's contrast and D that of the other columns that share the noise (of its party, or of all
-parties for a joint target), noise variances become
+In `mixed` and `rows` a party multiplies the codes of a column by its weight w before noise that is the same for all its columns,
+and learners divide by w. With c the column's contrast and D that of the other columns that share the noise (of its party, or of
+all parties for a joint target), noise variances become
 
     s_y^2 = (D + w^2 c) / (mu^2 w^2) of the outcome,    s_i^2 = (D + w^2 c) / mu^2 of the others.
 
@@ -17,9 +17,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from dprelease.data.columns import NumericColumn
 from dprelease.data.weights import LARGEST_WEIGHT
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
+
+KNOWN = 1.7
+"""Weight of an outcome that is known beforehand, in ranges: docs/methods.md, Clipped rows."""
+
+USUAL_CLIP = 1.0
+"""k of the rule for clipping at hospital sizes."""
 
 USUAL_SIGNAL = 0.5
 """R^2 that is assumed unless somebody knows better."""
@@ -52,6 +59,44 @@ class Weighing:
             f"Blocks: with weights = {{ {self.outcome} = {self.weight} }} the error of this fit is expected to be "
             f"{self.error:.2f} times that without; the noise of {whose} grows {self.others:.2f} times."
         )
+
+
+@dataclass(frozen=True)
+class KnownOutcome:
+    """What moments in ranges gain and lose by the weight `KNOWN` of an outcome.
+
+    Attributes:
+        outcome: name of its column.
+        weight: w.
+        noise: standard deviation of the noise of its products with other columns, over that without a weight, rows clipped alike.
+        others: the same of products of other columns.
+    """
+
+    outcome: str
+    weight: float
+    noise: float
+    others: float
+
+    def explain(self) -> str:
+        """One sentence: what to ask for, what it gives and what it costs."""
+        return (
+            f"In ranges: if it is known beforehand that {self.outcome} will be the outcome, outcome_weight = {{ {self.outcome} = "
+            f"{self.weight:g} }} makes its noise about {self.noise:.2f} times as large, and that of fits of other outcomes about "
+            f"{self.others:.2f} times, where rows are clipped alike."
+        )
+
+
+def known_outcome(setting: Setting) -> KnownOutcome | None:
+    """What a weight of the outcome is worth; None in public bounds, of what has or takes none."""
+    outcome = next(column for column in setting.columns if column.name == setting.outcome)
+    if setting.ranges is None or outcome.public or not isinstance(outcome, NumericColumn) or setting.number_weights:
+        return None
+    # The rule may clip rows further where a weight adds noise; at any k the two ratios are within a twentieth of these.
+    without = replace(setting, clip=USUAL_CLIP if setting.clip is None else setting.clip)
+    weighed = replace(without, number_weights={outcome.name: KNOWN})
+    before, after = (proposed(each).columns for each in (without, weighed))
+    noise, others = (math.sqrt(after[name] / before[name]) for name in (outcome.name, setting.features[0]))
+    return KnownOutcome(outcome.name, KNOWN, noise, others)
 
 
 def outcome_weight(setting: Setting, signal: float = USUAL_SIGNAL) -> Weighing:

@@ -90,6 +90,39 @@ def test_in_ranges_bounds_play_no_part() -> None:
     assert ranges[0] == ranges[1]
 
 
+def test_the_guess_of_the_spread_is_named_where_another_one_turns_the_choice() -> None:
+    """The nearest plausible one, and a plan with it does recommend what was said."""
+    found = compare(setting(20_000), signals=(0.3,))
+    other = found.other_spread()
+    assert other is not None
+    assert other.explain() in found.lines()
+    assert (found.choice, other.choice, other.deviation) == ("moments", "moments in ranges", 0.1)
+    assert "0.1 of their half-widths instead of 0.58 (--spread 0.01), moments in ranges would" in other.explain()
+    then = compare(setting(20_000, spread=0.01), signals=(0.3,))
+    assert then.choice == "moments in ranges"
+    back = then.other_spread()
+    assert (back and back.choice, back and back.deviation) == ("moments", 0.3)
+    few = compare(setting(1_600, widths="5,7,3", delta=1e-6), signals=(0.5,))
+    assert (few.choice, few.other_spread()) == ("moments in ranges", None)
+    assert few.to_json()["other_spread"] is None
+
+
+def test_a_known_outcome_is_weighed_where_ranges_are_recommended() -> None:
+    few = setting(1_600, widths="5,7,3", delta=1e-6)
+    found = compare(few, signals=(0.5,))
+    known = found.known()
+    assert known is not None
+    assert known.explain() in found.lines()
+    assert "outcome_weight = { x15 = 1.7 } makes its noise about 0.68 times" in known.explain()
+    (way,) = (replace(each, clip=1.0) for each in found.settings if each.plan == "moments in ranges")
+    before, after = (proposed(each).columns for each in (way, replace(way, number_weights={"x15": 1.7})))
+    assert (after["x15"] / before["x15"], after["x1"] / before["x1"]) == pytest.approx(
+        (known.noise**2, known.others**2)
+    )
+    assert compare(setting(20_000), signals=(0.5,)).known() is None
+    assert compare(replace(few, ranges=Fraction(1, 10), number_weights={"x15": 1.7}), signals=(0.5,)).known() is None
+
+
 def test_no_mechanism_is_recommended_where_all_fail() -> None:
     found = compare(setting(300, 0.1))
     assert not any(cell.forecast.useful for cell in found.cells)

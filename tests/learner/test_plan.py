@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ def test_every_option_counts() -> None:
         other = run(*quick, *option)
         assert other.exit_code == 0, other.output
         assert json.loads(other.stdout) != plain, option
+
+
+def test_the_readme_shows_what_it_prints() -> None:
+    page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    ((command, shown),) = re.findall(r"^\$ learner plan (.*)\n\.\.\.\n((?:.+\n)+?)\.\.\.$", page, re.M)
+    assert shown in run(*command.split()).stdout
 
 
 def test_a_plot(tmp_path: Path) -> None:
