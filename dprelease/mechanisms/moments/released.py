@@ -143,7 +143,7 @@ class NoisyMoments(Moments):
         rows: n, patients.
         retained: (p+1, p+1) part of each entry that clipping leaves of normal rows; None where rows are not clipped.
         biased: whether that can move estimates by as much as their standard errors.
-        clipping: how rows were coded and clipped; None in public bounds.
+        clipping: how rows were clipped; None where they are not.
     """
 
     layout: Layout
