@@ -67,6 +67,7 @@ class Analysis:
                 f"About rows as clipped, in which effects may be smaller: {listed(clipped)} were released in ranges "
                 "of their own, narrower than their bounds."
             )
+            told += [f"How far: {'; '.join(map(str, self.release.clipped))}."] if self.release.clipped else []
         if self._biased:
             told.append("No p-values: rows are clipped so far that this may move effects by a standard error.")
         if self.release.spec.rows_per_subject > 1:

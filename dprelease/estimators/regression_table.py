@@ -30,22 +30,29 @@ def regression_table(result: FitResult) -> str:
         _head(result),
         *((_of_target(result, row) for row in range(len(result.targets))) if few else [_compact(result)]),
     ]
-    statement = result.inference.statement
+    found = result.inference
+    clipped = [f"{'' if place else 'clipping':<11}{block}" for place, block in enumerate(found.clipped)]
     notes = [
-        *([statement] if statement else _notes(result, few=few)),
-        *result.inference.caveats,
+        *([found.statement] if found.statement else _reading(result, few=few)),
+        *found.clipping_notes,
+        *([] if found.statement else _particular(result, few=few)),
+        *found.caveats,
         *(f"Warning: {warning}" for warning in result.diagnostics.warnings),
     ]
-    parts += [notes, ["Guarantee", *indented(result.guarantee)], ["Trust", *indented(result.trust)]]
+    parts += [
+        *([clipped] if clipped else []),
+        notes,
+        ["Guarantee", *indented(result.guarantee)],
+        ["Trust", *indented(result.trust)],
+    ]
     # Units are any text that a hospital declared: none of it may look like a line of the table.
     return "\n\n".join("\n".join(one_line(line) for line in part) for part in parts)
 
 
-def _notes(result: FitResult, *, few: bool) -> list[str]:
+def _reading(result: FitResult, *, few: bool) -> list[str]:
     """How to read the table, where something was learned."""
-    found = result.inference
-    ratio, count = _ratio(found), len(result.features)
-    notes = [
+    ratio = _ratio(result.inference)
+    return [
         "coef is the model that predicts, shrunken as far as noise asks, and has no standard error. unshrunken estimates the "
         f"population's coefficient; std err, {ratio}, P>|{ratio}| and the interval belong to it, and account for sampling, mixing "
         "and privacy noise."
@@ -57,13 +64,12 @@ def _notes(result: FitResult, *, few: bool) -> list[str]:
         "Residuals are taken to spread equally everywhere: where they do not, standard errors can be far too small, and nothing "
         "in the release shows it.",
     ]
-    if found.unclipped is not None:
-        notes.append(
-            "All of this is about rows as clipped; Trust says how far. unclipped is what unshrunken would be if rows were normal "
-            "before: where the two are more than a std err apart, clipping decides."
-        )
-    if not found.tested:
-        notes.append("No p-values: rows are clipped so far that this may move estimates by a std err.")
+
+
+def _particular(result: FitResult, *, few: bool) -> list[str]:
+    """What is particular to this table, where something was learned."""
+    found, notes = result.inference, []
+    ratio, count = _ratio(found), len(result.features)
     if few and not found.bounded.all():
         notes.append("An end at inf or -inf: this release sets no bound on that side.")
     if np.isfinite(found.degrees):
@@ -101,9 +107,9 @@ def _of_target(result: FitResult, row: int) -> list[str]:
     if result.fit_intercept:
         ends = found.intercept_interval(LEVEL)
         numbers = (found.intercept, found.intercept_se, found.intercept_z, found.intercept_p_value, *ends)
-        blank = None if found.unclipped is None else np.nan
+        unclipped = None if found.unclipped_intercept is None else found.unclipped_intercept[row]
         lines.append(
-            _line("intercept", result.intercept[row], form, [each[row] for each in numbers], unit or "1", blank)
+            _line("intercept", result.intercept[row], form, [each[row] for each in numbers], unit or "1", unclipped)
         )
     numbers = (found.estimate, found.standard_error, found.z, found.p_value, *found.interval(LEVEL))
     for column, feature in enumerate(result.features):
@@ -189,6 +195,7 @@ def _compact(result: FitResult) -> list[str]:
             "noise sd",
             "strongest",
             "unshrunken",
+            *(() if found.unclipped is None else ("unclipped",)),
             "std err",
             _ratio(found),
             "model is",
@@ -196,17 +203,17 @@ def _compact(result: FitResult) -> list[str]:
     ]
     z, share, share_se = found.z, quality.explained, quality.explained_se
     for row, (target, verdict) in enumerate(zip(result.targets, result.verdicts, strict=True)):
-        strongest: tuple[str, ...] = ("-", "-", "-", "-")
+        strongest = ("-",) * (4 if found.unclipped is None else 5)
         if found.known[row]:
             best = int(np.nan_to_num(np.abs(z[row]), nan=-1.0).argmax())
-            numbers = (found.estimate[row, best], found.standard_error[row, best], z[row, best])
-            cells = (_number(each, form) for each, form in zip(numbers, (".6g", ".3g", ".2f"), strict=True))
-            strongest = (result.features[best], *cells)
+            estimates = (found.estimate,) if found.unclipped is None else (found.estimate, found.unclipped)
+            errors = (_number(found.standard_error[row, best], ".3g"), _number(z[row, best], ".2f"))
+            strongest = (result.features[best], *(_number(each[row, best], ".6g") for each in estimates), *errors)
         shown = (share[row], share_se[row]) if "explained" not in result.hidden[row] else (np.nan, np.nan)
         explained = (_number(shown[0], ".3f"), _number(shown[1], ".3f"))
         constant = (_constant(result, row), f"{result.constant_noise_sd[row]:.3g}")
         lines.append((target, *explained, *constant, *strongest, verdict))
-    table = aligned(lines, left=(0, 5, 9))
+    table = aligned(lines, left=(0, 5, len(lines[0]) - 1))
     rule = "-" * len(max(table, key=len))
     return [f"{len(result.targets)} targets on {len(result.features)} features", rule, table[0], rule, *table[1:], rule]
 

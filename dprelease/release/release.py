@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dprelease.data.bounding import Codes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, released_names
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.clipping_words import ClippedBlock, clipped_in
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -233,6 +234,13 @@ class Release:
             return {}
         seen = (column for column in self.products.layout.columns if isinstance(column, NumericColumn))
         return {column.name: column for column in seen if column != self.column(column.name)}
+
+    @cached_property
+    def clipped(self) -> tuple[ClippedBlock, ...]:
+        """How each hospital's rows were clipped, and how far its squares fill what that allows; none in public bounds."""
+        if isinstance(self.view, NoisyRows):
+            return ()
+        return clipped_in(self.products, {part.party: part.columns for part in self.spec.parties})
 
     def scaled(self) -> NoisyRows:
         """The released rows in scaled units, with equal variances along every column.

@@ -53,7 +53,8 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
         axis.set_axis_off()
     for axis in axes[len(first.features) - across : len(first.features)]:
         axis.set_xlabel("checkpoint")
-    figure.suptitle(_text(f"Coefficients for {first.targets[0]}, {LEVEL:.0%} intervals"), fontsize="medium")
+    clipped = " of rows as clipped" if found[-1].clipped else ""
+    figure.suptitle(_text(f"Coefficients for {first.targets[0]}{clipped}, {LEVEL:.0%} intervals"), fontsize="medium")
     try:
         figure.savefig(path, dpi=110)
     except (OSError, ValueError) as error:

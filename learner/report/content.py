@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class Coefficient:
         ratio: the estimate in the standard errors that it would have without an effect.
         lower: end of the interval; infinite where the release sets no bound.
         upper: end of the interval.
+        unclipped: what the estimate would be if rows were normal before they were clipped; NaN where they were not.
     """
 
     feature: str
@@ -57,6 +59,7 @@ class Coefficient:
     ratio: float
     lower: float
     upper: float
+    unclipped: float = math.nan
 
     @property
     def clearness(self) -> float:
@@ -115,12 +118,14 @@ class Report:
         """A target's intercept."""
         found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
         values = (self.fit.intercept, found.intercept, found.intercept_se, found.intercept_z, *self._intervals[2:])
-        return Coefficient(INTERCEPT, unit or "1", 1.0, *(float(each[target]) for each in values))
+        unclipped = () if found.unclipped_intercept is None else (found.unclipped_intercept,)
+        return Coefficient(INTERCEPT, unit or "1", 1.0, *(float(each[target]) for each in (*values, *unclipped)))
 
     def coefficients(self, target: int) -> tuple[Coefficient, ...]:
         """A target's slopes, in the order of the features."""
         found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
         values = (self.fit.coef, found.estimate, found.standard_error, found.z, *self._intervals[:2])
+        values += () if found.unclipped is None else (found.unclipped,)
         return tuple(
             Coefficient(
                 feature,

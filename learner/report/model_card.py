@@ -22,7 +22,11 @@ None, and so are ends of intervals where the release sets no bound. Fields of ve
                            variance_explained and variance_explained_se, quality (as in a fit's JSON), intercept, and
                            coefficients with their feature; hidden (what noise hides, and is None here: of explained, mse,
                            constant_mse and constant, each with the reason); either has unit, value (what the model predicts with),
-                           estimate (not shrunken), standard_error, lower and upper (of the estimate)
+                           estimate (not shrunken), standard_error, lower and upper (of the estimate), and unclipped (what the
+                           estimate would be if rows were normal before they were clipped)
+    clipping               one entry for each hospital whose rows were clipped: party, columns (how many numbers), radius2 (r^2, in
+                           squared standard deviations), k, kept (part of the variance that normal rows keep), filled (part of r^2
+                           that the released squares fill); empty in public bounds
     caveats                sentences
 
 Source of the headings: Mitchell et al. 2019, Model cards for model reporting.
@@ -87,7 +91,8 @@ def model_card(report: Report) -> dict[str, Any]:
         "model": {name: fitted[name] for name in MODEL},
         "level": LEVEL,
         "outcomes": [_outcome(report, fitted, row) for row in range(len(fit.targets))],
-        "caveats": list(report.caveats),
+        "clipping": fitted["inference"]["clipping"],
+        "caveats": [*fit.inference.clipping_notes, *report.caveats],
     }
 
 
@@ -134,5 +139,5 @@ def _outcome(report: Report, fitted: dict[str, Any], row: int) -> dict[str, Any]
 
 
 def _coefficient(each: Coefficient) -> dict[str, Any]:
-    numbers = ("value", "estimate", "standard_error", "lower", "upper")
+    numbers = ("value", "estimate", "standard_error", "lower", "upper", "unclipped")
     return {"unit": each.unit} | {name: plain(getattr(each, name)) for name in numbers}

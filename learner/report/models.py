@@ -76,8 +76,22 @@ def coefficients(report: Report) -> Markup:
     )
     if report.fit.inference.statement:
         explained = element("p", report.fit.inference.statement)
-    parts = [_target(report, row) for row in range(min(len(report.fit.targets), MOST_TARGETS))]
-    return section("coefficients", "Coefficients", explained, *_unbounded(report), *parts, *_others(report))
+    parts = [*_unbounded(report), *_clipping(report)]
+    parts += [_target(report, row) for row in range(min(len(report.fit.targets), MOST_TARGETS))]
+    return section("coefficients", "Coefficients", explained, *parts, *_others(report))
+
+
+def _clipping(report: Report) -> list[Markup]:
+    """What clipping does to the coefficients, and how much was clipped; nothing in public bounds."""
+    found = report.fit.inference
+    lines: list[list[Cell]] = [
+        [each.party, str(each.columns), each.radius2, each.filled, each.kept]
+        for each in found.clipped
+        if each.radius2 is not None
+    ]
+    heads = ("hospital", "numbers", "r², squared standard deviations", "filled", "kept of normal rows' variance")
+    shown = [table("How rows were clipped", heads, lines)] if lines else []
+    return [*(element("p", sentence) for sentence in found.clipping_notes), *shown]
 
 
 def _unbounded(report: Report) -> list[Markup]:
@@ -101,27 +115,31 @@ def _target(report: Report, row: int) -> Markup:
     slopes = report.coefficients(row)
     known = [each for each in slopes if each.standard_error > 0]
     clearest = sorted(known, key=lambda each: -each.clearness)[:MOST_LINES]
-    plotted = [_interval(each) for each in known if each in clearest]
+    plotted = [_interval(each, tested=fit.inference.tested) for each in known if each in clearest]
     if plotted:
         title = f"Difference in {name} that goes with each feature, across its public range"
+        tested = fit.inference.tested
         clear = ", ".join(line.label for line in plotted if line.clear) or "none"
         picture = forest(
             f"coefficients-{row + 1}",
             title,
-            f"Estimates with {LEVEL:.0%} intervals. Clear of zero: {clear}.",
+            f"Estimates with {LEVEL:.0%} intervals.{f' Clear of zero: {clear}.' if tested else ''}",
             plotted,
             f"difference in {name}{f' ({unit})' if unit else ''} from the lower to the upper end",
         )
-        parts.append(figure(picture, f"{title}. Hollow: zero lies within.", len(slopes), len(plotted), "features"))
+        caption = f"{title}.{' Hollow: zero lies within.' if tested else ''}"
+        parts.append(figure(picture, caption, len(slopes), len(plotted), "features"))
     terms = (*([report.intercept(row)] if fit.fit_intercept else []), *slopes)
     title = f"Coefficients for {name}"
     if report.known(row):
-        heads = ("feature", "coefficient", "unshrunken", "standard error", f"{LEVEL:.0%} from", "to", "unit")
+        beside = _beside(report)
+        heads = ("feature", "coefficient", "unshrunken", *beside, "standard error", f"{LEVEL:.0%} from", "to", "unit")
         lines: list[list[Cell]] = [
             [
                 each.feature,
                 each.value,
                 each.estimate,
+                *(each.unclipped for _ in beside),
                 each.standard_error,
                 _end(each.lower),
                 _end(each.upper),
@@ -138,17 +156,19 @@ def _target(report: Report, row: int) -> Markup:
 
 def _others(report: Report) -> list[Markup]:
     lines: list[list[Cell]] = []
+    beside = _beside(report)
     for row, name in list(enumerate(report.fit.targets))[MOST_TARGETS:LONGEST_TABLE]:
         intercept = float(report.fit.intercept[row])
         slopes = [each for each in report.coefficients(row) if each.standard_error > 0]
         if slopes:
             best = max(slopes, key=lambda each: each.clearness)
-            lines.append([name, intercept, best.feature, best.estimate, _end(best.lower), _end(best.upper), best.unit])
+            numbers: list[Cell] = [best.estimate, *(best.unclipped for _ in beside), _end(best.lower), _end(best.upper)]
+            lines.append([name, intercept, best.feature, *numbers, best.unit])
         else:
-            lines.append([name, intercept, "none is known", math.nan, math.nan, math.nan, ""])
+            lines.append([name, intercept, "none is known", *[math.nan] * (3 + len(beside)), ""])
     if not lines:
         return []
-    heads = ("target", "intercept", "clearest feature", "unshrunken", f"{LEVEL:.0%} from", "to", "unit")
+    heads = ("target", "intercept", "clearest feature", "unshrunken", *beside, f"{LEVEL:.0%} from", "to", "unit")
     return [
         element("h3", "Other targets"),
         element(
@@ -159,13 +179,18 @@ def _others(report: Report) -> list[Markup]:
     ]
 
 
+def _beside(report: Report) -> tuple[str, ...]:
+    """Head of the column of what unshrunken would be without clipping; none where rows are not clipped."""
+    return () if report.fit.inference.unclipped is None else ("unclipped",)
+
+
 def _told(hidden: Mapping[str, str], name: str, value: float) -> Cell:
     return "cannot be told" if name in hidden else value
 
 
-def _interval(slope: Coefficient) -> Interval:
+def _interval(slope: Coefficient, *, tested: bool) -> Interval:
     estimate, lower, upper = (slope.reach * each for each in (slope.estimate, slope.lower, slope.upper))
-    return Interval(slope.feature, estimate, lower, upper)
+    return Interval(slope.feature, estimate, lower, upper, tested)
 
 
 def _end(value: float) -> Cell:

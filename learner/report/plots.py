@@ -29,21 +29,26 @@ _STRONGEST = 0.6
 
 @dataclass(frozen=True)
 class Interval:
-    """A line of an interval plot; lower <= estimate <= upper, of which the ends may be infinite."""
+    """A line of an interval plot; lower <= estimate <= upper, of which the ends may be infinite.
+
+    Attributes:
+        tested: whether it means something that zero lies outside.
+    """
 
     label: str
     estimate: float
     lower: float
     upper: float
+    tested: bool = True
 
     @property
     def clear(self) -> bool:
-        """Whether zero lies outside."""
-        return self.lower > 0 or self.upper < 0
+        """Whether zero lies outside, which is a test; False for all where nothing is tested."""
+        return self.tested and (self.lower > 0 or self.upper < 0)
 
 
 def forest(name: str, title: str, description: str, lines: Sequence[Interval], axis_label: str) -> Markup:
-    """Estimates with intervals, one below the other, about a line at zero; hollow where zero is within.
+    """Estimates with intervals, one below the other, about a line at zero; hollow unless `Interval.clear`.
 
     Args:
         name: distinguishes the plot from others of the page.

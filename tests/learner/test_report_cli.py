@@ -115,6 +115,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "model": ["algorithm", "diagnostics", "features", "fit_intercept", "method", "reason", "targets"],
         "level": "float",
         "outcomes": "list",
+        "clipping": "list",
         "caveats": "list",
     }
     common = ["derivation", "fill", "kind", "name", "party", "public", "unit", "used_as"]
@@ -142,7 +143,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "variance_explained_se",
         "verdict",
     ]
-    numbers = ["estimate", "lower", "standard_error", "unit", "upper", "value"]
+    numbers = ["estimate", "lower", "standard_error", "unclipped", "unit", "upper", "value"]
     assert sorted(outcome["intercept"]) == numbers
     assert [sorted(each) for each in outcome["coefficients"]] == [sorted([*numbers, "feature"])] * 3
 

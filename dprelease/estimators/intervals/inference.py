@@ -35,6 +35,7 @@ from dprelease.estimators.intervals.sparse_levels import sparse_levels
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.inference import learned_from_rows
+from dprelease.mechanisms.moments.clipping_words import ClippedBlock, notes
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Floats, Regressable, Release
 
@@ -56,7 +57,9 @@ class Inference:
         degrees: degrees of freedom of the standard errors; infinite for moments.
         doubt: how far noise moves the features' second moments in the worst direction, as a part of them.
         hidden: features to leave out for the coefficients of the others to be known; empty where all are known.
+        clipped: how each party's rows were clipped; empty in public bounds.
         unclipped: (l, d) what the coefficients would be of unclipped rows, were these normal; None where rows are not clipped.
+        unclipped_intercept: (l,) the same of the intercepts.
         tested: whether p-values mean something: not where the bias of clipping may be as large as standard errors.
         merged: features that are counted with the reference of their category, and its values; nothing is known of their own
             coefficients, and the others are those of a fit without them.
@@ -68,7 +71,9 @@ class Inference:
     degrees: float
     doubt: float
     hidden: tuple[str, ...]
+    clipped: tuple[ClippedBlock, ...] = ()
     unclipped: Floats | None = None
+    unclipped_intercept: Floats | None = None
     tested: bool = True
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -164,6 +169,11 @@ class Inference:
         told = "Counted together, as one of the two has too few patients for the noise"
         return (f"{told}: {', '.join(pairs)}.",) if pairs else ()
 
+    @property
+    def clipping_notes(self) -> tuple[str, ...]:
+        """What clipping does to the coefficients, in sentences; none in public bounds."""
+        return notes(self.clipped, tested=self.tested)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data; a number that is not finite is None."""
         return {
@@ -175,14 +185,20 @@ class Inference:
             "doubt_limit": LIMIT,
             "hidden": list(self.hidden),
             "merged": {name: list(reference) for name, reference in self.merged.items()},
-            "coef": self._plain(self.slopes) | {"unclipped": None if self.unclipped is None else plain(self.unclipped)},
-            "intercept": self._plain(self.intercepts),
+            "clipping": [
+                {name: plain(each) if isinstance(each, float) else each for name, each in vars(block).items()}
+                for block in self.clipped
+            ],
+            "tested": self.tested,
+            "coef": self._plain(self.slopes, self.unclipped),
+            "intercept": self._plain(self.intercepts, self.unclipped_intercept),
         }
 
-    def _plain(self, of: Estimates) -> dict[str, Any]:
+    def _plain(self, of: Estimates, unclipped: Floats | None) -> dict[str, Any]:
         lower, upper = of.interval(self._quantile(LEVEL))
         found = {"estimate": of.value, "standard_error": of.standard_error, "p_value": self._two_sided(of.ratio)}
-        return {name: plain(each) for name, each in (found | {"lower": lower, "upper": upper}).items()}
+        numbers = {name: plain(each) for name, each in (found | {"lower": lower, "upper": upper}).items()}
+        return numbers | {"unclipped": None if unclipped is None else plain(unclipped)}
 
     def among(self, features: Sequence[str], kept: Sequence[str], merged: Mapping[str, tuple[str, ...]]) -> Inference:
         """The same in a fit of more features, of whose own coefficients nothing is known."""
@@ -233,8 +249,16 @@ def _of_features(release: Release, names: Design, *, intercept: bool) -> Inferen
     unclipped = None if isinstance(view, NoisyRows) else view.unclipped
     if isinstance(view, NoisyRows) or unclipped is None:
         return found
+    if not any(block.clips for block in release.clipped):
+        return replace(found, clipped=release.clipped)
     normal = _learned(unclipped, names, release, intercept=intercept)
-    return replace(found, unclipped=normal.estimate, tested=not view.biased)
+    return replace(
+        found,
+        clipped=release.clipped,
+        unclipped=np.where(found.known[:, None], normal.estimate, np.nan),
+        unclipped_intercept=np.where(found.known, normal.intercept, np.nan),
+        tested=not view.biased,
+    )
 
 
 def _learned(view: Regressable, names: Design, release: Release, *, intercept: bool) -> Inference:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +11,7 @@ from dprelease.data.columns import Column
 from dprelease.data.ranges import REACH
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_bias import radius2_of, within
+from dprelease.mechanisms.moments.released import Moments
 from dprelease.spec_base import SpecBase
 
 
@@ -23,7 +24,9 @@ class ClippedBlock:
         columns: how many numbers.
         radius2: r^2, in squared standard deviations of numbers of average weight; None where only each number by itself is clipped.
         k: how many standard deviations of a normal row's squared norm it lies above the mean; infinite without a norm.
-        kept: part of the variance that normal rows of independent numbers keep.
+        kept: f, the part of the variance that normal rows of independent numbers keep.
+        filled: tr(S) / r^2, the part of the allowed squared norm that the released squares fill, in [0, 1]: near 1 most rows were
+            clipped. NaN before a release, and without a norm.
     """
 
     party: str
@@ -31,6 +34,20 @@ class ClippedBlock:
     radius2: float | None
     k: float
     kept: float
+    filled: float = math.nan
+
+    @property
+    def clips(self) -> bool:
+        """Whether there is a norm."""
+        return self.radius2 is not None
+
+    def __str__(self) -> str:
+        numbers = _numbers(self.columns)
+        if self.radius2 is None:
+            return f"{self.party}: {numbers}, each to its range only"
+        filled = "" if math.isnan(self.filled) else f", {self.filled:.0%} filled"
+        kept = f"normal rows keep {self.kept:.0%} of their variance"
+        return f"{self.party}: r^2 = {self.radius2:.3g} of {numbers}{filled} ({kept})"
 
 
 def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[ClippedBlock, ...]:
@@ -47,6 +64,29 @@ def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -
             continue
         radius2, k = radius2_of(clipping, places[names], weights)
         found.append(ClippedBlock(party, len(names), radius2, k, within(len(names), radius2)))
+    return tuple(found)
+
+
+def clipped_in(moments: Moments, parties: dict[str, tuple[Column, ...]]) -> tuple[ClippedBlock, ...]:
+    """How each party's rows were clipped, and how far its released squares fill its norm; none where rows are not clipped.
+
+    Args:
+        moments: as released.
+        parties: party to its columns.
+    """
+    clipping = moments.clipping
+    if clipping is None:
+        return ()
+    weights = clipping.number_weights(tuple(column for own in parties.values() for column in own))
+    norms = {norm.columns: norm.squared for norm in clipping.norms}
+    found = []
+    for block in clipped_blocks(clipping, parties):
+        names = numbers_of(parties[block.party])
+        if names in norms:
+            own = moments.own([moments.lookup(name)[0] for name in names])
+            squares = sum(weights[name] ** 2 * float(each) for name, each in zip(names, own, strict=True))
+            block = replace(block, filled=min(max(squares / moments.rows / norms[names], 0.0), 1.0))
+        found.append(block)
     return tuple(found)
 
 
@@ -78,6 +118,25 @@ def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[s
 
 def _numbers(count: int) -> str:
     return "1 number" if count == 1 else f"{count} numbers"
+
+
+def notes(blocks: tuple[ClippedBlock, ...], *, tested: bool) -> tuple[str, ...]:
+    """What a table of coefficients is about, in sentences; none in public bounds.
+
+    Args:
+        blocks: how rows were clipped.
+        tested: whether p-values mean something.
+    """
+    if not blocks:
+        return ()
+    if not any(block.clips for block in blocks):
+        return ("All of this is about numbers as clipped to their published ranges.",)
+    untested = "No p-values: rows are clipped so far that this may move estimates by a std err."
+    return (
+        "All of this is about rows as clipped: near 100% filled, most of them were. unclipped is what unshrunken would be if rows "
+        "were normal before: where the two are more than a std err apart, clipping decides.",
+        *(() if tested else (untested,)),
+    )
 
 
 def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_rounds: bool = False) -> tuple[str, ...]:

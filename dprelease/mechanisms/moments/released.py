@@ -65,11 +65,13 @@ class Moments(ABC):
         layout: variables and entries.
         rows: n, patients.
         biased: whether clipping can move estimates by as much as their standard errors.
+        clipping: how rows were coded and clipped; None in public bounds.
     """
 
     layout: Layout
     rows: int
     biased: bool = False
+    clipping: Clipping | None = None
 
     @property
     def unclipped(self) -> NoisyMoments | None:
