@@ -158,6 +158,11 @@ def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_r
             lines.append(
                 f"{each.party}: {_numbers(each.columns)} of a patient clipped to r^2 = {each.radius2:.3g} ({kept})"
             )
+    if clipping.norms:
+        lines.append(
+            "a patient whose numbers are far from the centres is drawn in towards them: what is published, and fits of it, are about "
+            "such rows, in which spreads and long tails are smaller than in yours"
+        )
     heavier = _heavier(clipping, parties)
     if heavier:
         lines.append(f"less noise than in other numbers, by weight: {', '.join(heavier)}")
