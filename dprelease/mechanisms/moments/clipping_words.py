@@ -160,8 +160,8 @@ def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_r
             )
     if clipping.norms:
         lines.append(
-            "a patient whose numbers are far from the centres is drawn in towards them: what is published, and fits of it, are about "
-            "such rows, in which spreads and long tails are smaller than in yours"
+            "a patient whose numbers are far from the centres is drawn in towards them: what is published, and fits of it, are "
+            "about such rows, in which spreads and long tails are smaller than in yours"
         )
     heavier = _heavier(clipping, parties)
     if heavier:
