@@ -114,6 +114,8 @@ def _ticking(function: Callable[..., Any], tick: Callable[[], None]) -> Callable
 class Line:
     """No connection."""
 
+    away = False
+
     def close(self) -> None:
         """Nothing to close."""
 
