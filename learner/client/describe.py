@@ -93,12 +93,13 @@ class Description:
     @property
     def rows(self) -> tuple[str, ...]:
         """Which rows means, standard deviations and correlations are about, one sentence each; none where no rows are clipped."""
-        if isinstance(self.release.view, NoisyRows) or self.release.products.unclipped is None:
+        clipping = None if isinstance(self.release.view, NoisyRows) else self.release.products.clipping
+        if clipping is None:
             return ()
-        told, clipping = NORMAL if self.unclipped else CLIPPED, self.release.moments().clipping
+        told = NORMAL if self.unclipped else CLIPPED
         if self.release.first_ranges is not None:
             return told, BELOW
-        if clipping is None or clipping.source is None:
+        if clipping.source is None:
             return (told,)
         return (
             told,

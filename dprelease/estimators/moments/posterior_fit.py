@@ -65,9 +65,6 @@ def _one(
     """The fit of one target, with `hidden` features or without."""
     ranged = moments.retained is not None
     draws = posterior(moments, target if ranged else None)
-    everything = NormalEquations.of_moments(draws.mean(axis=0), features, [target], intercept=intercept)[0]
-    if least_squares(everything).singular:
-        raise determined(len(features))
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
     blind = not ranged and bool(dropped_places(moments, [target], intercept=intercept))
     released = None if ranged else moments.gram / moments.rows
