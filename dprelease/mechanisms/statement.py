@@ -17,12 +17,14 @@ class Cost:
         exposures: party to what is revealed of its own columns.
         collusion_threshold: parties that may pool what they saw and learn no more than the joint figure says; None where every
             party's own figure holds whatever the others do.
+        rounds: mechanism of each round to what it adds to the charges; empty where there is one round.
     """
 
     joint: Fraction
     charges: Mapping[str, Fraction]
     exposures: Mapping[str, Fraction]
     collusion_threshold: int | None = None
+    rounds: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
 
     def after(self, first: Cost) -> Cost:
         """Of both, where these blocks depend on nothing of the first but what it published: mu^2 adds up (adaptive composition).

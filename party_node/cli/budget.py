@@ -17,7 +17,7 @@ from party_node.hospital import HospitalState
 from party_node.outgoing.joining import open_roster as add_roster
 from party_node.state.books import mismatches
 from party_node.state.books import reconcile as reconcile_books
-from party_node.state.statement import history, print_account, to_json
+from party_node.state.statement import history, print_account, rounds_at, rounds_of, to_json
 
 USUAL_DELTA = 1e-6
 """delta at which epsilon is shown unless the policy or the command names another."""
@@ -38,12 +38,13 @@ def ledger() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
 def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
-    """What the roster has spent and has left, and the account after every entry.
+    """What the roster has spent and has left, and the account after every entry; each round of a release has a line of its own.
 
     Example: party-node ledger show --delta 1e-5
     """
     roster = desk.settings.roster
-    balance, lines = desk.ledger.balance(roster), history(desk.ledger.entries(roster))
+    balance, entries = desk.ledger.balance(roster), desk.ledger.entries(roster)
+    lines = history(entries, rounds_of(desk.journal.records(), entries, desk.settings.name))
     shown = usual_delta(desk) if delta is None else delta
     if as_json:
         click.echo(json.dumps(to_json(roster, balance, lines, shown), indent=2))
@@ -106,11 +107,17 @@ def reconcile(desk: HospitalState, yes: bool) -> None:
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
 @with_desk
 def export(desk: HospitalState, output: Path) -> None:
-    """Write all entries as JSON lines, hashes included.
+    """Write all entries as JSON lines, hashes included, and beside them each round's part of a price, which no hash covers.
 
     Example: party-node ledger export --output ledger.jsonl
     """
     desk.ledger.verify()
-    lines = [json.dumps(asdict(entry), sort_keys=True) + "\n" for entry in desk.ledger.entries()]
+    entries = desk.ledger.entries()
+    rounds = rounds_of(desk.journal.records(), entries, desk.settings.name)
+    plain = [
+        asdict(entry) | {"rounds": {name: {"mu2": str(mu2)} for name, mu2 in rounds_at(entry, rounds).items()}}
+        for entry in entries
+    ]
+    lines = [json.dumps(each, sort_keys=True) + "\n" for each in plain]
     write_durably(output, "".join(lines).encode())
     click.echo(f"wrote {len(lines)} entries to {output}")

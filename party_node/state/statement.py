@@ -1,22 +1,31 @@
 """A roster's account: what is spent and what is left, and how it came to that, entry by entry.
 
-Exact sums of what the ledger holds; nothing here changes it.
+Exact sums of what the ledger holds, and what each round of a release adds to its price; nothing here changes it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table as Grid
 
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_at, epsilon_figure, epsilon_text, mu2_text, price_text, room_text
 from party_node.state.entries import HOLDING, STAGES, Balance, Entry
+from party_node.state.journal import Record
+
+Rounds = Mapping[str, Mapping[str, Fraction]]
+"""Release to the mechanisms of its rounds, each with its part of our charge; only of releases of several rounds."""
+
+ONE_ROUND: Rounds = MappingProxyType({})
+"""No release has several."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +37,14 @@ class Line:
         title: of its release, or of what was declared public; empty for ``open``.
         held: mu^2 charged or reserved after the entry.
         left: mu^2 left after it.
+        rounds: mechanism of each round of its release to that round's part of the entry's mu^2; empty where there is one.
     """
 
     entry: Entry
     title: str
     held: Fraction
     left: Fraction
+    rounds: Mapping[str, Fraction]
 
     @property
     def mu2(self) -> Fraction:
@@ -41,11 +52,31 @@ class Line:
         return Fraction(self.entry.mu2)
 
 
-def history(entries: Iterable[Entry]) -> tuple[Line, ...]:
+def rounds_of(records: Iterable[Record], entries: Iterable[Entry], party: str) -> Rounds:
+    """Each round's part of what releases of several rounds are charged, from the specs that we approved.
+
+    Args:
+        records: of the journal.
+        entries: of the ledger; a release that it never held budget for is left out.
+        party: our name.
+    """
+    priced = {entry.release for entry in entries if entry.kind in HOLDING}
+    rounds = {
+        each.release: mechanism_of(each.spec).cost(each.spec).rounds for each in records if each.release in priced
+    }
+    return {
+        release: {mechanism: charges[party] for mechanism, charges in found.items()}
+        for release, found in rounds.items()
+        if found
+    }
+
+
+def history(entries: Iterable[Entry], rounds: Rounds = ONE_ROUND) -> tuple[Line, ...]:
     """The account after every entry.
 
     Args:
         entries: of one roster, oldest first.
+        rounds: see `rounds_of`.
     """
     cap, held = Fraction(0), Fraction(0)
     holding: dict[str, Fraction] = {}
@@ -60,8 +91,13 @@ def history(entries: Iterable[Entry]) -> tuple[Line, ...]:
             held += now - holding.get(entry.release, Fraction(0))
             holding[entry.release] = now
         title = titles.get(entry.release, "") if entry.release else str(json.loads(entry.detail).get("title", ""))
-        lines.append(Line(entry, title, held, cap - held))
+        lines.append(Line(entry, title, held, cap - held, rounds_at(entry, rounds)))
     return tuple(lines)
+
+
+def rounds_at(entry: Entry, rounds: Rounds) -> Mapping[str, Fraction]:
+    """Each round's part of an entry's mu^2; empty where its release has one round, or the entry names no price."""
+    return rounds.get(entry.release, {}) if entry.kind in STAGES else {}
 
 
 def to_json(roster: str, balance: Balance, lines: Iterable[Line], delta: float) -> dict[str, Any]:
@@ -86,11 +122,12 @@ def _entry_json(line: Line, delta: float) -> dict[str, Any]:
         "held_mu2": str(line.held),
         "held_epsilon": epsilon_at(line.held, delta),
         "left_mu2": str(line.left),
+        "rounds": {name: {"mu2": str(mu2), "epsilon": epsilon_at(mu2, delta)} for name, mu2 in line.rounds.items()},
     }
 
 
 def print_account(console: Console, roster: str, balance: Balance, lines: Iterable[Line], delta: float) -> None:
-    """The account for people: one row for each entry, then what is spent and left."""
+    """The account for people: one row for each entry, and for each round of a release of several, then what is spent and left."""
     grid = Grid("no", "at", "kind", "release", "title", "mu^2", "epsilon", "held: mu^2", "epsilon", "left: mu^2")
     for line in lines:
         entry = line.entry
@@ -106,6 +143,8 @@ def print_account(console: Console, roster: str, balance: Balance, lines: Iterab
             epsilon_text(line.held, delta),
             mu2_text(line.left),
         )
+        for name, mu2 in line.rounds.items():
+            grid.add_row("", "", "", "", f"of it {name}", mu2_text(mu2), epsilon_text(mu2, delta))
     for column in grid.columns:
         column.overflow = "fold"
     console.print(grid)

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.privacy.price import epsilon_at, mu2_text, price_text
+from dprelease.mechanisms.moments import check as moments
+from dprelease.mechanisms.moments.terms import joint_moments
+from dprelease.mechanisms.ranges import check as ranges
+from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.privacy.price import epsilon_at, epsilon_text, mu2_text, price_text
 from party_node.state.ledger import Ledger
 from party_node.state.statement import history
-from tests.party_node.world import CAP, World
+from tests.party_node.joint_release import approved, deliver, joint_spec
+from tests.party_node.world import CAP, Hospital, World
 
 FIRST, SECOND = "a" * 64, "b" * 64
 THIRD = Fraction(1, 3)
@@ -71,3 +76,52 @@ def test_epsilon_is_shown_at_the_delta_of_the_policy(world: World) -> None:
     assert json.loads(world.north.run("ledger", "show", "--json").stdout)["delta"] == 1e-6
     world.north.config.write_text(world.north.config.read_text() + "\n[policy.limits]\nmax_delta = 1e-7\n")
     assert json.loads(world.north.run("ledger", "show", "--json").stdout)["delta"] == 1e-7
+
+
+def rounds_shown(hospital: Hospital) -> list[tuple[str, list[str]]]:
+    """Kind of every entry, and what the lines below it say, as `party-node ledger show` prints them."""
+    text = hospital.run("ledger", "show", "--delta", "1e-5").stdout
+    rows = [[cell.strip() for cell in row.split("│")[1:-1]] for row in text.splitlines() if row.startswith("│")]
+    found: list[tuple[str, list[str]]] = []
+    for number, _, kind, _, title, *price in rows:
+        if number:
+            found.append((kind, []))
+        else:
+            found[-1][1].append(" ".join([title, *price]).strip())
+    return found
+
+
+def test_each_round_of_a_charge_has_a_line_of_its_own(world: World) -> None:
+    release = approved(world, two_rounds=True)
+    deliver(world)
+    spec = world.north.record(release).spec
+    terms = joint_moments(spec)
+    assert isinstance(terms.first, RangesTerms)
+    parts = {
+        "ranges": ranges.cost(spec, terms.first).charges["north"],
+        "moments": moments.cost(spec, terms).charges["north"],
+    }
+    lines = [f"of it {name} {mu2_text(mu2)} {epsilon_text(mu2, 1e-5)}" for name, mu2 in parts.items()]
+    priced = dict.fromkeys(("reserve", "charge", "send"), lines)
+    kinds = ["open", "reserve", "made", "charge", "send", "made"]
+    assert rounds_shown(world.north) == [(kind, priced.get(kind, [])) for kind in kinds]
+    assert world.north.desk().ledger.balance("cohort").charged == sum(parts.values())
+
+    shown = json.loads(world.north.run("ledger", "show", "--delta", "1e-5", "--json").stdout)["entries"]
+    world.north.run("ledger", "export", "--output", str(world.north.folder / "ledger.jsonl"))
+    exported = [json.loads(line) for line in (world.north.folder / "ledger.jsonl").read_text().splitlines()]
+    exact = {name: {"mu2": str(mu2)} for name, mu2 in parts.items()}
+    with_epsilon = {name: {"mu2": str(mu2), "epsilon": epsilon_at(mu2, 1e-5)} for name, mu2 in parts.items()}
+    assert [entry["rounds"] for entry in shown] == [with_epsilon if kind in priced else {} for kind in kinds]
+    assert [entry["rounds"] for entry in exported] == [exact if kind in priced else {} for kind in kinds]
+
+
+def test_other_releases_have_no_further_lines(careful: World) -> None:
+    release = careful.propose()
+    for names in ((), ("south",)):  # one that nobody approved, and one without us
+        careful.coordinator.propose(joint_spec(careful, *names, two_rounds=True))
+    careful.north.cycle()
+    careful.north.run("review", "approve", release[:12], "--yes")
+    careful.north.cycle()
+    assert len(careful.north.desk().journal.records()) == 3
+    assert rounds_shown(careful.north) == [("open", []), ("reserve", [])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,10 @@ class Moments(Linear[JointMoments]):
 
     def cost(self, spec: SpecBase) -> Cost:
         own, before = check.cost(spec, self.own(spec)), self._before(spec)
-        return own if before is None else own.after(self._first.cost(before))
+        if before is None:
+            return own
+        first = self._first.cost(before)
+        return replace(own.after(first), rounds={self._first.name: first.charges, self.name: own.charges})
 
     def check(self, spec: SpecBase) -> None:
         check.check(spec, self.own(spec))
