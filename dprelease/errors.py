@@ -106,7 +106,15 @@ class IntegrityError(DpReleaseError):
 
 
 class PeerUnavailable(DpReleaseError):
-    """The other side cannot be reached now."""
+    """The other side cannot be reached now.
+
+    Attributes:
+        peer: who is away or cannot serve, as messages call it; empty where the trouble is no peer's.
+    """
+
+    def __init__(self, message: str, *, peer: str = "") -> None:
+        super().__init__(message)
+        self.peer = peer
 
 
 class TooManyRequests(PeerUnavailable):

@@ -191,4 +191,4 @@ class Listening:
                     self._call.cancel()
                 return int(self._call.result().latest)
         except (grpc.FutureCancelledError, ValueError) as error:  # gRPC's word for a channel that was closed meanwhile
-            raise PeerUnavailable(f"{self._peer}: the connection was closed") from error
+            raise PeerUnavailable(f"{self._peer}: the connection was closed", peer=self._peer) from error

@@ -91,19 +91,20 @@ def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
 
     Args:
         error: what grpc raised.
-        peer: whom the call went to, for the message.
+        peer: whom the call went to, for the message, and `PeerUnavailable.peer`.
     """
     info = _details(error)
     row = _BY_NAME.get(info.reason) if info is not None else None
     if info is not None and row is not None:
         raised = errors.Conflict if row.error in LOCAL else row.error
         words = advice(info.metadata[ACCEPTED_KEY]) if row.error is errors.VersionMismatch else ""
-        return raised(": ".join(each for each in (peer, words, row.sentence) if each))
+        said = ": ".join(each for each in (peer, words, row.sentence) if each)
+        return raised(said, peer=peer) if issubclass(raised, errors.PeerUnavailable) else raised(said)
     code = error.code()
     if code == grpc.StatusCode.UNIMPLEMENTED:
         return errors.VersionMismatch(f"{peer} does not know this call; check that both sides run the same version")
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
-        return errors.PeerUnavailable(f"{peer}: {diagnose(error.details() or '')}")
+        return errors.PeerUnavailable(f"{peer}: {diagnose(error.details() or '')}", peer=peer)
     return errors.InternalError(f"{peer} answered {code.name}")
 
 

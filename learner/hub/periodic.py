@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from dprelease.errors import DpReleaseError
+from dprelease.errors import DpReleaseError, PeerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -79,4 +79,5 @@ class Upkeep(Worker):
 
 def _trouble(error: DpReleaseError) -> tuple[type[DpReleaseError], str]:
     """What is wrong; of a peer that is away the same, however its connection breaks meanwhile."""
-    return type(error), error.message.partition(": ")[0]
+    peer = error.peer if isinstance(error, PeerUnavailable) else ""
+    return type(error), peer or error.message

@@ -70,7 +70,7 @@ class Publisher(Worker):
                     over = "published" if self._storage.published(digest) else "over, and not published"
                     log.info("%s is %s", what, over if what.startswith("release") else "over")
             except (PeerUnavailable, InternalError) as error:
-                away = isinstance(error, PeerUnavailable) and error.message.startswith(PEER)  # of which `Upkeep` warns
+                away = isinstance(error, PeerUnavailable) and error.peer == PEER  # of which `Upkeep` warns
                 log.log(logging.INFO if away else logging.WARNING, "%s waits: %s", what, error.message)
                 reached = False
             except DpReleaseError as error:

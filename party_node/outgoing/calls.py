@@ -175,7 +175,9 @@ def check_reachable(channel: grpc.Channel, peer: str) -> None:
         stub = health_pb2_grpc.HealthStub(channel)
         answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=HEALTH_SECONDS)
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
-        raise PeerUnavailable(f"{peer} answers but cannot serve now; tell the consortium's office if it stays so")
+        raise PeerUnavailable(
+            f"{peer} answers but cannot serve now; tell the consortium's office if it stays so", peer=peer
+        )
 
 
 def stream(method: Any, requests: Iterator[Any], stall_seconds: float, what: str) -> Any:

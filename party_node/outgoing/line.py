@@ -79,7 +79,7 @@ def attempt(step: Callable[[], object], what: str, note: Callable[[str], object]
         step()
     except PeerUnavailable as error:
         hub.close()  # a connection that is half open would keep it so
-        office = error.message.startswith(PEER)  # of the coordinator the daemon itself warns
+        office = error.peer == PEER  # of the coordinator the daemon itself warns
         log.log(logging.INFO if office or hub.away else logging.WARNING, "%s waits: %s", what, error.message)
         hub.away |= not office
         note(error.message)

@@ -236,7 +236,8 @@ def test_the_log_says_how_a_release_ended(
 @pytest.mark.parametrize(
     ("error", "reached", "level"),
     [
-        (PeerUnavailable("the coordinator: away"), False, logging.INFO),  # of which the upkeep warns
+        (PeerUnavailable("away", peer="the coordinator"), False, logging.INFO),  # of which the upkeep warns
+        (PeerUnavailable("the coordinator's block finds no room on the disk"), False, logging.WARNING),
         (PeerUnavailable("the disk has no room"), False, logging.WARNING),
         (InternalError("lost"), False, logging.WARNING),
         (Conflict("no"), True, logging.ERROR),

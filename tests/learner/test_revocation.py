@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import pytest
 
-from dprelease.errors import AccessDenied, Conflict, DpReleaseError, PeerUnavailable
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, PeerUnavailable
 from dprelease.identity.certificates import read_identity
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import connect
@@ -237,15 +237,18 @@ def test_one_duty_in_trouble_keeps_no_other_from_being_done(caplog: pytest.LogCa
 
 def test_the_end_of_trouble_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="learner")
-    first, refused = "the coordinator: it closed the connection", "the coordinator does not accept this hub"
-    troubles = [first, "the coordinator: nothing listens there", refused, "", ""]
+    first, again = (PeerUnavailable(f"the coordinator: {how}", peer="the coordinator") for how in ("closed", "nobody"))
+    refused = PeerUnavailable("the coordinator does not accept this hub")
+    one, other = IntegrityError("a certificate: too late"), IntegrityError("a certificate: of another root")
+    troubles = [first, again, refused, one, other, None, None]
 
     def asked() -> None:
-        words = troubles.pop(0)
-        if words:
-            raise PeerUnavailable(words)
+        error = troubles.pop(0)
+        if error is not None:
+            raise error
 
     upkeep = Upkeep([asked], 3600.0)
     while troubles:
         upkeep.round()
-    assert caplog.messages == [first, refused, f"in order again: {refused}"]
+    told = [error.message for error in (first, refused, one, other)]
+    assert caplog.messages == [*told, f"in order again: {other.message}"]

@@ -108,6 +108,23 @@ def test_a_hub_that_is_away_is_warned_of_once_each_time(world: World, caplog: py
             assert world.north.status(release) == "delivered"
 
 
+def test_a_coordinator_that_is_away_is_not_taken_for_the_hub(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="party_node")
+    release = world.propose()
+    daemon = world.north.daemon()
+    with world.north.dialled() as coordinator:
+        world.coordinator.raises["Approve"] = PeerUnavailable("x")
+        daemon.cycle(coordinator)
+        del world.coordinator.raises["Approve"]
+        daemon.cycle(coordinator)
+        world.south_approves(release)
+        world.hub.raises = PeerUnavailable("x")
+        daemon.cycle(coordinator)
+    told = [(line.levelno, line.getMessage()) for line in caplog.records if " waits: " in line.getMessage()]
+    assert [level for level, _ in told] == [logging.INFO, logging.WARNING]
+    assert ["waits: the coordinator" in words for _, words in told] == [True, False]
+
+
 @pytest.mark.parametrize(
     "error", [InternalError("x"), Conflict("x"), AccessDenied("x"), Unauthenticated("x"), VersionMismatch("x")]
 )

@@ -76,6 +76,7 @@ def test_an_error_crosses_the_wire_as_its_class_with_the_tables_sentence_alone(r
     arrived = from_wire(Failed(status), "the hub")
     assert type(arrived) is (errors.Conflict if row.error in LOCAL else row.error)
     assert arrived.message == f"the hub: {row.sentence}"
+    assert getattr(arrived, "peer", "") == ("the hub" if issubclass(row.error, PeerUnavailable) else "")
 
 
 def test_no_peer_speaks_for_our_own_table_policy_or_budget() -> None:
@@ -120,6 +121,7 @@ def test_a_failure_that_grpc_made_itself_has_a_class_too(code: grpc.StatusCode, 
     error = from_wire(Bare(code, None), "the hub")
     assert type(error) is kind
     assert error.message.startswith("the hub")
+    assert not isinstance(error, PeerUnavailable) or error.peer == "the hub"
 
 
 @pytest.mark.parametrize(("reason", "domain"), [("NotFound", "elsewhere"), ("SystemExit", DOMAIN), ("", DOMAIN)])
