@@ -218,6 +218,11 @@ class SpecBase(Value):
         return tuple(column for part in self.parties for column in part.columns)
 
     @property
+    def columns_by_party(self) -> dict[str, tuple[Column, ...]]:
+        """Party to its declared columns, in released order."""
+        return {part.party: part.columns for part in self.parties}
+
+    @property
     def public(self) -> tuple[Column, ...]:
         """The columns that are published exactly, party after party."""
         return public(self.columns)

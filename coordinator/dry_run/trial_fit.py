@@ -97,7 +97,7 @@ def _least_squares(x: Floats, y: Floats) -> Floats:
 def _setting(spec: ReleaseSpec, outcome: str) -> Setting:
     return Setting(
         rows=spec.rows,
-        parties={part.party: part.columns for part in spec.parties},
+        parties=spec.columns_by_party,
         target=spec.target,
         mechanism=spec.mechanism,
         outcome=outcome,

@@ -34,7 +34,7 @@ def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: st
     if release.spec.consortium != consortium:
         raise InvalidInput(f"{folder}: this release is of consortium {release.spec.consortium}, not {consortium}")
     found = {each.name: each for each in release.ranges().ranges}
-    then = _owned({part.party: part.columns for part in release.spec.parties})
+    then = _owned(release.spec.columns_by_party)
     declared = _owned(columns)
     changed = [name for name in found if name in declared and declared[name] != then[name]]
     if changed:
@@ -60,7 +60,7 @@ def with_ranges(releases: Iterable[Release], columns: Columns) -> Release | None
     for release in releases if wanted else ():
         if release.record.state is State.PUBLISHED:
             spec = release.read_spec()
-            then = _owned({part.party: part.columns for part in spec.parties})
+            then = _owned(spec.columns_by_party)
             if wanted.items() <= then.items() and wanted.keys() <= mechanism_of(spec).ranged(spec):
                 found = release
     return found

@@ -240,7 +240,7 @@ class Release:
         """How each hospital's rows were clipped, and how far its squares fill what that allows; none in public bounds."""
         if isinstance(self.view, NoisyRows):
             return ()
-        return clipped_in(self.products, {part.party: part.columns for part in self.spec.parties})
+        return clipped_in(self.products, self.spec.columns_by_party)
 
     def scaled(self) -> NoisyRows:
         """The released rows in scaled units, with equal variances along every column.

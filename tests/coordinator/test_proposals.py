@@ -39,7 +39,7 @@ def test_a_spec_is_what_the_catalogues_and_the_request_say(office: Office) -> No
     spec = made.spec
     assert (spec.title, spec.consortium, spec.roster) == ("Age and glucose", "Trio", "cohort")
     assert (spec.rows, spec.rows_per_subject, spec.alignment, spec.grid_bits) == (1000, 1, ALIGNMENT, 16)
-    assert {part.party: part.columns for part in spec.parties} == COLUMNS
+    assert spec.columns_by_party == COLUMNS
     with office.store.reading() as tx:
         for part in spec.parties:
             known = tx.members.find(part.party)

@@ -31,7 +31,7 @@ def ranges_first(spec: ReleaseSpec, **options: Any) -> ReleaseSpec:
     """
     facts = {name: getattr(spec, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
     agreed = Catalogue(party=spec.parties[0].party, columns=spec.parties[0].columns, **facts)
-    columns = {part.party: part.columns for part in spec.parties}
+    columns = spec.columns_by_party
     draft = Draft(columns, agreed, spec.target, spec.grid_bits, bytes)
     chosen = read_options("moments", {"ranges": "first", **options})
     terms = mechanism_named("moments").propose(chosen, draft).terms

@@ -41,7 +41,7 @@ def first_spec(
     base = spec or build_spec()
     facts = {name: getattr(base, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
     agreed = Catalogue(party=base.parties[0].party, columns=base.parties[0].columns, **facts)
-    columns = {part.party: part.columns for part in base.parties}
+    columns = base.columns_by_party
     known = {} if published is None else {"ranges": published}
     draft = Draft(columns, agreed, base.target, base.grid_bits, lambda size: SEED[:size], **known)
     numbers = mechanism_named("stream").propose(read_options("stream", options), draft)

@@ -29,7 +29,7 @@ _SAMPLER = 2.0**56
 def cost(spec: SpecBase, terms: JointMoments) -> Cost:
     """mu^2 of the release, and the parts of it that ledgers are charged."""
     joint = spent(layout_of(spec), terms, len(spec.parties), spec.grid_bits, spec.rows_per_subject)
-    charges = terms.charges(joint, {part.party: part.columns for part in spec.parties})
+    charges = terms.charges(joint, spec.columns_by_party)
     exposures = {party: joint if mu2 else Fraction(0) for party, mu2 in charges.items()}
     return Cost(joint, charges, exposures, terms.curious)
 

@@ -92,7 +92,7 @@ def clipped_in(moments: Moments, parties: dict[str, tuple[Column, ...]]) -> tupl
 
 def scenario_of(clipping: Clipping, spec: SpecBase) -> dict[str, Any]:
     """What a spec with clipped rows says of a `Setting`: its fields of this kind."""
-    parties = {part.party: part.columns for part in spec.parties}
+    parties = spec.columns_by_party
     blocks = clipped_blocks(clipping, parties)
     return {
         "ranges": Fraction(0),

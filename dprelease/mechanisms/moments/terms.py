@@ -137,7 +137,7 @@ class JointMoments(Terms):
         refused = needs_bounds(spec.columns) if self.clipping is None else None
         if refused is not None:
             raise ValueError(refused)
-        self.check({part.party: part.columns for part in spec.parties})
+        self.check(spec.columns_by_party)
         if self.clipping is not None:
             self.clipping.check(
                 tuple(part.columns for part in spec.parties), spec.grid_bits, later=self.first is not None

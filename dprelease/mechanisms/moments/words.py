@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from dprelease.data.columns import Column, released_names
+from dprelease.data.columns import released_names
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping_words import about, details
 from dprelease.mechanisms.moments.entries import Kind
@@ -88,7 +88,7 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
         details=_details(spec, terms),
         trust=_trust(spec, terms),
         content=content,
-        about=about(terms.clipping, _columns(spec)) if terms.clipping is not None else (),
+        about=about(terms.clipping, spec.columns_by_party) if terms.clipping is not None else (),
         summary=f"moments: one noisy matrix of sums of products of {columns} columns",
         shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}",
         figures={"curious": terms.curious, "dealer": terms.dealer},
@@ -108,10 +108,6 @@ def after(before: Words, found: Words) -> Words:
         figures={**found.figures, "ranges": "first"},
         checks=(*before.checks, *found.checks),
     )
-
-
-def _columns(spec: SpecBase) -> dict[str, tuple[Column, ...]]:
-    return {part.party: part.columns for part in spec.parties}
 
 
 def _trust(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
@@ -161,7 +157,7 @@ def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
 
 def _parts(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     if terms.clipping is not None:
-        return details(terms.clipping, _columns(spec), two_rounds=terms.first is not None)
+        return details(terms.clipping, spec.columns_by_party, two_rounds=terms.first is not None)
     if terms.association is None:
         return ()
     names = {

@@ -75,7 +75,7 @@ def test_ranges_take_half_as_much_again_for_numbers_without_bounds() -> None:
 
 
 def test_plans_charge_what_a_proposal_does() -> None:
-    parties = {part.party: part.columns for part in SPEC.parties}
+    parties = SPEC.columns_by_party
     asked = Setting(ROWS, parties, SPEC.target, "moments", "cost", ("age", "dose"), grid_bits=16)
     (only,) = mechanism_named("moments").plans(asked)
     prices = mechanism_named("moments").proposed(only).prices
@@ -143,7 +143,7 @@ def test_no_spec_multiplies_such_numbers_in_their_public_bounds() -> None:
 
 @pytest.mark.parametrize("of", ["mixed", "moments"])
 def test_a_stream_in_public_bounds_is_neither_planned_nor_proposed(of: str) -> None:
-    columns = {part.party: part.columns for part in SPEC.parties}
+    columns = SPEC.columns_by_party
     facts = {name: getattr(SPEC, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
     draft = Draft(columns, Catalogue(party="clinic", columns=SPEC.columns, **facts), SPEC.target, 16, bytes)
     stream = mechanism_named("stream")
