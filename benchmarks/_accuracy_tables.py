@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +50,17 @@ class Table:
     def present(self) -> bool:
         """Whether the file is there."""
         return self.path is None or (FOLDER / self.path).exists()
+
+    def wider(self, times: int) -> Table:
+        """The table with upper bounds so far from the lower ones that every number's bounds are so many times as wide."""
+
+        def wide(column: Column) -> Column:
+            if not isinstance(column, NumericColumn):
+                return column
+            upper = column.lower + times * (column.upper - column.lower)
+            return NumericColumn(name=column.name, lower=column.lower, upper=upper, fill=column.fill)
+
+        return replace(self, parties={party: tuple(map(wide, columns)) for party, columns in self.parties.items()})
 
     def read(self) -> pd.DataFrame:
         """The table as it is."""

@@ -33,9 +33,9 @@ ROWS, COLUMN_MU2 = 2000, Fraction(1, 100)
 
 def test_the_factor_and_how_far_it_moves() -> None:
     assert factor(CELLS)[:, 0].tolist() == [int(each) for each in V["ranges-factor"].split()]
-    assert squared_sensitivity(CELLS) == 53_531_620
-    assert "53531620 is the largest squared length" in " ".join(FORMAT.split())
-    assert "53,531,620" in GUARANTEES
+    assert squared_sensitivity(CELLS) == 76_128_293
+    assert "76128293 is the largest squared length" in " ".join(FORMAT.split())
+    assert "76,128,293" in GUARANTEES
     assert squared_sensitivity(DECADE_CELLS) == 68_065_518
     assert "D0^2 = 68065518" in " ".join(FORMAT.split())
     assert "68,065,518" in GUARANTEES
@@ -45,7 +45,7 @@ def test_noise_scales() -> None:
     for q in (1, 3):
         first_round, second = COLUMN_MU2 * Fraction(3, 5), COLUMN_MU2 * Fraction(2, 5)
         d2 = q**2 * LARGEST_CODE**2 * SQUARED_SUMS
-        counts = root_up(q**2 * 53531620 / first_round + 4)
+        counts = root_up(q**2 * 76128293 / first_round + 4)
         sums = root_up(d2 / second + 4), root_up(d2 * LARGEST_CODE**2 / 4 / second + 4)
         assert Scales.least(COLUMN_MU2, q) == Scales(counts, *sums)
         decades = root_up(q**2 * 68065518 / (COLUMN_MU2 / 2) + 4)

@@ -73,7 +73,7 @@ def test_describe_has_means_spreads_and_quantiles_with_errors(run: Run, release:
     (column,) = found["columns"]
     assert column["mean"] == glucose.mean
     assert [each["share"] for each in column["quantiles"]] == [0.05, 0.25, 0.5, 0.75, 0.95]
-    assert len(column["below"]["share"]) == len(column["below"]["error"]) == 31
+    assert len(column["below"]["share"]) == len(column["below"]["error"]) == 255
     assert column["range"] == glucose.range.model_dump(mode="json")
     refused = run("describe", release.folder.path, "--columns", "stage")
     assert refused.exit_code

@@ -30,7 +30,7 @@ from dprelease.data.ranges import DECADES, parts
 from dprelease.mechanisms.ranges.prefix_sums import squared_sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
-CELLS = 32
+CELLS = 256
 """K, equal cells of the public bounds."""
 FIRST_SHARE = Fraction(3, 5)
 """Part of a column's mu^2 that its histogram spends."""

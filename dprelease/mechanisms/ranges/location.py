@@ -2,8 +2,9 @@
 
 Round 1 reads noisy prefix counts F as those of a normal law of centre m and log scale l on the cells, clipped to the public
 bounds as cells are. Counts of real columns differ from it by `MISFIT` of the rows. With the prior m ~ N(0, 1/4) on [-1, 1]
-and l ~ N(log .3, .36), its mean and standard deviation after clipping have posterior means and standard deviations. A normal law
-misses the tail of counts and costs, so the scale is at least `TAIL` times that read off the tail of the counts themselves.
+and l ~ Laplace(log .3, .6), its mean and standard deviation after clipping have posterior means and standard deviations.
+The tails of Laplace's law leave the counts the last word where bounds are far too wide. A normal law misses the tail of
+counts and costs, so the scale is at least `TAIL` times that read off the tail of the counts themselves.
 
 Round 2 has sums of z and z^2 for z = (x - m_1) / (4 s_1), clipped to [-1, 1], which say m and s without any law:
 E z = (m - m_1)/(4 s_1), E z^2 = (s^2 + (m - m_1)^2)/(4 s_1)^2. Round 1 is their prior, with standard deviations of at least
@@ -28,7 +29,7 @@ from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Floats
 
 PRIOR = ((0.0, math.log(0.3)), (0.5, 0.6))
-"""Means and standard deviations of m and log s before anything is known."""
+"""Before anything is known: centres of m and log s, standard deviation of m, and mean absolute deviation of log s."""
 MISFIT = 0.02
 """Share of the rows by which prefix counts differ from a normal law's, one standard deviation."""
 TAIL, LEAST_SHARE, MOST_SHARE, SURE_SHARE = 0.9, 0.04, 0.2, 3.0
@@ -65,16 +66,17 @@ def from_counts(found: Distribution) -> Location:
     """Round 1."""
     wrong = found.covariance + MISFIT**2 * np.eye(len(found.noisy))
     whiten = np.linalg.inv(np.linalg.cholesky(wrong))
-    (centre, log_scale), (centre_sd, log_scale_sd) = PRIOR
+    (centre, log_scale), (centre_sd, log_scale_deviation) = PRIOR
 
     def log_density(m: Floats, log_s: Floats) -> Floats:
         law = ndtr((EDGES[1:-1] - m[..., None]) * np.exp(-log_s)[..., None])
         misfit = (found.noisy - law) @ whiten.T
-        prior = ((m - centre) / centre_sd) ** 2 + ((log_s - log_scale) / log_scale_sd) ** 2
+        prior = ((m - centre) / centre_sd) ** 2 + 2 * np.abs(log_s - log_scale) / log_scale_deviation
         density: Floats = -0.5 * (np.sum(misfit * misfit, axis=-1) + prior)
         return density
 
-    first = posterior(log_density, Location(centre, log_scale, centre_sd, log_scale_sd), clipped, _COARSE)
+    around = Location(centre, log_scale, centre_sd, 2 * log_scale_deviation)
+    first = posterior(log_density, around, clipped, _COARSE)
     tail = _tail(found, first.centre)
     return (
         first

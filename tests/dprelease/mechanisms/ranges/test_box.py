@@ -16,6 +16,7 @@ from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.decades import CELLS, EDGES, Box, decade_cells
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.mechanisms.ranges.box import WIDTH, box_of, read_box
+from dprelease.mechanisms.ranges.calibration import CELLS as COUNTED_CELLS
 from dprelease.mechanisms.ranges.calibration import WIDTH as RANGES_WIDTH
 from dprelease.mechanisms.ranges.calibration import Scales, split
 from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
@@ -151,7 +152,7 @@ def test_what_is_published_and_drawn() -> None:
     decades, _ = privatize(random_rows(SPEC, "north"), SPEC, "north", noise)
     assert [(draw.scale, draw.values.shape) for draw in noise.draws] == [
         (terms.decades_scale, (1, CELLS - 1)),
-        (terms.counts_scale, (2, 31)),
+        (terms.counts_scale, (2, COUNTED_CELLS - 1)),
         (terms.sum_scale, (1, 2)),
         (terms.square_scale, (1, 2)),
     ]

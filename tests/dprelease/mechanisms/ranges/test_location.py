@@ -138,6 +138,22 @@ def test_stated_errors_are_those_of_a_normal_column() -> None:
         assert abs(np.sum(np.square(errors)) - 60) < 5 * math.sqrt(120)
 
 
+@pytest.mark.parametrize("centre", [0.0, -0.95])
+def test_bounds_fifty_times_too_wide_cost_little(centre: float) -> None:
+    """At the mu^2 that one of nine columns of 6,000 patients has in a tenth of (1, 1e-6)."""
+    random, noise, scales = np.random.default_rng(8), SeededNoise(9), Scales.least(Fraction(1, 1600), 1)
+    errors = {times: [] for times in (1, 50)}
+    for times, found in errors.items():
+        sd = 0.3 / times
+        for _ in range(25):
+            cells = (centre + random.normal(0, sd, 6000)).clip(-1, 1)
+            placed, _ = located(cells, scales, noise)
+            mean, spread = float(cells.mean()), float(cells.std())
+            found.append([(placed.centre / STEPS - mean) / spread, math.log(placed.scale / STEPS / spread)])
+    declared, wide = (np.sqrt(np.mean(np.square(found), axis=0)) for found in errors.values())
+    assert np.all(wide < np.maximum(1.5 * declared, 0.2))
+
+
 def test_with_nothing_but_noise_the_prior_is_left() -> None:
     counts = np.zeros(CELLS - 1, np.int64)
     found = after_counts(counts, 100, Scales.least(Fraction(1, 10**8), 1))
