@@ -36,6 +36,7 @@ SHORT = 12
 class _Checks(TypedDict):
     allow_large_delta: bool
     root: Path
+    published: Path
 
 
 @click.group()
@@ -90,7 +91,7 @@ def create(
         wanted = wanted.model_copy(update={"public_side": public_side})
     if not dry and (rows, outcome, keep) != (None, None, None):
         raise InvalidInput("--rows, --target and --keep are for --dry-run")
-    checks: _Checks = {"allow_large_delta": allow_large_delta, "root": settings.root}
+    checks: _Checks = {"allow_large_delta": allow_large_delta, "root": settings.root, "published": settings.published}
     with opened(settings) as store:
         if dry:
             found = dry_run(store, wanted, utc_now(), outcome=outcome, rows=rows, keep=keep, **checks)

@@ -61,8 +61,7 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     for name, deviation in (("age", 10), ("dose", 4), ("pressure", 12), ("weight", 8)):
         assert deviation / 2 < ranges.of(name).deviation < 2 * deviation
 
-    folder = str(consortium.hub / "storage" / "published" / first)
-    second = propose(consortium, parties, mechanism="moments", ranges=folder, clip=2)
+    second = propose(consortium, parties, mechanism="moments", clip=2)
     assert final_state(consortium, second) == "PUBLISHED"
     opened = published(consortium, second)
     clipping = joint_moments(opened.spec).clipping
@@ -71,6 +70,7 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     planned = json.loads(consortium.run("coordinator", "plan", "request.toml", "--json", home=consortium.office))
     shown = json.loads(consortium.run("coordinator", "release", "show", second, "--json", home=consortium.office))
     assert planned["releases"]["moments in ranges"]["charged_mu2"] == shown["charged_mu2"]
+    assert shown["ranges"] == first
     assert {each.name: (each.centre, each.half_width) for each in clipping.ranges} == {
         each.name: (each.centre, each.half_width) for each in ranges.ranges
     }

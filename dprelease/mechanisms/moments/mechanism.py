@@ -201,6 +201,7 @@ class Moments(Linear[JointMoments]):
             "public_norm2": options.public_norm2,
             "parts": parts_of(draft.columns, options.charge),
             "ranges": None if clipping is None else first,
+            "source": None if clipping is None else clipping.source,
             "clip": options.k,
             "number_weights": options.outcome_weight,
         }
