@@ -30,7 +30,7 @@ from coordinator.proposals.checks import (
     reported,
 )
 from coordinator.proposals.duplicates import similar_to
-from coordinator.proposals.published import EarlierReleases, latest_ranges, read_ranges
+from coordinator.proposals.published import EarlierReleases, latest_ranges, read_ranges, with_ranges
 from coordinator.store.members import Members
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
@@ -110,11 +110,13 @@ class Proposal:
         spec: the release spec.
         guarantee: what it gives, recomputed from the spec alone.
         explanation: the mechanism's, one line; empty where there is nothing to say.
+        ranged: where the release pays for ranges, the one that has published those of these patients and numbers; None for none.
     """
 
     spec: ReleaseSpec
     guarantee: Guarantee
     explanation: str
+    ranged: Release | None = None
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,8 @@ def make_proposal(
     }
     spec = read_data(ReleaseSpec, fields, "the request")
     check_dealt_sizes(spec)
-    return Proposal(spec, check_spec(spec), numbers.explanation)
+    ranged = with_ranges(earlier.known, columns, agreed) if mechanism.ranged(spec) else None
+    return Proposal(spec, check_spec(spec), numbers.explanation, ranged)
 
 
 def make_draft(

@@ -54,7 +54,7 @@ def read_ranges(folder: str | Path, columns: Columns, root: Path | None, consort
     release = load(Path(folder).expanduser(), root)
     if release.spec.consortium != consortium:
         raise InvalidInput(f"{folder}: this release is of consortium {release.spec.consortium}, not {consortium}")
-    found = {each.name: each for each in release.ranges().ranges}
+    found = {each.name: each for each in (release.first_ranges or release.ranges()).ranges}
     then = _owned({part.party: part.columns for part in release.spec.parties})
     declared = _owned(columns)
     changed = [name for name in found if name in declared and declared[name] != then[name]]

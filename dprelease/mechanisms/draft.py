@@ -45,8 +45,8 @@ class Draft:
         target: privacy target.
         grid_bits: b.
         draw: source of public seeds.
-        ranges: from the folder of a release of mechanism ``ranges`` to what it published, verified, and refused where its columns
-            were declared otherwise than these.
+        ranges: from the folder of a release that published ranges to these, verified, and refused where its columns were declared
+            otherwise than these.
         latest_ranges: the latest published ranges of these patients and of all private numbers among these columns, verified; None
             where there are none.
         part: of the target's mu^2 that the mechanism may spend; less than 1 where another round of the release spends the rest.

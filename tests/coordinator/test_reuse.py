@@ -45,6 +45,9 @@ def hub(home: Path) -> Path:
     return home / "hub" / "storage" / "published"
 
 
+FIRST: dict[str, Any] = {"mechanism": "moments", "ranges": "first"}
+
+
 def made(office: Office, folder: Path, seconds: int = 0, **changed: object) -> Release:
     """A published release of made-up rows, its files beside one another in a folder."""
     now = utc_now() - timedelta(hours=1) + timedelta(seconds=seconds)
@@ -74,11 +77,11 @@ def clipping(spec: ReleaseSpec) -> Any:
     return joint_moments(spec).clipping
 
 
-@pytest.mark.parametrize("said", ["", 'ranges = "auto"\n'])
+@pytest.mark.parametrize(("said", "of"), [("", {}), ('ranges = "auto"\n', {}), ("", FIRST)])
 def test_the_latest_that_fit_are_used_at_no_charge_and_it_is_said(
-    office: Office, study: Path, hub: Path, said: str
+    office: Office, study: Path, hub: Path, said: str, of: dict[str, Any]
 ) -> None:
-    older, latest = made(office, hub), made(office, hub, seconds=1)
+    older, latest = made(office, hub), made(office, hub, seconds=1, **of)
     assert older.digest != latest.digest
     request = MOMENTS + said + STUDY
     printed = create(study, request)
@@ -89,8 +92,9 @@ def test_the_latest_that_fit_are_used_at_no_charge_and_it_is_said(
     assert f", ranges of {release}\n" in printed.stdout
     spec = office.release(printed.stdout.split()[1]).read_spec()
     assert clipping(spec).source == latest.digest
-    published = ReleaseFolder(hub / latest.digest).verify(office.authority.root_pem.decode()).ranges()
-    assert {each.name: each for each in clipping(spec).ranges} == {each.name: each for each in published.ranges}
+    published = ReleaseFolder(hub / latest.digest).verify(office.authority.root_pem.decode())
+    ranges = (published.first_ranges if of else published.ranges()).ranges  # type: ignore[union-attr]
+    assert {each.name: each for each in clipping(spec).ranges} == {each.name: each for each in ranges}
     cost = sum(part.mu2 for part in guarantee(spec).parties)
     assert budget(spec.target) * (1 - 1 / 10**6) < cost <= budget(spec.target)
 
@@ -140,6 +144,27 @@ def test_others_are_not_used(office: Office, study: Path, hub: Path, now: dict[s
     refused = create(study, f"clip = 2\n{request}")
     assert refused.exit_code
     assert "clip and outcome_weight belong to a release with ranges" in refused.stderr
+
+
+def test_moments_in_bounds_or_in_ranges_of_others_have_none_to_use(office: Office, study: Path, hub: Path) -> None:
+    release = made(office, hub, mechanism="moments")
+    assert clipping(proposed(office, study, MOMENTS + STUDY)) is None
+    named = json.dumps(str(hub / release.digest))
+    assert "has no ranges" in create(study, f"{MOMENTS}ranges = {named}\n{STUDY}").stderr
+    first = made(office, hub, seconds=1, mechanism="ranges")
+    end(office, office.release(proposed(office, study, MOMENTS + STUDY).digest()))
+    assert clipping(proposed(office, study, MOMENTS + STUDY.replace("Age", "Years"))).source == first.digest
+
+
+def test_to_pay_for_them_again_is_warned_of(office: Office, study: Path, hub: Path) -> None:
+    first = f'{MOMENTS}ranges = "first"\n'
+    assert "warning" not in create(study, first + STUDY).stderr
+    release = made(office, hub, **FIRST)
+    warning = f"warning: {release.digest[:12]} has published ranges of all these numbers"
+    for request in (first, 'mechanism = "ranges"\n'):
+        assert warning in create(study, request + STUDY.replace("Age", "Years"), "--dry-run").stderr
+        assert warning in create(study, request + STUDY.replace("Age", "Years")).stderr
+    assert warning not in create(study, MOMENTS + STUDY).stderr
 
 
 def test_those_of_a_release_that_is_not_published_are_not_used(office: Office, study: Path) -> None:

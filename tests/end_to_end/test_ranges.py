@@ -127,6 +127,22 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     assert abs(slopes["dose"] - 1.5) < 0.7
 
 
+def test_ranges_of_a_first_round_serve_a_later_release(consortium: Consortium) -> None:
+    parties = hospitals()
+    found(consortium, parties)
+    first = propose(consortium, parties, mechanism="moments", ranges="first", clip=2, epsilon=10.0)
+    assert final_state(consortium, first) == "PUBLISHED"
+    known = published(consortium, first).first_ranges
+    # Other columns, of two hospitals: no policy approves the same content twice.
+    later = propose(consortium, parties[:2], {"clinic": ["age"], "ward": ["dose"]}, mechanism="moments")
+    assert final_state(consortium, later) == "PUBLISHED"
+    clipping = joint_moments(published(consortium, later).spec).clipping
+    assert clipping is not None
+    assert known is not None
+    assert clipping.source == first
+    assert clipping.ranges == tuple(each for each in known.ranges if each.name in {"age", "dose"})
+
+
 def moments_layout(release: Release) -> Layout:
     return release.moments().layout
 

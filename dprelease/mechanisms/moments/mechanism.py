@@ -156,6 +156,10 @@ class Moments(Linear[JointMoments]):
     def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
         return self._read_first(spec, _before_the_last(values))[0]
 
+    def ranged(self, spec: SpecBase) -> frozenset[str]:
+        before = self._before(spec)
+        return frozenset() if before is None else self._first.ranged(before)
+
     def _before(self, spec: SpecBase) -> SpecBase | None:
         """The spec as the first round's mechanism reads it; None without one."""
         first = self.own(spec).first

@@ -58,7 +58,7 @@ class MomentsOptions(Settings):
         charge: hospital to its part of the price, for all with a private column; equal parts when absent.
         ranges: in which ranges numbers are coded and clipped: ``auto`` for the latest published ones that fit, or public bounds
             where there are none or outcomes are named; ``none`` for public bounds; ``first`` for ranges that a first round of the
-            release itself publishes; or the folder of a fetched release of mechanism ``ranges``.
+            release itself publishes; or the folder of a fetched release that published some.
         clip: k, how far rows are clipped (`clipping_rule`): ``auto``, ``none``, or a number.
         outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
     """
