@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -72,6 +73,7 @@ class CoordinatorSettings(Settings):
         certificate: the coordinator's certificate.
         key: its private key.
         authority_key: the root's private key.
+        published: folder of published releases, as the hub keeps them, whose ranges later releases use.
         certificate_days: validity of a party's certificate.
         run_hours: how long blocks may take after the last approval.
         tick_seconds: how often deadlines are looked at.
@@ -92,6 +94,7 @@ class CoordinatorSettings(Settings):
     certificate: LocalPath
     key: LocalPath
     authority_key: LocalPath
+    published: LocalPath = Field(default=Path("hub/storage/published"), validate_default=True)
     certificate_days: Annotated[int, Field(ge=1, le=3650)] = PARTY_DAYS
     run_hours: Annotated[int, Field(ge=1, le=8760)] = 72
     tick_seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0

@@ -11,7 +11,7 @@ import click
 from coordinator.cli.options import opened, print_json, with_json, with_settings
 from coordinator.clock import utc_now
 from coordinator.proposals.proposals import Request, make_draft
-from coordinator.proposals.published import with_ranges
+from coordinator.proposals.published import EarlierReleases, with_ranges
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.plan_options import compared, with_guesses
@@ -62,9 +62,9 @@ def plan(
         raise InvalidInput("give a REQUEST; `learner plan` takes the numbers of a release as options")
     with opened(settings) as store, store.reading() as tx:
         asked = read_settings(request, Request)
-        draft = make_draft(asked, store.consortium.name, tx.members, utc_now(), root=settings.root)
+        earlier = EarlierReleases(tx.releases.all(), settings.published, settings.root)
+        draft = make_draft(asked, store.consortium.name, tx.members, utc_now(), earlier=earlier)
         room = {party: left(tx, party, draft.agreed.roster) for party in draft.columns}
-        ranged = with_ranges(tx.releases.all(), draft.columns)
     mechanism = mechanism_named(asked.mechanism)
     expected = None if mechanisms else mechanism.expected(asked.options, draft, spread)
     if expected is not None:
@@ -73,6 +73,9 @@ def plan(
         _say(expected, mechanism.propose(asked.options, draft), draft.target.delta, room, as_json=as_json)
         return
     own = mechanism.scenario(asked.options, draft)
+    latest = with_ranges(earlier.known, draft.columns, draft.agreed)
+    if latest is not None and "ranges" not in own and mechanism.continual is None:  # what moments would use instead
+        own |= {"ranges": Fraction(0), "source": latest.digest}
     name, used = chosen(draft.columns, outcome, features, own.get("outcomes", ()))
     setting = Setting(
         rows=draft.agreed.rows,
@@ -97,10 +100,13 @@ def plan(
         prices = {each.plan: proposed(each).prices[party] for each in found.settings}
         fits = ", ".join(f"{how_many(mu2, price)} by {name}" for name, price in prices.items())
         click.echo(f"{party} has left {price_text(mu2, draft.target.delta)}: releases like this one that fit: {fits}")
-    if ranged is not None and setting.ranges != 0:  # it is 0 where the request names published ones
+    ranged = latest or with_ranges(earlier.known, draft.columns)
+    if ranged is not None and setting.source is None and not setting.outcomes:
+        how = "auto" if latest else "FOLDER"
+        whose = "" if latest else " of other patients"
         click.echo(
-            f"ranges of all these numbers were published on {ranged.record.since:%Y-%m-%d}, release {ranged.digest[:12]}: learner "
-            'fetch it and name its folder in the request, ranges = "FOLDER", and moments use them at no charge'
+            f"ranges of all these numbers{whose} were published on {ranged.record.since:%Y-%m-%d}, release {ranged.digest[:12]}: "
+            f'with ranges = "{how}" in the request moments use them at no charge'
         )
     planned = {each.mechanism for each in found.settings}
     for name in () if mechanisms else names():

@@ -36,6 +36,7 @@ SHORT = 12
 class _Checks(TypedDict):
     allow_large_delta: bool
     root: Path
+    published: Path
 
 
 @click.group()
@@ -90,11 +91,12 @@ def create(
         wanted = wanted.model_copy(update={"public_side": public_side})
     if not dry and (rows, outcome, keep) != (None, None, None):
         raise InvalidInput("--rows, --target and --keep are for --dry-run")
-    checks: _Checks = {"allow_large_delta": allow_large_delta, "root": settings.root}
+    checks: _Checks = {"allow_large_delta": allow_large_delta, "root": settings.root, "published": settings.published}
     with opened(settings) as store:
         if dry:
             found = dry_run(store, wanted, utc_now(), outcome=outcome, rows=rows, keep=keep, **checks)
             _warn_of(found.similar)
+            _warn_of_ranges(found.proposal.ranged)
             print_json(report_json(found)) if as_json else print_report(found)
             return
         run_time = timedelta(hours=settings.run_hours)
@@ -103,6 +105,7 @@ def create(
             left, spec = left_after(tx, made.proposal.spec), made.proposal.spec
             aligned = tx.alignments.parties(spec.aligned or "")
     _warn_of(made.similar)
+    _warn_of_ranges(made.proposal.ranged)
     _warn_of_others([party for party in aligned if spec.party(party) is None], spec)
     plan = made.proposal.explanation or None
     if as_json:
@@ -141,6 +144,15 @@ def _warn_of(similar: Release | None) -> None:
         state, digest = similar.record.state, similar.digest[:SHORT]
         click.echo(
             f"warning: {digest} ({state}) has the same columns and mechanism; the parties will pay twice", err=True
+        )
+
+
+def _warn_of_ranges(published: Release | None) -> None:
+    if published is not None:
+        click.echo(
+            f"warning: {published.digest[:SHORT]} has published ranges of all these numbers, which moments use at no charge unless "
+            "a request says otherwise; this release pays for new ones",
+            err=True,
         )
 
 

@@ -18,6 +18,7 @@ from coordinator.dry_run.simulate import Rehearsed, Signer, Signers, Stopwatch, 
 from coordinator.dry_run.trial_fit import Trial, trial
 from coordinator.proposals.duplicates import similar_to
 from coordinator.proposals.proposals import Proposal, Request, make_proposal
+from coordinator.proposals.published import EarlierReleases
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
@@ -88,6 +89,7 @@ def dry_run(
     rows: int | None = None,
     keep: Path | None = None,
     root: Path | None = None,
+    published: Path | None = None,
 ) -> DryRun:
     """Go the whole way on made-up rows.
 
@@ -99,7 +101,8 @@ def dry_run(
         outcome: name of the column to fit on the others; the last one, of those named as outcomes if any are, unless given.
         rows: most patients to make up; `MOST_ROWS`, or k if that is more, unless given.
         keep: folder in which to keep the made-up release.
-        root: see `proposals.make_proposal`.
+        root: see `EarlierReleases`.
+        published: see `EarlierReleases`.
 
     Raises:
         InvalidInput, SpecRefused: as in earnest; or no such outcome, or too few rows.
@@ -107,8 +110,9 @@ def dry_run(
     watch = Stopwatch()
     with watch.step("check the request, make the spec"), store.reading() as tx:
         name, members = store.consortium.name, tx.members
-        proposal = make_proposal(request, name, members, now, allow_large_delta=allow_large_delta, root=root)
-        similar = similar_to(proposal.spec, tx.releases.all())
+        earlier = EarlierReleases(tx.releases.all(), published, root)
+        proposal = make_proposal(request, name, members, now, allow_large_delta=allow_large_delta, earlier=earlier)
+        similar = similar_to(proposal.spec, earlier.known)
     names = [column.name for column in proposal.spec.columns]
     target = (proposal.spec.outcomes or names)[-1] if outcome is None else outcome
     if target not in names:

@@ -30,7 +30,7 @@ from coordinator.proposals.checks import (
     reported,
 )
 from coordinator.proposals.duplicates import similar_to
-from coordinator.proposals.published import read_ranges
+from coordinator.proposals.published import EarlierReleases, latest_ranges, read_ranges, with_ranges
 from coordinator.store.members import Members
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
@@ -46,6 +46,8 @@ from dprelease.privacy.gaussian import check_target
 from dprelease.release.accounting import Guarantee, check_spec
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, instant
+
+NOTHING = EarlierReleases()
 
 LARGEST_DEAL_BYTES = 3 << 20
 """What the coordinator deals to one party fits in one message, whose default limit is 4 MiB."""
@@ -108,11 +110,13 @@ class Proposal:
         spec: the release spec.
         guarantee: what it gives, recomputed from the spec alone.
         explanation: the mechanism's, one line; empty where there is nothing to say.
+        ranged: where the release pays for ranges, the one that has published those of these patients and numbers; None for none.
     """
 
     spec: ReleaseSpec
     guarantee: Guarantee
     explanation: str
+    ranged: Release | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,7 @@ def create(
     *,
     allow_large_delta: bool = False,
     root: Path | None = None,
+    published: Path | None = None,
 ) -> Created:
     """Check a request, make its spec and offer it to the parties. Every call makes a release of its own.
 
@@ -147,7 +152,8 @@ def create(
         run_time: how long blocks may take after the last approval.
         now: the present.
         allow_large_delta: see `make_proposal`.
-        root: see `make_proposal`.
+        root: see `EarlierReleases`.
+        published: see `EarlierReleases`.
 
     Raises:
         InvalidInput: the request cannot be met.
@@ -156,9 +162,10 @@ def create(
     """
     with store.writing() as tx:
         name, members = store.consortium.name, tx.members
-        proposal = make_proposal(request, name, members, now, allow_large_delta=allow_large_delta, root=root)
+        earlier = EarlierReleases(tx.releases.all(), published, root)
+        proposal = make_proposal(request, name, members, now, allow_large_delta=allow_large_delta, earlier=earlier)
         spec = proposal.spec
-        similar = similar_to(spec, tx.releases.all())
+        similar = similar_to(spec, earlier.known)
         expires = now + timedelta(hours=request.expires_hours)
         joint = mechanism_of(spec).schedule(spec) is not None
         record = propose([part.party for part in spec.parties], now, expires, run_time, joint=joint)
@@ -173,7 +180,7 @@ def make_proposal(
     *,
     allow_large_delta: bool = False,
     draw: Callable[[int], bytes] = secrets.token_bytes,
-    root: Path | None = None,
+    earlier: EarlierReleases = NOTHING,
 ) -> Proposal:
     """A spec for a request.
 
@@ -184,13 +191,13 @@ def make_proposal(
         now: the present.
         allow_large_delta: accept delta >= 1/n, which allows publishing one patient's row outright.
         draw: source of the public seed; the operating system's outside tests.
-        root: file of the consortium's root certificate, by which a release that the request builds on is verified.
+        earlier: what the request may build on.
 
     Raises:
         InvalidInput: the request cannot be met; the message says why, in counts and names only.
         SpecRefused: the numbers do not work out, e.g. the grid is too coarse.
     """
-    draft = make_draft(request, consortium, members, now, draw, root)
+    draft = make_draft(request, consortium, members, now, draw, earlier)
     columns, agreed = draft.columns, draft.agreed
     parties = {name: enrolled(members, name, now) for name in columns}
     mechanism = mechanism_named(request.mechanism)
@@ -223,7 +230,8 @@ def make_proposal(
     }
     spec = read_data(ReleaseSpec, fields, "the request")
     check_dealt_sizes(spec)
-    return Proposal(spec, check_spec(spec), numbers.explanation)
+    ranged = with_ranges(earlier.known, columns, agreed) if mechanism.ranged(spec) else None
+    return Proposal(spec, check_spec(spec), numbers.explanation, ranged)
 
 
 def make_draft(
@@ -232,7 +240,7 @@ def make_draft(
     members: Members,
     now: datetime,
     draw: Callable[[int], bytes] = secrets.token_bytes,
-    root: Path | None = None,
+    earlier: EarlierReleases = NOTHING,
 ) -> Draft:
     """What a request and the catalogues fix before a mechanism is asked; arguments as of `make_proposal`.
 
@@ -246,8 +254,9 @@ def make_draft(
     columns = {name: choose(request.parties[name], catalogues[name]) for name in request.parties}
     check_clashes(columns)
     check_target(request.epsilon, request.delta)
-    ranges = partial(read_ranges, columns=columns, root=root, consortium=consortium)
-    return Draft(columns, agreed, request.target(), request.grid_bits, draw, ranges)
+    named = partial(read_ranges, columns=columns, root=earlier.root, consortium=consortium)
+    latest = partial(latest_ranges, earlier, columns, agreed, consortium)
+    return Draft(columns, agreed, request.target(), request.grid_bits, draw, named, latest)
 
 
 def check_dealt_sizes(spec: ReleaseSpec) -> None:

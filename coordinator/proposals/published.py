@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.lifecycle.status import State
 from coordinator.store.releases import Release
+from dprelease.catalogue import Catalogue
 from dprelease.data.columns import Column, numbers
-from dprelease.errors import InvalidInput
+from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.files.home import RELEASES, default_home
 from dprelease.mechanisms.base import Columns
 from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed
 from dprelease.release.folder import load
+from dprelease.release.spec import ReleaseSpec
 
 
-def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: str) -> PublishedRanges:
+@dataclass(frozen=True)
+class EarlierReleases:
+    """What a request may build on.
+
+    Attributes:
+        known: the office's releases, oldest first.
+        published: folder of published ones, each in a folder named by its digest; they are looked for where a learner keeps fetched
+            ones, too.
+        root: file of the consortium's root certificate, by which they are verified.
+    """
+
+    known: tuple[Release, ...] = ()
+    published: Path | None = None
+    root: Path | None = None
+
+
+def read_ranges(folder: str | Path, columns: Columns, root: Path | None, consortium: str) -> PublishedRanges:
     """Ranges of these columns, as a release published them.
 
     Args:
@@ -33,7 +54,7 @@ def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: st
     release = load(Path(folder).expanduser(), root)
     if release.spec.consortium != consortium:
         raise InvalidInput(f"{folder}: this release is of consortium {release.spec.consortium}, not {consortium}")
-    found = {each.name: each for each in release.ranges().ranges}
+    found = {each.name: each for each in (release.first_ranges or release.ranges()).ranges}
     then = _owned(release.spec.columns_by_party)
     declared = _owned(columns)
     changed = [name for name in found if name in declared and declared[name] != then[name]]
@@ -45,12 +66,56 @@ def read_ranges(folder: str, columns: Columns, root: Path | None, consortium: st
     return PublishedRanges(release.digest, tuple(each for name, each in found.items() if name in declared))
 
 
-def with_ranges(releases: Iterable[Release], columns: Columns) -> Release | None:
+def latest_ranges(
+    earlier: EarlierReleases, columns: Columns, agreed: Catalogue, consortium: str
+) -> PublishedRanges | None:
+    """The latest published ranges of these patients and of all private numbers among these columns.
+
+    Args:
+        earlier: what there is to choose from.
+        columns: party to its declared columns.
+        agreed: whose patients.
+        consortium: its name.
+
+    Returns:
+        None where nothing was published that fits.
+
+    Raises:
+        InvalidInput: such a release was published, and its files are not on this machine.
+        IntegrityError: they are, and any link of the chain is broken, or they are of another release.
+    """
+    release = with_ranges(earlier.known, columns, agreed)
+    if release is None:
+        return None
+    folder = _kept(release.digest, earlier.published)
+    found = read_ranges(folder, columns, earlier.root, consortium)
+    if found.source != release.digest:
+        raise IntegrityError(f"{folder} holds release {found.source[:12]}; remove it, and fetch the one of its name")
+    return found
+
+
+def _kept(digest: str, published: Path | None) -> Path:
+    """The folder of a published release on this machine."""
+    folders: tuple[Path, ...] = () if published is None else (published,)
+    for folder in (*folders, default_home(os.environ) / RELEASES):
+        if os.path.isdir(folder / digest):  # noqa: PTH112 - where pathlib's raises, there is none for us to read
+            return folder / digest
+    raise InvalidInput(
+        f"release {digest[:12]} published ranges of all these numbers, which moments use at no charge, and it is not on this "
+        f'machine: learner fetch {digest[:12]}, or name its folder in the request (ranges = "FOLDER"), or say ranges = '
+        '"first" to pay for new ones, or "none" for public bounds'
+    )
+
+
+def with_ranges(
+    releases: Iterable[Release], columns: Columns, of: Catalogue | ReleaseSpec | None = None
+) -> Release | None:
     """The latest published release with ranges of all private numbers among these columns, as they are declared.
 
     Args:
         releases: oldest first.
         columns: party to its declared columns.
+        of: whose patients they have to be of; None for any.
 
     Returns:
         It; None where there is no such release, or no such number.
@@ -61,9 +126,14 @@ def with_ranges(releases: Iterable[Release], columns: Columns) -> Release | None
         if release.record.state is State.PUBLISHED:
             spec = release.read_spec()
             then = _owned(spec.columns_by_party)
-            if wanted.items() <= then.items() and wanted.keys() <= mechanism_of(spec).ranged(spec):
+            fits = wanted.items() <= then.items() and wanted.keys() <= mechanism_of(spec).ranged(spec)
+            if fits and (of is None or _patients(of) == _patients(spec)):
                 found = release
     return found
+
+
+def _patients(of: Catalogue | ReleaseSpec) -> tuple[str, int, str]:
+    return of.roster, of.rows, of.alignment
 
 
 def _owned(columns: Columns) -> dict[str, tuple[str, Column]]:

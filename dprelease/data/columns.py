@@ -225,7 +225,7 @@ def needs_bounds(columns: tuple[Column, ...]) -> str | None:
     names = ", ".join(column.name for column in unbounded(columns))
     return (
         f"{names} has unknown bounds; ask for mechanism 'moments' with ranges = \"first\", or for 'ranges' and then, in a stream "
-        "too, for moments with its folder as ranges, or declare lower and upper from a codebook"
+        "too, for moments in them, or declare lower and upper from a codebook"
         if names
         else None
     )

@@ -31,6 +31,10 @@ def _no_ranges(folder: str) -> PublishedRanges:
     raise InvalidInput(f"{folder}: ranges cannot be read here")
 
 
+def _nothing_published() -> PublishedRanges | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Draft:
     """What is fixed of a proposal before its mechanism is asked.
@@ -41,8 +45,10 @@ class Draft:
         target: privacy target.
         grid_bits: b.
         draw: source of public seeds.
-        ranges: from the folder of a release of mechanism ``ranges`` to what it published, verified, and refused where its columns
-            were declared otherwise than these.
+        ranges: from the folder of a release that published ranges to these, verified, and refused where its columns were declared
+            otherwise than these.
+        latest_ranges: the latest published ranges of these patients and of all private numbers among these columns, verified; None
+            where there are none.
         part: of the target's mu^2 that the mechanism may spend; less than 1 where another round of the release spends the rest.
     """
 
@@ -52,6 +58,7 @@ class Draft:
     grid_bits: int
     draw: Callable[[int], bytes]
     ranges: Callable[[str], PublishedRanges] = _no_ranges
+    latest_ranges: Callable[[], PublishedRanges | None] = _nothing_published
     part: Fraction = Fraction(1)
 
     @property

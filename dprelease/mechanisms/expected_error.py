@@ -194,6 +194,7 @@ class Proposed:
         anchor_weight: rho, where there is an anchor.
         trust: what parties have to trust one another for beyond their own noise; empty if nothing.
         levels: how noisy the number of patients of a level is, a sentence; empty where none is released.
+        reuse: what it takes of an earlier release and what that saves, a clause; empty where nothing.
     """
 
     variance: Mapping[str, float]
@@ -205,6 +206,7 @@ class Proposed:
     anchor_weight: Fraction | None = None
     trust: str = ""
     levels: str = ""
+    reuse: str = ""
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,7 @@ class Comparison:
             "",
             *aligned([("MECHANISM", "RELEASED", "NOISE SD"), *starmap(_released, releases)]),
             *(f"{each.plan}: {made.levels}" for each, made in releases if made.levels),
+            *(f"{each.plan}: {made.reuse}" for each, made in releases if made.reuse),
             "",
             *aligned([("MECHANISM", "LEDGER OF", "IS CHARGED"), *chain(*starmap(_charged, releases))]),
             "",
@@ -258,6 +259,7 @@ def _release_json(setting: Setting, release: Proposed) -> dict[str, Any]:
         "k": release.outputs,
         "rho": None if release.anchor_weight is None else str(release.anchor_weight),
         "noise_sd": math.sqrt(mean_variance(setting, release)),
+        **({"reuse": release.reuse} if release.reuse else {}),
         "charged_mu2": {name: str(price) for name, price in release.prices.items()},
     }
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from dprelease.cli.console import Command, Commands
+from dprelease.files.home import default_home
 from dprelease.version import __version__
-from learner.client.home import default_home
 
 COMMANDS = {
     "analyze": Command("learner.cli.analyze:analyze", "Tables, tests and models beside linear fits."),

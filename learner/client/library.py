@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import rename_durably, write_durably
+from dprelease.files.home import RELEASES
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -92,7 +93,7 @@ class Library:
     """
 
     def __init__(self, home: Path) -> None:
-        self._releases, self._partial, self._streams = (home / name for name in ("releases", "partial", "streams"))
+        self._releases, self._partial, self._streams = (home / name for name in (RELEASES, "partial", "streams"))
 
     def kept(self, digest: str) -> ReleaseFolder:
         """Where a fetched release stands, or would."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from dprelease.files.home import default_home
 from dprelease.release.release import Release
-from learner.client.home import default_home
 from learner.client.library import open_release
 
 
@@ -22,5 +22,5 @@ def load(name: str | Path, home: str | Path | None = None) -> Release:
         InvalidInput: the digits fit several releases, or it is neither digits nor a folder.
         IntegrityError: any link of the chain from the root to the last byte of a block is broken.
     """
-    chosen = Path(home or os.environ.get("LEARNER_HOME") or default_home(os.environ))
+    chosen = Path(home or default_home(os.environ))
     return open_release(chosen, str(name)).release

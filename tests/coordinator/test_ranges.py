@@ -60,17 +60,26 @@ def test_a_plan_names_ranges_that_are_published_already(office: Office, study: P
         study.write_text(request)
         return CliRunner().invoke(main, ["plan", str(study), "--signal", "0.3"]).stdout
 
-    said = "ranges of all these numbers were published on 2026-03-01, release "
+    used = "moments in ranges: in the ranges that release "
     made = office.propose(mechanism="ranges")
-    assert said not in planned(STUDY)
+    assert used not in planned(STUDY)
     end(office, made)
-    assert f"{said}{made.digest[:12]}: learner fetch it" in planned(STUDY)
-    assert said in planned(f'mechanism = "moments"\nranges = "first"\n{STUDY}')
+    assert f"{used}{made.digest[:12]} published, at no charge, where new ones would cost 3/20 of mu^2" in planned(STUDY)
+    named = f"were published on 2026-03-01, release {made.digest[:12]}: with ranges = "
+    for said in ("first", "none"):
+        shown = planned(f'mechanism = "moments"\nranges = "{said}"\n{STUDY}')
+        assert f'ranges of all these numbers {named}"auto" in the request moments use them at no charge' in shown
+        assert used not in shown
+    assert named not in planned(f'mechanism = "moments"\noutcomes = ["glucose"]\n{STUDY}')
     office.report(catalogue("south", columns=(GLUCOSE.model_copy(update={"upper": 40.0}),)))
-    assert said not in planned(STUDY)
+    assert made.digest[:12] not in planned(STUDY)
     office.report(catalogue("south", columns=(GLUCOSE, GLUCOSE.model_copy(update={"name": "insulin"}))))
-    assert said in planned(STUDY)
-    assert said not in planned(STUDY.replace('["glucose"]', '"*"'))
+    assert used in planned(STUDY)
+    assert made.digest[:12] not in planned(STUDY.replace('["glucose"]', '"*"'))
+    office.report(*(catalogue(party, rows=1001) for party in ("north", "south")))
+    shown = planned(STUDY)
+    assert f'ranges of all these numbers of other patients {named}"FOLDER" in the request' in shown
+    assert used not in shown
 
 
 def test_plans_leave_it_out(office: Office, study: Path) -> None:

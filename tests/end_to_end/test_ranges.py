@@ -61,8 +61,7 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     for name, deviation in (("age", 10), ("dose", 4), ("pressure", 12), ("weight", 8)):
         assert deviation / 2 < ranges.of(name).deviation < 2 * deviation
 
-    folder = str(consortium.hub / "storage" / "published" / first)
-    second = propose(consortium, parties, mechanism="moments", ranges=folder, clip=2)
+    second = propose(consortium, parties, mechanism="moments", clip=2)
     assert final_state(consortium, second) == "PUBLISHED"
     opened = published(consortium, second)
     clipping = joint_moments(opened.spec).clipping
@@ -71,6 +70,7 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     planned = json.loads(consortium.run("coordinator", "plan", "request.toml", "--json", home=consortium.office))
     shown = json.loads(consortium.run("coordinator", "release", "show", second, "--json", home=consortium.office))
     assert planned["releases"]["moments in ranges"]["charged_mu2"] == shown["charged_mu2"]
+    assert shown["ranges"] == first
     assert {each.name: (each.centre, each.half_width) for each in clipping.ranges} == {
         each.name: (each.centre, each.half_width) for each in ranges.ranges
     }
@@ -125,6 +125,22 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
     assert abs(slopes["age"] - 0.8) < 0.3
     assert abs(slopes["dose"] - 1.5) < 0.7
+
+
+def test_ranges_of_a_first_round_serve_a_later_release(consortium: Consortium) -> None:
+    parties = hospitals()
+    found(consortium, parties)
+    first = propose(consortium, parties, mechanism="moments", ranges="first", clip=2, epsilon=10.0)
+    assert final_state(consortium, first) == "PUBLISHED"
+    known = published(consortium, first).first_ranges
+    # Other columns, of two hospitals: no policy approves the same content twice.
+    later = propose(consortium, parties[:2], {"clinic": ["age"], "ward": ["dose"]}, mechanism="moments")
+    assert final_state(consortium, later) == "PUBLISHED"
+    clipping = joint_moments(published(consortium, later).spec).clipping
+    assert clipping is not None
+    assert known is not None
+    assert clipping.source == first
+    assert clipping.ranges == tuple(each for each in known.ranges if each.name in {"age", "dose"})
 
 
 def moments_layout(release: Release) -> Layout:

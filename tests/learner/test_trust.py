@@ -8,8 +8,8 @@ import pytest
 
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.files.home import default_home
 from dprelease.release.folder import ReleaseFolder
-from learner.client.home import default_home
 from learner.client.library import Library, check_prefix, open_verified
 from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
@@ -30,6 +30,7 @@ def test_the_home_follows_the_desktop_standard(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", "/home/somebody")
     assert default_home({}) == Path("/home/somebody/.local/share/dprelease")
     assert default_home({"XDG_DATA_HOME": "/data"}) == Path("/data/dprelease")
+    assert default_home({"XDG_DATA_HOME": "/data", "LEARNER_HOME": "/mine"}) == Path("/mine")
 
 
 def test_the_only_consortium_needs_no_name(trust: TrustStore, world: World, tmp_path: Path) -> None:

@@ -33,6 +33,18 @@ def share(rows: int, columns: tuple[Column, ...] = ()) -> Fraction:
     return (SHARE_OF_FEW if rows < FEW else SHARE) * (parts(columns) / numbers if numbers else 1)
 
 
+def reuse_in_words(source: str, rows: int, columns: tuple[Column, ...]) -> str:
+    """Whose ranges a release uses and what that saves, in a clause.
+
+    Args:
+        source: digest of the release that published them.
+        rows: n.
+        columns: of all parties.
+    """
+    cost = share(rows, columns)
+    return f"in the ranges that release {source[:12]} published, at no charge, where new ones would cost {cost} of mu^2"
+
+
 def _read(data: object, info: ValidationInfo) -> object:
     """Terms from plain data by whoever makes the first round, which the mechanism hands in; it makes no other's."""
     if data is None or isinstance(data, Terms):

@@ -14,7 +14,7 @@ from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping, deviation
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.first_round import share
+from dprelease.mechanisms.moments.first_round import reuse_in_words, share
 from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import least_noise, spent
@@ -78,6 +78,9 @@ def _proposed(setting: Setting, clipping: Clipping | None) -> Proposed:
         unit="of a sum, per patient" if clipping is None else "of a correlation",
         trust=trust if parties > 1 else "",
         levels=levels_in_words(layout, terms.scales, clipping, parties, setting.grid_bits),
+        reuse=""
+        if clipping is None or setting.source is None
+        else reuse_in_words(setting.source, setting.rows, setting.columns),
     )
 
 

@@ -160,6 +160,10 @@ class Moments(Linear[JointMoments]):
     def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
         return self._read_first(spec, _before_the_last(values))[0]
 
+    def ranged(self, spec: SpecBase) -> frozenset[str]:
+        before = self._before(spec)
+        return frozenset() if before is None else self._first.ranged(before)
+
     def _before(self, spec: SpecBase) -> SpecBase | None:
         """The spec as the first round's mechanism reads it; None without one."""
         first = self.own(spec).first
@@ -205,6 +209,7 @@ class Moments(Linear[JointMoments]):
             "public_norm2": options.public_norm2,
             "parts": parts_of(draft.columns, options.charge),
             "ranges": None if clipping is None else first,
+            "source": None if clipping is None else clipping.source,
             "clip": options.k,
             "number_weights": options.outcome_weight,
         }

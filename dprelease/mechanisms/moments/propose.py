@@ -18,12 +18,12 @@ from dprelease.data.columns import Name, needs_bounds, private
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Columns, Mechanism
-from dprelease.mechanisms.draft import Draft, Numbers
+from dprelease.mechanisms.draft import Draft, Numbers, PublishedRanges
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.first_round import share
+from dprelease.mechanisms.moments.first_round import reuse_in_words, share
 from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
@@ -31,9 +31,8 @@ from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
 from dprelease.one_line import listed, quoted
 
-FIRST = "first"
-"""What ``ranges`` says of a release with a first round; a folder of this name is written ``./first``."""
-
+FIRST, AUTO, NONE = "first", "auto", "none"
+"""What ``ranges`` says: a first round, published ranges where some fit, public bounds; a folder of such a name is ``./first``."""
 
 MOST_CLIP = 1000
 
@@ -57,8 +56,9 @@ class MomentsOptions(Settings):
         outcome_norm2: the largest squared norm of a patient's public outcomes in scaled units, as the one party that has them
             states it (`party-node public norm`); less of it is less noise.
         charge: hospital to its part of the price, for all with a private column; equal parts when absent.
-        ranges: folder of a fetched release of mechanism ``ranges``, in whose ranges numbers are coded and clipped; ``first`` for
-            ranges that a first round of the release itself publishes.
+        ranges: in which ranges numbers are coded and clipped: ``auto`` for the latest published ones that fit, or public bounds
+            where there are none or outcomes are named; ``none`` for public bounds; ``first`` for ranges that a first round of the
+            release itself publishes; or the folder of a fetched release that published some.
         clip: k, how far rows are clipped (`clipping_rule`): ``auto``, ``none``, or a number.
         outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
     """
@@ -68,17 +68,13 @@ class MomentsOptions(Settings):
     outcomes: tuple[Name, ...] | None = None
     outcome_norm2: float | str | None = None
     charge: dict[Name, float | str] = Field(default_factory=dict)
-    ranges: Annotated[str, Field(min_length=1)] | None = None
+    ranges: Annotated[str, Field(min_length=1)] = AUTO
     clip: Annotated[Literal["auto", "none"] | float, BeforeValidator(_read_clip)] = "auto"
     outcome_weight: dict[Name, Annotated[float, Field(ge=1, le=HEAVIEST)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _clipping_needs_ranges(self) -> MomentsOptions:
-        if self.ranges is None and (self.clip != "auto" or self.outcome_weight):
-            raise ValueError(
-                "clip and outcome_weight belong to a release with ranges: clipped at public bounds, rows would lose what they say"
-            )
-        if self.ranges is not None and self.outcomes is not None:
+    def _outcomes_have_no_ranges(self) -> MomentsOptions:
+        if self.ranges not in (AUTO, NONE) and self.outcomes is not None:
             raise ValueError("rows are not clipped where outcomes are named; leave out ranges or outcomes")
         return self
 
@@ -151,16 +147,12 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
         first: mechanism of a first round, where one is asked for.
 
     Raises:
-        InvalidInput: curious and dealer do not fit the number of parties, or one another; no feature is left; or parts of the
-            charge do not add up.
+        InvalidInput: curious and dealer do not fit the number of parties or one another, or parts of the charge do not add up.
     """
     if options.outcomes is None and options.outcome_norm2 is not None:
         raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
     if draft.target.scope != "joint":
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
-    refused = needs_bounds(draft.everything) if options.ranges is None else None
-    if refused is not None:
-        raise InvalidInput(refused)
     parties, rows = len(draft.columns), draft.agreed.rows
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
     spent = share_of(options, draft)
@@ -169,9 +161,13 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
     layout, mu2 = Layout(draft.everything, options.outcomes or ()), draft.mu2
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
     clipping = clipping_of(options, draft, curious)
+    if clipping is None and (refused := needs_bounds(draft.everything)):
+        raise InvalidInput(refused)
     terms = least_noise(layout, mu2, *shape, public_norm2=options.public_norm2, clipping=clipping)
     parts = parts_of(draft.columns, options.charge)
     plan = MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits).explain()
+    if clipping is not None and clipping.source is not None:
+        plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
     levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
     found = Numbers(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
@@ -205,18 +201,28 @@ def clipping_of(options: MomentsOptions, draft: Draft, curious: int) -> Clipping
         curious: t.
 
     Raises:
-        InvalidInput: the ranges cannot be read or lack a number, or a weight is of no private number.
+        InvalidInput: the ranges cannot be read or lack a number, a weight is of no private number, or there are none to clip at.
     """
-    if options.ranges is None:
+    found = _published(options, draft)
+    if found is None and not options.ranges_first:
+        if options.clip != "auto" or options.outcome_weight:
+            raise InvalidInput(
+                "clip and outcome_weight belong to a release with ranges: clipped at public bounds, rows would lose what they say; "
+                'write ranges = "first", or name the folder of a release that published some'
+            )
         return None
     # A patient with q rows moves q times as much.
     mu = math.sqrt(draft.mu2) / draft.agreed.rows_per_subject
     situation = Situation(mu, draft.agreed.rows, len(draft.columns), curious, draft.grid_bits)
-    weights, k = options.outcome_weight, options.k
-    if options.ranges_first:
-        return choose_clipping(draft.columns, None, situation, weights, k)
-    found = draft.ranges(options.ranges)
-    return choose_clipping(draft.columns, found.ranges, situation, weights, k, found.source)
+    ranges, source = (None, None) if found is None else (found.ranges, found.source)
+    return choose_clipping(draft.columns, ranges, situation, options.outcome_weight, options.k, source)
+
+
+def _published(options: MomentsOptions, draft: Draft) -> PublishedRanges | None:
+    """Ranges of an earlier release that are used; None for public bounds, and for a first round."""
+    if options.ranges in (FIRST, NONE) or options.outcomes is not None:
+        return None
+    return draft.latest_ranges() if options.ranges == AUTO else draft.ranges(options.ranges)
 
 
 def check_outcomes(outcomes: tuple[str, ...] | None, columns: Columns) -> tuple[str, ...]:

@@ -83,6 +83,8 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
     if apart:
         content = f"moments of {columns - apart} features and their association with {apart} outcomes, {together}"
     only = f", outcomes only: {', '.join(terms.outcomes)}" if terms.outcomes else ""
+    source = None if terms.clipping is None else terms.clipping.source
+    reused = "" if source is None else f", ranges of release {source[:12]}"
     return Words(
         would_publish=_would_publish(spec, terms),
         details=_details(spec, terms),
@@ -90,8 +92,8 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
         content=content,
         about=about(terms.clipping, spec.columns_by_party) if terms.clipping is not None else (),
         summary=f"moments: one noisy matrix of sums of products of {columns} columns",
-        shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}",
-        figures={"curious": terms.curious, "dealer": terms.dealer},
+        shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}{reused}",
+        figures={"curious": terms.curious, "dealer": terms.dealer, **({} if source is None else {"ranges": source})},
         checks=(ADDED_UP,),
     )
 
