@@ -63,7 +63,7 @@ def _one(
     moments: NoisyMoments, features: list[int], target: int, hidden: tuple[int, ...], *, intercept: bool
 ) -> Fitted:
     """The fit of one target, with `hidden` features or without."""
-    ranged = moments.retained is not None
+    ranged = moments.clipping is not None
     draws = posterior(moments, target if ranged else None)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
     blind = not ranged and bool(dropped_places(moments, [target], intercept=intercept))

@@ -173,7 +173,7 @@ def test_without_a_norm_nothing_stands_beside_the_fit(far: Release) -> None:
     assert "All of this is about numbers as clipped to their published ranges." in result.summary()
     assert "each to its range only" in result.summary()
     public = replace(far, spec=build_spec({"clinic": COLUMNS}, mechanism="moments", grid_bits=BITS, rows=ROWS))
-    public.__dict__["view"] = replace(far.moments(), retained=None, clipping=None, biased=False)
+    public.__dict__["view"] = replace(far.moments(), clipping=None)
     plain = fitted(public)
     assert (plain.inference.clipped, plain.inference.clipping_notes) == ((), ())
     assert "clipp" not in plain.summary()
