@@ -16,7 +16,7 @@ from dprelease.data.columns import Column, is_binary
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.clipping_bias import Ball, balls, retained
+from dprelease.mechanisms.moments.clipping_bias import Ball, balls, is_biased
 from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
 from dprelease.mpc.ring import product
 
@@ -75,11 +75,6 @@ class Moments(ABC):
     def biased(self) -> bool:
         """Whether clipping can move estimates by as much as their standard errors."""
         return False
-
-    @property
-    def unclipped(self) -> NoisyMoments | None:
-        """What these moments would be of the same rows before clipping, were they normal; None where rows are not clipped."""
-        return None
 
     @property
     def kind(self) -> Literal["moments"]:
@@ -193,19 +188,7 @@ class NoisyMoments(Moments):
     @property
     def biased(self) -> bool:
         """Whether clipping can move estimates by as much as their standard errors."""
-        return self._kept[1]
-
-    @property
-    def unclipped(self) -> NoisyMoments | None:
-        """What these moments would be of the same rows before clipping, were they normal; None where rows are not clipped."""
-        if self.clipping is None:
-            return None
-        return NoisyMoments(self.layout, self.gram / self._kept[0], self.noise_sd / self._kept[0], self.rows)
-
-    @cached_property
-    def _kept(self) -> tuple[Floats, bool]:
-        """(p+1, p+1) part of each entry that clipping leaves of normal rows, and whether that can move estimates."""
-        return (np.ones_like(self.gram), False) if self.clipping is None else retained(self.clipping, self.layout)
+        return self.clipping is not None and is_biased(self.clipping, self.layout)
 
     def between(self, rows: Indices, columns: Indices) -> Floats:
         """(r, c) sums of products."""
