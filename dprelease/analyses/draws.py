@@ -155,9 +155,8 @@ def _narrowed(moments: NoisyMoments, declared: set[str]) -> NoisyMoments:
     if len(kept) > WIDEST:
         raise InvalidInput(f"an analysis takes up to {WIDEST} variables, not {len(kept)}; name fewer columns")
     within = np.ix_([0, *kept], [0, *kept])
-    return replace(
-        moments, layout=replace(layout, columns=columns), gram=moments.gram[within], noise_sd=moments.noise_sd[within]
-    )
+    narrow = replace(layout, columns=columns)
+    return NoisyMoments(narrow, moments.gram[within], moments.noise_sd[within], moments.rows)
 
 
 def number(release: Release, name: str) -> str:

@@ -38,6 +38,7 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
     axes = figure.subplots(lines, across, squeeze=False).ravel()
     found = [fit.inference for fit in fits.values()]
     estimate = np.array([each.estimate[0] for each in found])
+    unclipped = np.array([each.unclipped[0] for each in found if each.unclipped is not None])
     lower, upper = (np.array(ends) for ends in zip(*(each.interval(LEVEL) for each in found), strict=True))
     for place, name in enumerate(first.features):
         axis, centre = axes[place], estimate[:, place]
@@ -45,6 +46,8 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
         axis.fill_between(list(fits), *ends, alpha=0.25)
         axis.vlines(list(fits), *ends, linewidth=0.8)
         axis.plot(list(fits), centre, marker="o", markersize=3)
+        if unclipped.size:
+            axis.plot(list(fits), unclipped[:, place], linestyle="--", marker=".")
         axis.axhline(0, color="black", linewidth=0.8)
         axis.set_xlim(0.5, max(fits) + 0.5)
         axis.set_title(_text(name), fontsize="medium")
@@ -53,8 +56,10 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
         axis.set_axis_off()
     for axis in axes[len(first.features) - across : len(first.features)]:
         axis.set_xlabel("checkpoint")
-    clipped = " of rows as clipped" if found[-1].clipped else ""
-    figure.suptitle(_text(f"Coefficients for {first.targets[0]}{clipped}, {LEVEL:.0%} intervals"), fontsize="medium")
+    titles = [_text(f"Coefficients for {first.targets[0]}, {LEVEL:.0%} intervals")]
+    if found[-1].clipped:
+        titles.append(f"rows as clipped{'; dashed: if normal before' if unclipped.size else ''}")
+    figure.suptitle("\n".join(titles), fontsize="medium")
     try:
         figure.savefig(path, dpi=110)
     except (OSError, ValueError) as error:

@@ -27,6 +27,10 @@ None, and so are ends of intervals where the release sets no bound. Fields of ve
     clipping               one entry for each hospital whose rows were clipped: party, columns (how many numbers), radius2 (r^2, in
                            squared standard deviations), k, kept (part of the variance that normal rows keep), filled (part of r^2
                            that the released squares fill); empty in public bounds
+    ranges                 one entry for each number whose range a first round published, about rows before clipping, as in `learner
+                           describe --json`: name, unit, mean, mean_error, standard_deviation, standard_deviation_error, quantiles,
+                           below (the distribution function), range, and found (bounds) where it had none; empty without a first
+                           round
     caveats                sentences
 
 Source of the headings: Mitchell et al. 2019, Model cards for model reporting.
@@ -40,6 +44,7 @@ from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.estimators.intervals.inference import LEVEL, plain
 from dprelease.release.verification import checks
 from dprelease.version import __version__
+from learner.client.describe_ranges import column_to_json
 from learner.report.content import Coefficient, Report
 
 SCHEMA = "dprelease.model-card"
@@ -92,6 +97,7 @@ def model_card(report: Report) -> dict[str, Any]:
         "level": LEVEL,
         "outcomes": [_outcome(report, fitted, row) for row in range(len(fit.targets))],
         "clipping": fitted["inference"]["clipping"],
+        "ranges": [column_to_json(each) for each in report.described.ranges],
         "caveats": [*fit.inference.clipping_notes, *report.caveats],
     }
 

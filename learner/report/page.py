@@ -8,7 +8,7 @@ from learner.report.content import Report
 from learner.report.markup import Markup, element, joined
 from learner.report.models import coefficients, fits
 from learner.report.over_time import over_time
-from learner.report.sections import caveats, columns, findings, noise
+from learner.report.sections import before_clipping, caveats, columns, findings, noise
 
 _SECTIONS = (
     ("promises", "Guarantee and trust"),
@@ -18,6 +18,7 @@ _SECTIONS = (
     ("time", "Over time"),
     ("noise", "Noise"),
     ("columns", "Means and correlations"),
+    ("ranges", "Before clipping"),
     ("release", "The release"),
     ("caveats", "Caveats"),
     ("again", "Cite and reproduce"),
@@ -40,12 +41,14 @@ def page(report: Report) -> str:
         *over_time(report),
         noise(report),
         columns(report),
+        *before_clipping(report),
         frame.release(report.opened, roles),
         caveats(report),
         _again(report),
     )
     title = f"{report.opened.release.spec.title}: {', '.join(report.fit.targets[:3])}"
-    sections = [each for each in _SECTIONS if each[0] != "time" or report.checkpoints]
+    shown = {"time": bool(report.checkpoints), "ranges": bool(report.described.ranges)}
+    sections = [each for each in _SECTIONS if shown.get(each[0], True)]
     return frame.document(title, _header(report), frame.contents(sections), main, frame.footer())
 
 

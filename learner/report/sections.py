@@ -7,6 +7,7 @@ from learner.report.content import Report
 from learner.report.markup import Cell, Markup, cut_off, element, figure, listing, section, short, table
 from learner.report.models import LONGEST_TABLE, MOST_TARGETS
 from learner.report.plots import heat_map, scree
+from learner.report.ranges_tables import READING, distributions, numbers
 
 MOST_CORRELATED = 20
 """Columns of a heat map."""
@@ -67,6 +68,7 @@ def columns(report: Report) -> Markup:
         "Means and correlations",
         means,
         *cut_off(len(found.names), LONGEST_TABLE, "columns"),
+        *([element("p", "They are those of rows as clipped.")] if found.rows else []),
         *_correlations(report),
     )
 
@@ -92,6 +94,16 @@ def _correlations(report: Report) -> list[Markup]:
         figure(picture, caption, len(found.correlated), len(names), "columns"),
         *([element("details", element("summary", "The correlations as a table"), numbers)] if lines else []),
     ]
+
+
+def before_clipping(report: Report) -> list[Markup]:
+    """What a first round published of each number; nothing without one."""
+    found = report.described.ranges
+    if not found:
+        return []
+    lead = "From the first round of the release, which its guarantee covers: about rows before clipping, of any law."
+    parts = (*numbers(found), *distributions(found), listing(READING))
+    return [section("ranges", "Before clipping: ranges and distributions", element("p", lead), *parts)]
 
 
 def findings(report: Report) -> Markup:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from dprelease.data.ranges import STEPS, Range
 from dprelease.mechanisms.draft import PublishedRanges
+from learner.client import stream_plot
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
@@ -88,6 +91,21 @@ def test_follow_says_how_far_in_one_line(place: Place, run: Run) -> None:
         lower, upper = (ends[0, 0] for ends in found.interval())
         assert f"{found.estimate[0, 0]:.3g} [{lower:.3g}, {upper:.3g}] / {found.unclipped[0, 0]:.3g} " in lines[-1]
         assert len({line.rindex("  ") for line in lines[-2:]}) == 1
+
+
+def test_a_picture_has_the_unclipped_fit_dashed(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    fits = place.made.checkpoints
+    stream_plot.draw(fits, tmp_path / "picture.png")
+    (figure,) = drawn
+    lines = [line for axis in figure.axes for line in axis.get_lines() if line.get_linestyle() == "--"]
+    unclipped = [fit.inference.unclipped for fit in fits.values() if fit.inference.unclipped is not None]
+    assert len(lines) == (len(figure.axes) if unclipped else 0) == 2 * (place.clip in {0.0, 2.0})
+    for column, line in enumerate(lines):
+        np.testing.assert_array_equal(line.get_ydata(), [each[0, column] for each in unclipped])
+    assert ("as clipped" in figure.get_suptitle()) is (place.clip is not None)
+    assert ("dashed: if normal before" in figure.get_suptitle()) is bool(unclipped)
 
 
 def test_a_page_has_the_unclipped_fit_and_how_far(place: Place) -> None:

@@ -116,6 +116,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "level": "float",
         "outcomes": "list",
         "clipping": "list",
+        "ranges": "list",
         "caveats": "list",
     }
     common = ["derivation", "fill", "kind", "name", "party", "public", "unit", "used_as"]

@@ -32,10 +32,12 @@ from dprelease.estimators.design import Design, design
 from dprelease.estimators.intervals.fieller import Estimates
 from dprelease.estimators.intervals.identifiability import LIMIT, PopulationFit
 from dprelease.estimators.intervals.sparse_levels import sparse_levels
+from dprelease.estimators.moments.before_clipping import unclipped
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.inference import learned_from_rows
 from dprelease.mechanisms.moments.clipping_words import ClippedBlock, notes
+from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Floats, Regressable, Release
 
@@ -246,12 +248,11 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
 def _of_features(release: Release, names: Design, *, intercept: bool) -> Inference:
     view = release.regressable
     found = _learned(view, names, release, intercept=intercept)
-    unclipped = None if isinstance(view, NoisyRows) else view.unclipped
-    if isinstance(view, NoisyRows) or unclipped is None:
+    if not isinstance(view, NoisyMoments) or view.clipping is None:
         return found
     if not any(block.clips for block in release.clipped):
         return replace(found, clipped=release.clipped)
-    normal = _learned(unclipped, names, release, intercept=intercept)
+    normal = _learned(unclipped(view), names, release, intercept=intercept)
     return replace(
         found,
         clipped=release.clipped,

@@ -8,8 +8,14 @@ sum of l_b u_b^2 over independent standard normal u,
     E c = G m,  G = U diag(h) U',  h_a = E u_a^2 min(1, 1/sqrt(Q)),
     cov(c, v) = G cov(t, v)        for v jointly normal with t,
 
-the last two by Stein's lemma: G is the mean slope of c. Between two balls both sides have their G, to first order in the
-covariance between them. A mean loses of its distance from the range's centre alone, and a correlation another part than a spread.
+the last two by Stein's lemma: G is the mean slope of c. Along these eigenvectors a covariance between the balls of t and v keeps,
+nearly,
+
+    h_a h_b + corr(|t|^2, |v|^2) cov(f_a, f_b),      corr = tr(S_tv S_vt) / sqrt(tr S_tt^2 tr S_vv^2),
+
+with f_a = min(1, 1/sqrt(Q)) under the law that has mean h_a, and cov where the Q of both balls rise together: h_a h_b where t and v
+are independent, and k_a where they are the same numbers, as are those of one ball. A mean loses of its distance from the range's
+centre alone, and a correlation another part than a spread.
 
 The expectations are those of min(1, 1/Q) where u_a^2 has three degrees of freedom. The law of that Q is taken for a scaled chi^2
 of the same mean and variance (Satterthwaite 1946, Biometrics Bulletin 2:110). It is exact where all l are equal or one is
@@ -30,14 +36,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dprelease.data.ranges import REACH
 from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.mechanisms.moments.clipping_bias import Ball
+from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Floats
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _LEVELS, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2
 _TURNS = 12
-"""Turns after which the proportions of the l no longer move: each takes off two thirds of the error at least."""
+"""Turns after which what is kept no longer moves: each takes off two thirds of the error at least."""
 _NOTHING = 1e-12
 _LABEL = hashlib.sha256(b"dprelease before clipping 1").digest()
 
@@ -52,6 +60,11 @@ class PublishedSpreads(NamedTuple):
 
     deviation: Floats
     error: Floats
+
+    @classmethod
+    def as_coded(cls, variables: int) -> PublishedSpreads:
+        """Those that the ends of ranges are made of, as if exact."""
+        return cls(np.full(variables, 1 / REACH), np.zeros(variables))
 
     def total(self, ball: Ball) -> tuple[float, float]:
         """Sum of a ball's variances in units of its radii, and the standard deviation of the logarithm of that."""
@@ -81,51 +94,82 @@ def before_clipping(draws: Floats, balls: Sequence[Ball], published: PublishedSp
         balls: what rows were clipped to.
         published: spreads before clipping, whose errors are drawn along.
     """
+    whole, slopes = _inverted(draws, balls, published)
+    mean = whole[:, 0, 1:]
+    products = mean[:, :, None] * mean[:, None, :]
+    whole[:, 1:, 1:] = products + _feasible(whole[:, 1:, 1:] - products)
+    return BeforeClipping(whole, slopes)
+
+
+def unclipped(moments: NoisyMoments) -> NoisyMoments:
+    """What released moments would be of the same rows before clipping, were they normal.
+
+    Eigenvectors are those of the released numbers: where noise turns them far, no coefficient is known. Noise is that of the same
+    linear map at these eigenvectors, as if its entries were still independent.
+
+    Args:
+        moments: of clipped rows.
+    """
+    rows, spreads = moments.rows, PublishedSpreads.as_coded(len(moments.names))
+    whole, slopes = _inverted(moments.gram[None] / rows, moments.balls, spreads)
+    spread = np.eye(len(moments.gram))
+    spread[1:, 1:] = slopes[0] ** 2
+    return NoisyMoments(moments.layout, rows * whole[0], np.sqrt(spread @ moments.noise_sd**2 @ spread.T), rows)
+
+
+def _inverted(draws: Floats, balls: Sequence[Ball], published: PublishedSpreads) -> BeforeClipping:
+    """`before_clipping`, positive semidefinite or not."""
     scores = PublicNormals(_LABEL).normal(len(draws), len(balls)) if len(draws) > 1 else np.zeros((1, len(balls)))
     mean = draws[:, 0, 1:]
     clipped = draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :]
-    slopes = np.broadcast_to(np.eye(mean.shape[1]), clipped.shape).copy()
-    blocks = []
-    for ball, score in zip(balls, scores.T, strict=True):
-        radii = np.array(ball.radii)
-        places = np.ix_(np.arange(len(draws)), np.array(ball.places) - 1, np.array(ball.places) - 1)
-        unit = np.outer(radii, radii)
-        values, vectors = np.linalg.eigh(clipped[places] / unit)
-        values = np.maximum(values, _NOTHING)
+    turn = np.broadcast_to(np.eye(mean.shape[1]), clipped.shape).copy()
+    back, h, factors = turn.copy(), np.ones_like(mean), np.ones((*mean.shape, len(_LEVELS)))
+    member = np.zeros((len(balls), mean.shape[1]))
+    for number, (ball, score) in enumerate(zip(balls, scores.T, strict=True)):
+        chosen, radii = np.array(ball.places) - 1, np.array(ball.radii)
+        places = np.ix_(np.arange(len(draws)), chosen, chosen)
+        values, vectors = np.linalg.eigh(clipped[places] / np.outer(radii, radii))
         total, error = published.total(ball)
-        found = _eigenvalues(values, total * np.exp(error * score[:, None]))
-        slope = (vectors / _kept(found.at, 0.5)[:, None, :]) @ vectors.mT
-        slopes[places] = slope * (radii[:, None] / radii)
-        blocks.append((places, (vectors * found.unclipped[:, None, :]) @ vectors.mT * unit))
-    covariance = slopes @ clipped @ slopes.mT
-    for places, block in blocks:
-        covariance[places] = block
-    shifted = np.einsum("tij,tj->ti", slopes, mean)
-    x = np.concatenate([np.ones((len(draws), 1)), shifted], axis=1)
-    matrices = x[:, :, None] * x[:, None, :]
-    matrices[:, 1:, 1:] += _feasible(covariance)
-    return BeforeClipping(matrices, slopes)
+        at = _eigenvalues(np.maximum(values, _NOTHING), total * np.exp(error * score[:, None]))
+        turn[places], back[places] = vectors / radii[:, None], vectors.mT * radii
+        h[:, chosen], factors[:, chosen], member[number, chosen] = _kept(at, 0.5), _factors(at), 1.0
+    turned = turn.mT @ clipped @ turn
+    covariance = back.mT @ (turned / _kept_together(turned, h, factors, member)) @ back
+    slopes = back.mT @ (turn.mT / h[:, :, None])
+    x = np.concatenate([np.ones((len(draws), 1)), np.einsum("tij,tj->ti", slopes, mean)], axis=1)
+    whole = x[:, :, None] * x[:, None, :]
+    whole[:, 1:, 1:] += covariance
+    return BeforeClipping(whole, slopes)
 
 
-class _Eigenvalues(NamedTuple):
-    """Of covariances before clipping.
+def _kept_together(turned: Floats, h: Floats, factors: Floats, member: Floats) -> Floats:
+    """(T, p, p) part that each covariance keeps.
 
-    Attributes:
-        unclipped: (T, d).
-        at: (T, d) those at which k and h are worked out.
+    Args:
+        turned: (T, p, p) clipped covariances along eigenvectors of balls.
+        h: (T, p) of these, 1 outside of balls.
+        factors: (T, p, 24) likewise, of `_factors`.
+        member: (B, p) 1 where an eigenvector is one of a ball, 0 elsewhere.
     """
+    apart = h[:, :, None] * h[:, None, :]
+    centred = factors - factors @ _SHARES[:, None]
+    together, kept = (centred * _SHARES) @ centred.mT, apart
+    for _ in range(_TURNS):
+        squares = member @ (turned / kept) ** 2 @ member.T
+        own = np.sqrt(np.diagonal(squares, axis1=1, axis2=2))
+        most = own[:, :, None] * own[:, None, :]
+        alike = np.minimum(np.divide(squares, most, out=np.zeros_like(squares), where=most > 0), 1.0)
+        kept = apart + together * (member.T @ alike @ member)
+    return kept
 
-    unclipped: Floats
-    at: Floats
 
-
-def _eigenvalues(clipped: Floats, total: Floats) -> _Eigenvalues:
-    """From eigenvalues of the clipped covariance, (T, d), and the sums that ranges say, (T, 1)."""
-    unclipped = clipped
+def _eigenvalues(clipped: Floats, total: Floats) -> Floats:
+    """(T, d) eigenvalues at which k and h are worked out, from those after clipping, and (T, 1) sums that ranges say."""
+    unclipped = at = clipped
     for _ in range(_TURNS):
         at = unclipped * (total / unclipped.sum(axis=1, keepdims=True))
         unclipped = clipped / _kept(at, 1.0)
-    return _Eigenvalues(unclipped, at)
+    return at
 
 
 def _kept(eigenvalues: Floats, power: float) -> Floats:
@@ -135,11 +179,25 @@ def _kept(eigenvalues: Floats, power: float) -> Floats:
     """
     from scipy.special import gammainc  # slow to load
 
+    degrees, reach = _law(eigenvalues)
+    below: Floats = gammainc(degrees / 2, reach * _LEVELS ** (-1 / power) / 2)
+    return below @ _SHARES
+
+
+def _factors(eigenvalues: Floats) -> Floats:
+    """(T, d, 24) min(1, Q^-1/2) at quantiles of the same Q."""
+    from scipy.special import gammaincinv
+
+    degrees, reach = _law(eigenvalues)
+    found: Floats = np.minimum(1.0, np.sqrt(reach / (2 * gammaincinv(degrees / 2, _LEVELS))))
+    return found
+
+
+def _law(eigenvalues: Floats) -> tuple[Floats, Floats]:
+    """Degrees of freedom of Q, and what it is multiplied by to be a chi^2 of these, (T, d, 1) each."""
     mean = eigenvalues.sum(axis=1, keepdims=True) + 2 * eigenvalues
     half = (eigenvalues**2).sum(axis=1, keepdims=True) + 2 * eigenvalues**2
-    degrees, reach = mean**2 / half, mean / half
-    below: Floats = gammainc(degrees[..., None] / 2, reach[..., None] * _LEVELS ** (-1 / power) / 2)
-    return below @ _SHARES
+    return (mean**2 / half)[..., None], (mean / half)[..., None]
 
 
 def _feasible(covariance: Floats) -> Floats:

@@ -26,7 +26,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
@@ -63,16 +62,16 @@ def _one(
     moments: NoisyMoments, features: list[int], target: int, hidden: tuple[int, ...], *, intercept: bool
 ) -> Fitted:
     """The fit of one target, with `hidden` features or without."""
-    ranged = moments.retained is not None
+    ranged = moments.clipping is not None
     draws = posterior(moments, target if ranged else None)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
     blind = not ranged and bool(dropped_places(moments, [target], intercept=intercept))
     released = None if ranged else moments.gram / moments.rows
-    whole = _fit(draws, released, features, [target], np.array([blind]), intercept=intercept)
+    whole = _fit(draws, released, features, target, blind=blind, intercept=intercept)
     if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         return whole
     seen = [place for place in range(len(features)) if place not in hidden]
-    part = _fit(draws, released, [features[place] for place in seen], [target], np.array([blind]), intercept=intercept)
+    part = _fit(draws, released, [features[place] for place in seen], target, blind=blind, intercept=intercept)
     if _needed(whole.fit.quality, part.fit.quality, ranged=ranged):
         return whole
     weights = np.zeros_like(whole.fit.weights)
@@ -89,88 +88,81 @@ def _needed(whole: Quality, part: Quality, *, ranged: bool) -> bool:
 
 
 def _fit(
-    draws: Floats,
-    released: Floats | None,
-    features: list[int],
-    targets: list[int],
-    blind: npt.NDArray[np.bool_],
-    *,
-    intercept: bool,
+    draws: Floats, released: Floats | None, features: list[int], target: int, *, blind: bool, intercept: bool
 ) -> Fitted:
-    """All targets at once, without slopes where `blind`; arrays are (T, l) or, with features and constant, (T, d + 1, l).
+    """The fit of one target.
 
     Args:
         draws: of the true moments per patient.
         released: the noisy ones, which bound the step; None in ranges, where they do not.
         features: d indices in either.
-        targets: l indices.
-        blind: (l,) which targets noise hides.
+        target: index.
+        blind: whether noise hides how it varies, so that there are no slopes.
         intercept: whether one is fitted.
     """
-    mean, z = draws.mean(axis=0), [0, *features]
-    equations, centre, _ = NormalEquations.of_moments(mean, features, targets, intercept=intercept)
+    z = [0, *features]
+    equations, centre, _ = NormalEquations.of_moments(draws.mean(axis=0), features, [target], intercept=intercept)
     solution = least_squares(equations)
     if solution.singular:
         raise determined(len(features))
-    own, across = draws[:, targets, targets], draws[:, z][:, :, targets]
-    within, means = draws[:, z][:, :, z], across[:, 0]
+    own, across, within = draws[:, target, target], draws[:, z, target], draws[:, z][:, :, z]
+    means, weights = across[:, 0], solution.weights[:, 0]
     variance = np.maximum(own - means**2, 0.0)
-    variance = np.maximum(variance, np.maximum(_LEAST * variance.mean(axis=0), np.finfo(float).tiny))
-    constant = np.average(means, axis=0, weights=variance.min(axis=0) / variance)
+    variance = np.maximum(variance, max(_LEAST * variance.mean(), np.finfo(float).tiny))
+    constant = np.average(means, weights=variance.min() / variance)
     flat = own - 2 * constant * means + constant**2
-    base, error = (constant, flat) if intercept else (np.zeros_like(constant), own)
-    change = np.vstack([-centre @ solution.weights, solution.weights])
+    base, error = (constant, flat) if intercept else (0.0, own)
+    change = np.append(-centre @ weights, weights)
     bent = within @ change
-    linear = 2 * ((across * change).sum(axis=1) - base * bent[:, 0])
-    square = (bent * change).sum(axis=1)
-    if len(draws) == 1:  # the true moments are known
-        alpha = np.ones(len(targets))
+    linear, square = 2 * (across @ change - base * bent[:, 0]), bent @ change
+    if blind:
+        alpha = 0.0
+    elif len(draws) == 1:  # the true moments are known
+        alpha = 1.0
     else:
-        steps = ALPHAS[:, None, None]
+        steps = ALPHAS[:, None]
         gain = steps * linear / variance - steps**2 * square / variance
-        alpha = furthest_of_draws(gain, ranged=released is None)
+        alpha = float(furthest_of_draws(gain, ranged=released is None))
         if released is not None:
-            seen = NormalEquations.of_moments(released, features, targets, intercept=intercept)[0]
-            alpha = np.minimum(alpha, _most(seen, solution, within, across, intercept=intercept))
-    alpha = np.where(blind, 0.0, alpha)
+            seen = NormalEquations.of_moments(released, features, [target], intercept=intercept)[0]
+            alpha = min(alpha, _most(seen, solution, within, across, intercept=intercept))
     error = error - alpha * linear + alpha**2 * square
     fit = ScaledFit(
-        weights=alpha * change[1:],
-        offsets=base + alpha * change[0],
-        constant=constant,
-        constant_noise_sd=means.std(axis=0),
+        weights=alpha * change[1:, None],
+        offsets=np.array([base + alpha * change[0]]),
+        constant=np.array([constant]),
+        constant_noise_sd=np.array([means.std()]),
         quality=Quality(
-            mse=error.mean(axis=0),
-            mse_se=error.std(axis=0),
-            optimism=np.zeros_like(alpha),
-            constant_mse=flat.mean(axis=0),
-            constant_mse_se=flat.std(axis=0),
-            gain=(flat - error).mean(axis=0),
-            gain_se=(flat - error).std(axis=0),
+            mse=np.array([error.mean()]),
+            mse_se=np.array([error.std()]),
+            optimism=np.zeros(1),
+            constant_mse=np.array([flat.mean()]),
+            constant_mse_se=np.array([flat.std()]),
+            gain=np.array([(flat - error).mean()]),
+            gain_se=np.array([(flat - error).std()]),
         ),
         diagnostics=Diagnostics.of(solution, ()),
     )
-    return Fitted(fit, alpha, ((means - constant) ** 2 / variance).mean(axis=0))
+    return Fitted(fit, np.array([alpha]), np.array([((means - constant) ** 2 / variance).mean()]))
 
 
-def _most(seen: NormalEquations, solution: Solution, within: Floats, across: Floats, *, intercept: bool) -> Floats:
-    """(l,) `furthest_of_signal` of the released numbers.
+def _most(seen: NormalEquations, solution: Solution, within: Floats, across: Floats, *, intercept: bool) -> float:
+    """`furthest_of_signal` of the released numbers.
 
     Args:
         seen: normal equations of these.
         solution: of those of the mean draw.
         within: (T, d + 1, d + 1) draws of moments of constant and features.
-        across: (T, d + 1, l) of them with the targets.
+        across: (T, d + 1) of them with the target.
         intercept: whether one is fitted.
     """
-    centres = within[:, 1:, :1] * intercept
+    weights, centres = solution.weights[:, 0], within[:, 1:, 0] * intercept
     by_target = across[:, 1:] - centres * across[:, :1]
-    by_model = (within[:, 1:, 1:] - centres * centres.mT) @ solution.weights
-    lifted = solution.inverse @ (by_target - by_model)
+    by_model = within[:, 1:, 1:] @ weights - centres * (centres @ weights)[:, None]
+    lifted = (by_target - by_model) @ solution.inverse
     open_target, open_model = (
-        (lifted * (each - each.mean(axis=0))).sum(axis=1).mean(axis=0) for each in (by_target, by_model)
+        np.vdot(lifted, each - each.mean(axis=0)) / len(lifted) for each in (by_target, by_model)
     )
-    return furthest_of_signal(
-        (solution.weights * seen.xy).sum(axis=0) - open_target,
-        (solution.weights * (seen.xx @ solution.weights)).sum(axis=0) - 2 * open_model,
-    )
+    linear = weights @ seen.xy[:, 0] - open_target
+    square = weights @ seen.xx @ weights - 2 * open_model
+    return float(furthest_of_signal(np.array([linear]), np.array([square]))[0])

@@ -46,7 +46,7 @@ def furthest_of_draws(gain: Floats, *, ranged: bool) -> Floats:
     """alpha, one for each outcome.
 
     Args:
-        gain: (41, T, l) draws of the gain at each of `ALPHAS`, 0 at alpha = 0.
+        gain: (41, T, ...) draws of the gain at each of `ALPHAS`, 0 at alpha = 0.
         ranged: whether columns are coded in ranges.
     """
     if ranged:

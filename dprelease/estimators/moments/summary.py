@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.data.ranges import REACH
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.before_clipping import PublishedSpreads, before_clipping
 from dprelease.estimators.moments.marginals import Marginals
@@ -79,17 +78,18 @@ def summarise(
     Raises:
         InvalidInput: unclipped, and rows are not clipped.
     """
-    if unclipped and moments.unclipped is None:
+    if unclipped and moments.clipping is None:
         raise InvalidInput(NOT_CLIPPED)
     if isinstance(moments, OutcomeMoments):
         return _with_outcomes(moments)
     if not unclipped:
         return _of_all(moments)
-    spreads = np.broadcast_to([[1 / REACH], [0.0]], (2, len(moments.names))).copy()
+    spreads = PublishedSpreads.as_coded(len(moments.names))
     for name, values in (published or {}).items():
         index, _, half_width = moments.lookup(name)
-        spreads[:, index - 1] = np.array(values) / half_width
-    return _of_all(moments, PublishedSpreads(*spreads))
+        for known, value in zip(spreads, values, strict=True):
+            known[index - 1] = value / half_width
+    return _of_all(moments, spreads)
 
 
 def _with_outcomes(moments: OutcomeMoments) -> Summary:

@@ -1,21 +1,16 @@
-"""What clipping leaves of second moments if rows are normal: the one bias that a reader can correct for, and so can see.
+"""What clipping leaves of variances if rows are normal, what rows are clipped to, and whether that decides what is found.
 
-A block of d independent standard normal numbers clipped to norm r keeps, of its variances and covariances, and of its products with
-anything else,
+A block of d independent standard normal numbers clipped to norm r keeps, of its variances,
 
-    f = E min(chi^2, r^2) / d,        g = E min(chi^2, r chi) / d,        chi^2 of d degrees of freedom.
+    f = E min(chi^2, r^2) / d,        chi^2 of d degrees of freedom.
 
-Rows that are not normal keep other parts. Fits with and without the correction that differ by more than their errors say that
-clipping decided; fits that agree do not prove that it did not.
+Of numbers that go together it keeps another part (`dprelease.estimators.moments.before_clipping`), as of rows that are not normal.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
 
 from dprelease.data.ranges import REACH
 from dprelease.mechanisms.moments.clipping import Clipping
@@ -68,16 +63,6 @@ def within(numbers: int, radius2: float) -> float:
     return float(gammainc(numbers / 2 + 1, half) + radius2 / numbers * gammaincc(numbers / 2, half))
 
 
-def across(numbers: int, radius2: float) -> float:
-    """g; arguments as of `within`."""
-    from scipy.special import gammainc, gammaincc, gammaln
-
-    half = radius2 / 2
-    mean = math.sqrt(2) * math.exp(gammaln((numbers + 1) / 2) - gammaln(numbers / 2))  # of chi
-    beyond = mean * gammaincc((numbers + 1) / 2, half)
-    return float(gammainc(numbers / 2 + 1, half) + math.sqrt(radius2) / numbers * beyond)
-
-
 def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple[float, float]:
     """(r^2, k) of a norm, for numbers of weight 1 on average."""
     norm = clipping.norms[place]
@@ -86,18 +71,7 @@ def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple
     return norm.squared * len(squares) / sum(squares), k
 
 
-def retained(clipping: Clipping, layout: Layout) -> tuple[npt.NDArray[np.float64], bool]:
-    """(p+1, p+1) part of each entry that normal rows keep, and whether the bias may be of the size of standard errors."""
+def is_biased(clipping: Clipping, layout: Layout) -> bool:
+    """Whether the bias of clipping may be of the size of standard errors."""
     weights = clipping.number_weights(layout.columns)
-    alone, strong = np.ones(len(layout.variables) + 1), False
-    blocks = []
-    for place, norm in enumerate(clipping.norms):
-        radius2, k = radius2_of(clipping, place, weights)
-        strong = strong or k < GENTLE - _ROUNDED
-        chosen = np.array([False, *(each.name in norm.columns for each in layout.variables)])
-        alone[chosen] = across(len(norm.columns), radius2)
-        blocks.append((chosen, within(len(norm.columns), radius2)))
-    found = np.outer(alone, alone)
-    for chosen, kept in blocks:
-        found[np.ix_(chosen, chosen)] = kept
-    return found, strong
+    return any(radius2_of(clipping, place, weights)[1] < GENTLE - _ROUNDED for place in range(len(clipping.norms)))

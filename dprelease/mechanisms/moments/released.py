@@ -16,7 +16,7 @@ from dprelease.data.columns import Column, is_binary
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.clipping_bias import Ball, balls, retained
+from dprelease.mechanisms.moments.clipping_bias import Ball, balls, is_biased
 from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
 from dprelease.mpc.ring import product
 
@@ -64,19 +64,17 @@ class Moments(ABC):
     Attributes:
         layout: variables and entries.
         rows: n, patients.
-        biased: whether clipping can move estimates by as much as their standard errors.
         clipping: how rows were coded and clipped; None in public bounds.
     """
 
     layout: Layout
     rows: int
-    biased: bool = False
     clipping: Clipping | None = None
 
     @property
-    def unclipped(self) -> NoisyMoments | None:
-        """What these moments would be of the same rows before clipping, were they normal; None where rows are not clipped."""
-        return None
+    def biased(self) -> bool:
+        """Whether clipping can move estimates by as much as their standard errors."""
+        return False
 
     @property
     def kind(self) -> Literal["moments"]:
@@ -141,8 +139,6 @@ class NoisyMoments(Moments):
             level's own entry repeats the noise of its entry with the constant, every other noisy entry above the diagonal is
             independent.
         rows: n, patients.
-        retained: (p+1, p+1) part of each entry that clipping leaves of normal rows; None where rows are not clipped.
-        biased: whether that can move estimates by as much as their standard errors.
         clipping: how rows were clipped; None where they are not.
     """
 
@@ -150,8 +146,6 @@ class NoisyMoments(Moments):
     gram: Floats
     noise_sd: Floats
     rows: int
-    retained: Floats | None = None
-    biased: bool = False
     clipping: Clipping | None = None
 
     @classmethod
@@ -179,13 +173,12 @@ class NoisyMoments(Moments):
             clipping: of the spec.
         """
         unit, noise = math.ldexp(1.0, -2 * grid_bits), noise_sd(layout, scales, parties)
-        seen, entry, kept, biased = layout, np.full(layout.entries, unit), None, False
+        seen, entry = layout, np.full(layout.entries, unit)
         if clipping is not None:
-            kept, biased = retained(clipping, layout)
             one = clipping.units(layout)
             seen, entry = Layout(clipping.seen(layout.columns)), 1 / (one[layout.rows] * one[layout.cols])
         gram = layout.matrix(values * entry, float(rows), public * unit)
-        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows, kept, biased, clipping)
+        return cls(seen, gram, layout.matrix(noise * entry, 0.0), rows, clipping)
 
     @property
     def balls(self) -> tuple[Ball, ...]:
@@ -193,11 +186,9 @@ class NoisyMoments(Moments):
         return () if self.clipping is None else balls(self.clipping, self.layout)
 
     @property
-    def unclipped(self) -> NoisyMoments | None:
-        """What these moments would be of the same rows before clipping, were they normal; None where rows are not clipped."""
-        if self.retained is None:
-            return None
-        return NoisyMoments(self.layout, self.gram / self.retained, self.noise_sd / self.retained, self.rows)
+    def biased(self) -> bool:
+        """Whether clipping can move estimates by as much as their standard errors."""
+        return self.clipping is not None and is_biased(self.clipping, self.layout)
 
     def between(self, rows: Indices, columns: Indices) -> Floats:
         """(r, c) sums of products."""

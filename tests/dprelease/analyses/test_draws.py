@@ -9,8 +9,10 @@ import pytest
 
 from dprelease.analyses import contingency_table, correlations, cronbach_alpha, rates, regression
 from dprelease.analyses.draws import draws_of, number
+from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.posterior import WIDEST
+from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import category, released
 from tests.dprelease.analyses.survey import anes
@@ -85,7 +87,16 @@ def test_ranges_narrower_than_the_bounds_are_said() -> None:
 def test_where_clipping_may_move_effects_there_are_no_p_values() -> None:
     release = anes()[1]
     biased = Release(release.spec, {}, release.guarantee)
-    biased.__dict__["view"] = replace(release.moments(), biased=True)
+    moments = release.moments()
+    numbers = numbers_of(moments.layout.columns)
+    clipping = Clipping(
+        constant=9,
+        weights=(9,) * len(moments.layout.columns),
+        ranges=tuple(map(Range.whole, numbers)),
+        norms=(Norm(columns=numbers, squared=9 * len(numbers)),),  # the mean squared norm of a normal row
+        square_weight="1/2",
+    )
+    biased.__dict__["view"] = replace(moments, clipping=clipping)
     table, shown = (correlations(each, ["age", "income"]) for each in (release, biased))
     assert table.tables["correlations"].p_value[0] < 1
     assert np.isnan(shown.tables["correlations"].p_value).all()

@@ -51,7 +51,7 @@ def test_a_model_is_shortened_by_the_part_of_its_signal_that_the_draws_leave_ope
     draws = np.tile(np.diag([1.0, 0.25, 0.25]), (100, 1, 1))
     draws[:, 1, 2] = draws[:, 2, 1] = seen
     for intercept in (True, False):
-        fit = _fit(draws, draws.mean(axis=0), [1], [2], np.array([False]), intercept=intercept).fit
+        fit = _fit(draws, draws.mean(axis=0), [1], 2, blind=False, intercept=intercept).fit
         far = (1 - seen.var() / seen.mean() ** 2) * (1 + np.sqrt(0.05))
         np.testing.assert_allclose(fit.weights, [[seen.mean() / 0.25 * np.floor(40 * far) / 40]])
 

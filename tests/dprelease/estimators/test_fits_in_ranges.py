@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks import moments_utility as utility
+from dprelease.data.ranges import Range
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.posterior import posterior
 from dprelease.estimators.moments.posterior_fit import _needed
 from dprelease.estimators.quality import Quality
+from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
+from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric
 
@@ -19,11 +22,20 @@ ROWS = mixed_rows(3000)
 OUTCOME = 8
 
 
+def in_ranges(moments: NoisyMoments) -> NoisyMoments:
+    """The same moments as if the bounds of their numbers were ranges."""
+    columns = moments.layout.columns
+    whole = tuple(map(Range.whole, numbers_of(columns)))
+    return replace(
+        moments, clipping=Clipping(constant=1, weights=(1,) * len(columns), ranges=whole, square_weight="1/2")
+    )
+
+
 @pytest.mark.usefixtures("short_chains")
 def test_in_ranges_the_prior_is_about_the_outcomes_own_regression():
     """Slopes are those of least squares on draws with the outcome last, of each of two targets as if it were alone."""
     noisy = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(5))
-    moments, x = replace(noisy, retained=np.ones_like(noisy.gram)), [1, 3]
+    moments, x = in_ranges(noisy), [1, 3]
     both = fit_moments(moments, x, [OUTCOME, 2], intercept=True)
     for place, y in enumerate((OUTCOME, 2)):
         mean = posterior(moments, y).mean(axis=0)
@@ -44,7 +56,7 @@ def test_in_ranges_a_relation_is_followed_that_is_not_in_public_bounds():
     rows[:, 4] = (rows[:, 0] + generator.normal(0, 0.3, 800)) / 2
     noisy = noisy_moments(tuple(numeric(f"z{place}") for place in range(5)), np.clip(rows, -1, 1), 0.02)
     explained = []
-    for moments in (noisy, replace(noisy, retained=np.ones_like(noisy.gram))):
+    for moments in (noisy, in_ranges(noisy)):
         found = fit_moments(moments, [1, 2, 3, 4], [5], intercept=True)
         model = np.append(found.offsets, found.weights[:, 0])
         explained.append(utility.r_squared(noisy.gram / noisy.rows, 5, [1, 2, 3, 4], model))

@@ -1,0 +1,93 @@
+"""What reports and cards of joint moments say of the ranges that a first round published, and that others say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree.ElementTree import Element
+
+import pytest
+
+from dprelease.mechanisms.ranges.released import Summary
+from learner.client.library import Opened
+from learner.report.content import Report, report
+from learner.report.model_card import model_card
+from learner.report.page import page
+from tests.learner.pages import LEVELS, hostile, parsed
+from tests.learner.test_ranges import COLUMNS
+from tests.learner.test_report import TAGS, numbers, part, words
+from tests.support.noise import SeededNoise
+from tests.support.rounds import made_alone, ranges_first
+from tests.support.specs import build_spec, random_rows
+
+
+@pytest.fixture(scope="module")
+def one_round(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    return hostile(tmp_path_factory.mktemp("one_round"))
+
+
+@pytest.fixture(scope="module")
+def two_rounds(one_round: Opened) -> Opened:
+    columns = {"north": (*COLUMNS["north"], *COLUMNS["south"])}
+    spec = ranges_first(build_spec(columns, mechanism="moments", grid_bits=16, rows=2000))
+    return replace(one_round, release=made_alone(spec, random_rows(spec, "north"), SeededNoise(4)))
+
+
+@pytest.fixture(scope="module")
+def made(two_rounds: Opened) -> Report:
+    return report(two_rounds, ["glucose"], ["age"], "ols")
+
+
+@pytest.fixture(scope="module")
+def tree(made: Report) -> Element:
+    return parsed(page(made))
+
+
+@pytest.fixture(scope="module")
+def glucose(two_rounds: Opened) -> Summary:
+    assert two_rounds.release.first_ranges is not None
+    return two_rounds.release.first_ranges.of("glucose")
+
+
+def test_a_report_draws_the_distributions_of_the_first_round(tree: Element, glucose: Summary) -> None:
+    drawn = part(tree, "ranges")
+    pictures = [words(next(plot.iter("title"))) for plot in drawn.iter("svg")]
+    assert pictures == ["Distribution of age", "Distribution of glucose"]
+    shares = numbers(drawn, "Distribution of glucose").values()
+    assert [share for share, _, _ in shares] == glucose.distribution.noisy.tolist()
+
+
+def test_a_report_has_means_spreads_and_quantiles_before_clipping(tree: Element, glucose: Summary) -> None:
+    drawn = part(tree, "ranges")
+    told = [glucose.mean, glucose.mean_error, glucose.deviation, glucose.deviation_error]
+    assert numbers(drawn, "Means and standard deviations")["glucose"] == told
+    middle = glucose.quantile_words.index("")
+    expected = [float(glucose.quantiles[middle]), float(glucose.quantile_errors[middle])]
+    assert set(expected) <= set(numbers(drawn, "Quantiles")["glucose"])
+    assert "rows before clipping" in words(drawn)
+    assert "those of rows as clipped" in words(part(tree, "columns"))
+
+
+def test_the_section_is_linked_and_strangers_names_are_text_in_it(tree: Element) -> None:
+    assert {node.tag for node in tree.iter()} <= TAGS
+    ids = [node.get("id") for node in tree.iter() if node.get("id")]
+    assert len(ids) == len(set(ids))
+    links = [node.get("href", "#")[1:] for node in tree.iter("a")]
+    assert "ranges" in links
+    assert set(links) <= set(ids)
+
+
+def test_of_columns_that_are_not_fitted_there_is_nothing(two_rounds: Opened, glucose: Summary) -> None:
+    made = report(two_rounds, ["glucose"], [f"stage={LEVELS[1]}"], "ols")
+    assert len(list(part(parsed(page(made)), "ranges").iter("svg"))) == 1
+    (told,) = model_card(made)["ranges"]
+    assert told["name"] == "glucose"
+    assert [each["error"] for each in told["quantiles"]] == glucose.quantile_errors.tolist()
+
+
+def test_without_a_first_round_there_is_no_such_section(one_round: Opened) -> None:
+    made = report(one_round, ["glucose"], ["age"], "ols")
+    tree = parsed(page(made))
+    assert "ranges" not in [node.get("id") for node in tree.iter("section")]
+    assert "ranges" not in [node.get("href", "#")[1:] for node in tree.iter("a")]
+    assert "rows as clipped" not in words(part(tree, "columns"))
+    assert model_card(made)["ranges"] == []
