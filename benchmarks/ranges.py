@@ -68,7 +68,10 @@ def run(quick: bool) -> Results:
     results = Results()
     for table in TABLES:
         if table.present:
-            for name, each in ((table.name, table), (f"{table.name}, bounds {TIMES} times as wide", table.wider(TIMES))):
+            for name, each in (
+                (table.name, table),
+                (f"{table.name}, bounds {TIMES} times as wide", table.wider(TIMES)),
+            ):
                 centre, scale = measure(each, 2 if quick else 20)
                 results.add(f"{name}: error of the centre, in standard deviations", centre)
                 results.add(f"{name}: error of the log scale", scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from dprelease.mechanisms.ranges.box import LEAST_TAIL, MOST_TAIL, SURE, TOTAL
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, SQUARED_SUMS, Scales
 from dprelease.mechanisms.ranges.check import largest
-from dprelease.mechanisms.ranges.location import CAUTION, MISFIT, TAIL
+from dprelease.mechanisms.ranges.location import CAUTION, MISFIT, PRIOR, SURE_SHARE, TAIL
 from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first
 from dprelease.mechanisms.ranges.terms import RangesTerms
@@ -80,7 +81,8 @@ def test_the_row_is_followed_to_the_last_digits() -> None:
     assert first(counted).follows(ROW.first)
     both = after_sums(counted, ROW.first, ROW.total, ROW.squares, ROWS, scales)
     assert final(both).follows(ROW.last)
-    assert (CAUTION, MISFIT, TAIL) == (0.3, 1 / 50, 0.9)
+    assert (CAUTION, MISFIT, TAIL, SURE_SHARE) == (0.3, 1 / 50, 0.9, 2.2)
+    assert ((0.0, math.log(0.3)), (0.5, 0.6)) == PRIOR
     assert Row.of(ROW.to_integers()).last == ROW.last
     assert abs(ROW.last.centre) < STEPS
 

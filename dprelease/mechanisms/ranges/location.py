@@ -32,13 +32,12 @@ PRIOR = ((0.0, math.log(0.3)), (0.5, 0.6))
 """Before anything is known: centres of m and log s, standard deviation of m, and mean absolute deviation of log s."""
 MISFIT = 0.02
 """Share of the rows by which prefix counts differ from a normal law's, one standard deviation."""
-TAIL, LEAST_SHARE, MOST_SHARE, SURE_SHARE = 0.9, 0.04, 0.2, 3.0
+TAIL, LEAST_SHARE, MOST_SHARE, SURE_SHARE = 0.9, 0.04, 0.2, 2.2
 """The tail's scale counts so far; it is read at this share of the rows at least, at so many noise sd, and not beyond the most."""
 LEAST_LOG, LEAST_CENTRE = 0.25, 0.2
 CAUTION = 0.3
 
-_NODES, _REACH = 41, 6.0
-_COARSE, _FINE = 8, 12
+_GRIDS, _NODES, _REACH = 16, 21, 5.0
 _LEAST_VARIANCE = 1e-14
 
 Density = Callable[[Floats, Floats], Floats]
@@ -76,7 +75,7 @@ def from_counts(found: Distribution) -> Location:
         return density
 
     around = Location(centre, log_scale, centre_sd, 2 * log_scale_deviation)
-    first = posterior(log_density, around, clipped, _COARSE)
+    first = posterior(log_density, around, clipped)
     tail = _tail(found, first.centre)
     return (
         first
@@ -138,17 +137,18 @@ def _normal(at: Floats) -> Floats:
     return np.exp(-0.5 * at**2) / math.sqrt(2 * math.pi)
 
 
-def posterior(log_density: Density, around: Location, numbers: Numbers, rounds: int = _FINE) -> Location:
-    """Means and standard deviations on a grid that closes in on where the density is; centres stay within [-1, 1].
+def posterior(log_density: Density, around: Location, numbers: Numbers) -> Location:
+    """Means and standard deviations on grids that close in on where the density is, each at most twice as fine as the one before.
+
+    Centres stay within [-1, 1].
 
     Args:
         log_density: of m and log s, up to a constant.
         around: where to begin.
         numbers: of m and log s, what is asked for.
-        rounds: grids, each at most 3.3 times finer than the one before.
     """
     m = log_s = weight = np.zeros((1, 1))
-    for _ in range(rounds):
+    for _ in range(_GRIDS):
         reach, log_reach = _REACH * around.centre_sd, _REACH * around.log_scale_sd
         ends = max(around.centre - reach, -1.0), min(around.centre + reach, 1.0)
         axes = (
