@@ -121,7 +121,7 @@ def _column(name: str, column: Proposed, *, unknown_bounds: bool, levels: bool) 
         yield 'kind = "date"             # never released itself: derive days or ages from it (docs/party.md, Derived columns)'
         yield f"format = {_quoted(column.format)}    # are day and month the right way round?"
     elif column.kind == "numeric":
-        yield 'kind = "numeric"          # or "categorical", if its numbers are codes'
+        yield 'kind = "numeric"          # or "categorical", if its numbers are codes, or only two'
         yield from ['bounds = "unknown"'] if unknown_bounds and not column.bands else ['lower = ""', 'upper = ""']
         yield 'unit = ""'
         yield from ["bands = true             # such as [70-80)"] if column.bands else []
