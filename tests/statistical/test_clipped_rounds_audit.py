@@ -1,7 +1,7 @@
 """Empirical audit of both rounds together, of two hospitals with a binary, at neighbours that nearly attain every sensitivity.
 
 In each column of numbers the patient moves between the end of the public bounds and the centre of everybody else: between cells 1
-and 26, which the counts of the first round move most at, while the next column of the same hospital moves the other way. In the
+and 211, which the counts of the first round move most at, while the next column of the same hospital moves the other way. In the
 ranges that this publishes the patient's numbers of each hospital turn by a right angle at their norm, and the binary
 cancels the constant. Only the two sums of a column are not at their worst, with 5 of D2^2 = 5.1447 (docs/guarantees.md 18).
 
@@ -49,7 +49,7 @@ CURIOUS = "south"
 """Its noise of the moments is known to the attacker; that of its ranges is nobody's share."""
 RUNS, AGAIN = 20, 6
 """First rounds of each table, and second rounds after each."""
-END, CENTRE = -1.0, 0.595
+END, CENTRE = -1.0, 0.6445
 PAIR: tuple[dict[str, float | str], ...] = (
     {"a": END, "b": CENTRE, "s": "yes", "c": END, "d": CENTRE},
     {"a": CENTRE, "b": END, "s": "no", "c": CENTRE, "d": END},
@@ -134,14 +134,22 @@ def nominal() -> float:
 
 
 def test_the_pair_nearly_attains_both_sensitivities(honest: list[list[FirstRound]]) -> None:
-    """The standard deviation of the log-likelihood ratio of a release, which needs no draw but that of the ranges."""
+    """The standard deviation of the log-likelihood ratio of a release, which needs no draw but that of the ranges.
+
+    Where noise makes a first range wide, the patient does not move from its end to its centre, and the sums move less.
+    """
     terms: Any = joint_moments(SPEC)
     assert [norm.columns for norm in terms.clipping.norms] == [("a", "b"), ("c", "d")]
+    attained = []
     for each in (each for of_table in honest for each in of_table):
         (moments,) = each.moments(ZeroNoise(), 1)
-        for seen, mu2 in ((each.seen, terms.first.mu2), (moments, terms.mu2)):
-            assert 0.98 < float(seen.shift @ seen.shift) / float(Fraction(mu2)) <= 1
-        assert 0.99 * nominal() < np.linalg.norm(together(each.seen, moments).shift) <= nominal()
+        spent = ((each.seen, terms.first.mu2), (moments, terms.mu2))
+        parts = [float(seen.shift @ seen.shift) / float(Fraction(mu2)) for seen, mu2 in spent]
+        both = np.linalg.norm(together(each.seen, moments).shift) / nominal()
+        assert max(*parts, both) <= 1
+        attained.append([*parts, both])
+    assert np.all(np.median(attained, axis=0) > [0.98, 0.98, 0.99])
+    assert np.min(attained) > 0.85
 
 
 def test_both_rounds_together_reach_what_is_declared(honest: list[list[FirstRound]]) -> None:
