@@ -57,13 +57,9 @@ def by_ranges(
         random: of the noise.
         weights: number to its weight, where an outcome is known beforehand.
     """
-    part = share(problem.rows)
     bounded, found = bounded_rows(problem), {target: np.empty(draws) for target in targets}
     for draw in range(draws):
-        ranges = published_ranges(bounded, mu * math.sqrt(part), random)
-        situation = Situation(mu * math.sqrt(1 - part), problem.rows, len(bounded), CURIOUS, GRID_BITS)
-        clipping = choose_clipping(problem.table.parties, ranges, situation, weights or {})
-        moments = clipped_moments(bounded, clipping, situation, random)
+        moments = moments_in_ranges(bounded, mu, random, weights)
         seen = in_ranges(problem, moments.layout.columns)
         for target in targets:
             regression = seen.regression(target, seen.variables)
@@ -81,6 +77,30 @@ def bounded_rows(problem: Problem) -> dict[str, BoundedRows]:
     return {
         party: BoundedRows(own, columns, GRID_BITS) for (party, columns), own in zip(parts.items(), split, strict=True)
     }
+
+
+def moments_in_ranges(
+    bounded: Mapping[str, BoundedRows],
+    mu: float,
+    random: np.random.Generator,
+    weights: Mapping[str, float] | None = None,
+    k: float | None = None,
+) -> NoisyMoments:
+    """Moments of rows coded and clipped by a release of ranges before them, mu-GDP together.
+
+    Args:
+        bounded: party to its rows.
+        mu: budget of both releases.
+        random: of the noise.
+        weights: number to its weight, where it is not 1.
+        k: how far rows are clipped; None for the rule.
+    """
+    parties = {party: rows.columns for party, rows in bounded.items()}
+    n = len(next(iter(bounded.values())).codes)
+    part = share(n, tuple(column for own in parties.values() for column in own))
+    ranges = published_ranges(bounded, mu * math.sqrt(part), random)
+    situation = Situation(mu * math.sqrt(1 - part), n, len(parties), CURIOUS, GRID_BITS)
+    return clipped_moments(bounded, choose_clipping(parties, ranges, situation, weights or {}, k), situation, random)
 
 
 def published_ranges(bounded: Mapping[str, BoundedRows], mu: float, random: np.random.Generator) -> list[Range]:

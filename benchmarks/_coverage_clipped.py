@@ -19,16 +19,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from benchmarks._accuracy_ours import CURIOUS
-from benchmarks._accuracy_ranges import GRID_BITS, clipped_moments, published_ranges
+from benchmarks._accuracy_ranges import GRID_BITS, moments_in_ranges
 from benchmarks.report import Results
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.intervals.identifiability import LIMIT
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
-from dprelease.mechanisms.moments.first_round import share
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.release import Floats
 
@@ -105,21 +102,18 @@ def held(setting: Clipped, draws: int, seed: int = 1) -> Held:
     own = 100 if setting.k is None else round(8 * min(setting.k, 8))
     random = np.random.default_rng([seed, setting.patients, len(setting.shape), own])
     columns, mu = _declared(setting.shape), mu_of(setting.epsilon, 1e-6)
-    part = float(share(setting.patients))
-    situation = Situation(mu * math.sqrt(1 - part), setting.patients, len(WIDTHS), CURIOUS, GRID_BITS)
     inside, outside, moved = [], [], []
     for _ in range(draws):
         weights = random.uniform(-REACH, REACH, FEATURES)
         bounded = _bounded(_outcome(_patients(setting.shape, setting.patients, random), weights), columns)
-        ranges = published_ranges(bounded, mu * math.sqrt(part), random)
-        clipping = choose_clipping(columns, ranges, situation, {}, setting.k)
-        moments = clipped_moments(bounded, clipping, situation, random)
+        moments = moments_in_ranges(bounded, mu, random, k=setting.k)
         features, target = range(1, FEATURES + 1), [FEATURES + 1]
         found = learned_from_moments(moments, features, target, np.zeros(FEATURES), intercept=True)
         if not found.noise_ratio < LIMIT:
             continue
         seen = moments.layout.columns
-        truth = _slopes_as_clipped(setting.shape, weights, seen, clipping)
+        assert moments.clipping is not None  # noqa: S101 - rows are clipped by their ranges at least
+        truth = _slopes_as_clipped(setting.shape, weights, seen, moments.clipping)
         whole = _in_units(weights, seen)
         lower, upper = (ends[:, 0] for ends in found.weights.interval(QUANTILE))
         inside.append((lower < truth) & (truth < upper))

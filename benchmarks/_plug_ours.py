@@ -6,20 +6,15 @@ under replace-one.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 
-from benchmarks._accuracy_ours import CURIOUS
-from benchmarks._accuracy_ranges import GRID_BITS, clipped_moments, published_ranges
+from benchmarks._accuracy_ranges import GRID_BITS, moments_in_ranges
 from benchmarks._plug_tables import Schema, raw
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.result import FAR
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import code
-from dprelease.mechanisms.moments.first_round import share
 from dprelease.release.release import Floats
 
 
@@ -39,11 +34,7 @@ def predictions(
     bounded = {
         party: BoundedRows(bound(raw(train, part), part, GRID_BITS), part, GRID_BITS) for party, part in columns.items()
     }
-    part = share(len(train), tuple(column for own in columns.values() for column in own))
-    ranges = published_ranges(bounded, mu * math.sqrt(part), random)
-    left = mu * math.sqrt(1 - part)
-    situation = Situation(left, len(train), len(columns), CURIOUS, GRID_BITS)
-    moments = clipped_moments(bounded, choose_clipping(columns, ranges, situation, {}), situation, random)
+    moments = moments_in_ranges(bounded, mu, random)
     seen, layout = moments.layout.columns, moments.layout
     target = moments.names.index(schema.target) + 1
     features = [

@@ -74,7 +74,7 @@ class Moments(ABC):
     @property
     def biased(self) -> bool:
         """Whether clipping can move estimates by as much as their standard errors."""
-        return False
+        return self.clipping is not None and is_biased(self.clipping, self.layout)
 
     @property
     def kind(self) -> Literal["moments"]:
@@ -184,11 +184,6 @@ class NoisyMoments(Moments):
     def balls(self) -> tuple[Ball, ...]:
         """What rows were clipped to; nothing where they are not."""
         return () if self.clipping is None else balls(self.clipping, self.layout)
-
-    @property
-    def biased(self) -> bool:
-        """Whether clipping can move estimates by as much as their standard errors."""
-        return self.clipping is not None and is_biased(self.clipping, self.layout)
 
     def between(self, rows: Indices, columns: Indices) -> Floats:
         """(r, c) sums of products."""

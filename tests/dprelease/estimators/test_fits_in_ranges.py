@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields, replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from benchmarks import moments_utility as utility
 from benchmarks._accuracy_problem import Problem
-from benchmarks._accuracy_ranges import GRID_BITS, bounded_rows, clipped_moments, published_ranges
+from benchmarks._accuracy_ranges import bounded_rows, moments_in_ranges
 from benchmarks._accuracy_tables import TABLES
 from dprelease.data.ranges import Range
 from dprelease.estimators.choice import fit_moments
@@ -18,8 +17,6 @@ from dprelease.estimators.moments.posterior import posterior
 from dprelease.estimators.moments.posterior_fit import _needed
 from dprelease.estimators.quality import Quality
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
-from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.privacy.gaussian import mu_of
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
@@ -86,14 +83,10 @@ def test_hidden_features_are_needed_for_a_twentieth_of_the_gain_in_ranges_and_fo
 def test_draws_stay_within_norms_though_their_density_does_not_know_them():
     """Of one release of the demo's survey at (1, 1e-6), squares of every hospital's numbers are within what clipping allows."""
     problem = Problem.of(next(table for table in TABLES if table.path is None))
-    bounded, random, part = bounded_rows(problem), np.random.default_rng(7), share(problem.rows)
-    mu = mu_of(1.0, 1e-6)
-    ranges = published_ranges(bounded, mu * math.sqrt(part), random)
-    situation = Situation(mu * math.sqrt(1 - part), problem.rows, len(bounded), 1, GRID_BITS)
-    clipping = choose_clipping(problem.table.parties, ranges, situation, {})
-    moments = clipped_moments(bounded, clipping, situation, random)
+    moments = moments_in_ranges(bounded_rows(problem), mu_of(1.0, 1e-6), np.random.default_rng(7))
+    assert moments.clipping is not None
     squares = np.diagonal(posterior(moments), axis1=1, axis2=2)
     filled = np.array([squares[:, ball.places] @ (np.array(ball.radii) ** -2.0) for ball in moments.balls])
-    assert len(filled) == len(clipping.norms) == 3
+    assert len(filled) == len(moments.clipping.norms) == 3
     assert np.all((filled.mean(axis=1) > 0.25) & (filled.mean(axis=1) < 0.75))
     assert np.mean(filled > 1) <= 0.001
