@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks import kernels
 from benchmarks._hospitals import consortium, propose
+from benchmarks._progress import wait_until_approved, wait_until_joined
 from benchmarks.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
 
@@ -97,14 +98,9 @@ def measure(rows: int, columns: int, parties: int, releases: int = 1) -> list[Co
 
 def _compute(made: Consortium, rows: int, held: dict[str, int], number: int) -> Cost:
     release = propose(made, f"cost {number}", 'mechanism = "moments"', held, first=number)
-    logs = [made.log(name) for name in held]
-
-    def said(words: str) -> bool:
-        return all(f"release {release[:12]}: {words}" in log.read_text() for log in logs)
-
-    wait_for(lambda: said("approved"), PATIENCE, "every approval")
+    wait_until_approved(made, release, PATIENCE)
     approved = time.monotonic()
-    wait_for(lambda: said("joins round"), PATIENCE, "every hospital to join")
+    wait_until_joined(made, release, held, PATIENCE)
     started, bytes_before = time.monotonic(), _loopback_bytes()
     published = made.hub / "storage" / "published" / release
     wait_for(published.exists, PATIENCE, "the release to be published")

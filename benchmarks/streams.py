@@ -1,21 +1,20 @@
 """What checkpoint after checkpoint of a stream costs: joint moments of three hospitals whose tables grow, through real processes.
 
-Time of a checkpoint runs from the command that proposes it to its publication, as the coordinator's log dates that. Each
+Time of a checkpoint runs from the command that proposes it until the coordinator knows that it is published. Each
 hospital has appended the new rows to its CSV file before, and has told the office of them: the catalogue, whose time is apart.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import tempfile
 import time
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 
 from benchmarks._hospitals import PATIENCE, consortium, grow, propose
+from benchmarks._progress import wait_until_approved, wait_until_published
 from benchmarks.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
 from dprelease.catalogue import Catalogue
@@ -97,12 +96,13 @@ def measure(rows: int, checkpoints: int) -> list[Cost]:
         first = ""
         for number in range(1, checkpoints + 1):
             catalogue = _grow(made, rows, number) if first else 0.0
-            started = datetime.now().astimezone()
+            started = time.monotonic()
             release = _next(made, first) if first else propose(made, "stream", terms, held)
             first = first or release
-            wait_for(lambda release=release: bool(_dated(made, release, "published")), PATIENCE, "publication")  # type: ignore[misc]
-            seconds = (_dated(made, release, "published")[0] - started).total_seconds()
-            approved = (max(_dated(made, release, "approved")) - started).total_seconds()
+            wait_until_approved(made, release, PATIENCE)
+            approved = time.monotonic() - started
+            wait_until_published(made, release, PATIENCE)
+            seconds = time.monotonic() - started
             blocks = [path.stat().st_size for path in (made.hub / "storage" / "published" / release).rglob("*.block")]
             costs.append(Cost(number, seconds, approved, catalogue, max(blocks)))
             print(f"{number}: {seconds:.2f} s ({approved:.2f} to approval), catalogue {catalogue:.2f} s", flush=True)
@@ -133,13 +133,6 @@ def _catalogue(made: Consortium, name: str) -> int:
 
 def _next(made: Consortium, stream: str) -> str:
     return str(json.loads(made.run("coordinator", "release", "next", stream, "--json", home=made.office))["digest"])
-
-
-def _dated(made: Consortium, release: str, word: str) -> list[datetime]:
-    """When lines with a word were written about a release into the coordinator's log."""
-    log = made.log("coordinator").read_text()
-    lines = re.findall(rf"^(\S+) .*release {release[:12]}: .*\b{word}\b", log, re.M)
-    return [datetime.fromisoformat(line) for line in lines]
 
 
 def _smooth(seconds: list[float]) -> list[float]:

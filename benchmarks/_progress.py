@@ -1,0 +1,58 @@
+"""How far a release is, from the states that the roles keep: never from the words of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.cli.options import opened
+from coordinator.lifecycle.status import Record, State
+from coordinator.settings import CoordinatorSettings
+from demo.consortium import Consortium, wait_for
+from dprelease.errors import Conflict
+from dprelease.files.settings import read_settings
+
+_ENDED_UNPUBLISHED = (State.REJECTED, State.FAILED, State.CANCELLED, State.EXPIRED)
+
+
+def wait_until_approved(made: Consortium, release: str, seconds: float) -> None:
+    """Return as soon as every hospital has approved a release.
+
+    Raises:
+        CommandFailed: it is not approved within `seconds`.
+        Conflict: it ended before.
+    """
+    wait_for(lambda: _record(made, release).state is not State.PROPOSED, seconds, "every approval")
+
+
+def wait_until_published(made: Consortium, release: str, seconds: float) -> None:
+    """Return as soon as the coordinator knows that a release is published.
+
+    Raises:
+        CommandFailed: it is not published within `seconds`.
+        Conflict: it ended unpublished.
+    """
+    wait_for(lambda: _record(made, release).state is State.PUBLISHED, seconds, "publication")
+
+
+def wait_until_joined(made: Consortium, release: str, names: Iterable[str], seconds: float) -> None:
+    """Return as soon as every hospital has read its rows and begun its session of a joint computation.
+
+    Raises:
+        CommandFailed: one has not within `seconds`.
+        Conflict: the release ended before.
+    """
+    sessions = [made.hospital(name) / "state" / "joint" / release / "session.json" for name in names]
+
+    def joined() -> bool:
+        return all(path.exists() for path in sessions) or _record(made, release).state is State.PUBLISHED
+
+    wait_for(joined, seconds, "every hospital to join")
+
+
+def _record(made: Consortium, release: str) -> Record:
+    """What the office's database says of a release."""
+    with opened(read_settings(made.office / "coordinator.toml", CoordinatorSettings)) as store, store.reading() as tx:
+        record = tx.releases.find(release).record
+    if record.state in _ENDED_UNPUBLISHED:
+        raise Conflict(f"release {release[:12]} is {record.state}: {record.reason}")
+    return record
