@@ -12,10 +12,12 @@ PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscop
 FAST := tests/dprelease $(wildcard tests/mechanisms) tests/test_architecture.py tests/test_docs_format.py \
 	$(addprefix --ignore=tests/dprelease/,estimators test_forecast.py test_comparison.py test_comparison_plot.py test_rehearsal_fit.py)
 FOLDER  ?= demo-run
+COG    := $(BIN)/python -m cogapp -P -I .
+TABLES := docs/benchmarks.md
 # Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow lint types protos check-protos check-wheel check-invariants bench-quick check clean
+.PHONY: demo test test-fast test-slow lint docs types protos check-protos check-wheel check-invariants bench-quick check clean
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
@@ -32,6 +34,10 @@ test-slow: $(STAMP) ## the heavier statistical suites
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(COG) --check --diff $(TABLES)
+
+docs: $(STAMP) ## tables of docs/benchmarks.md from benchmarks/results
+	$(COG) -r $(TABLES)
 
 types: $(STAMP)
 	$(BIN)/mypy
