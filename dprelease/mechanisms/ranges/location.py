@@ -64,14 +64,15 @@ class Location:
 def from_counts(found: Distribution) -> Location:
     """Round 1."""
     wrong = found.covariance + MISFIT**2 * np.eye(len(found.noisy))
-    whiten = np.linalg.inv(np.linalg.cholesky(wrong))
+    whiten = np.linalg.inv(np.linalg.cholesky(wrong)).T
+    seen = found.noisy @ whiten
     (centre, log_scale), (centre_sd, log_scale_deviation) = PRIOR
 
     def log_density(m: Floats, log_s: Floats) -> Floats:
-        law = ndtr((EDGES[1:-1] - m[..., None]) * np.exp(-log_s)[..., None])
-        misfit = (found.noisy - law) @ whiten.T
+        law = ndtr((EDGES[1:-1] - m.reshape(-1, 1)) * np.exp(-log_s).reshape(-1, 1))
+        misfit = seen - law @ whiten  # one product: many small ones are slow, and slower on several threads
         prior = ((m - centre) / centre_sd) ** 2 + 2 * np.abs(log_s - log_scale) / log_scale_deviation
-        density: Floats = -0.5 * (np.sum(misfit * misfit, axis=-1) + prior)
+        density: Floats = -0.5 * (np.sum(misfit * misfit, axis=1).reshape(m.shape) + prior)
         return density
 
     around = Location(centre, log_scale, centre_sd, 2 * log_scale_deviation)
