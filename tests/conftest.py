@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from dprelease.threads import start_with_one
 from tests.support.postgres import Cluster, cluster
 
 os.environ["COLUMNS"] = "160"
-# Two workers that each take both cores for their linear algebra wait for one another many times as long as they compute.
-for library in ("OPENBLAS", "OMP", "MKL"):
-    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+start_with_one()  # as every command does: workers beside one another are busy processes too
 
 # What is written durably waits for the disk longer than most tests compute: folders of tests lie in memory where there is room.
 MEMORY, ENOUGH_BYTES = Path("/dev/shm"), 4 << 30  # noqa: S108 - pytest makes folders of its own within it

@@ -20,6 +20,7 @@ import click
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.files.extras import missing, require
 from dprelease.one_line import one_line
+from dprelease.threads import start_with_one
 from dprelease.wire.status import exit_code
 
 
@@ -84,6 +85,11 @@ class Commands(click.Group):
             return
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.lazy[name].summary) for name in sorted(self.lazy)])
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Begin a process of ours: before any command is loaded, and numpy with it."""
+        start_with_one()
+        return super().main(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of ours becomes a message and its exit code."""

@@ -10,6 +10,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Floats
+from dprelease.threads import for_product
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,10 @@ class Rows:
                 raise InvalidInput("the constant column of these mixing rows is zero; fit without an intercept")
             x = x - np.outer(self.ones, self.ones @ x / float(self.ones @ self.ones))
             degrees -= 1
+        with for_product(x.size * (x.shape[1] + self.y.shape[1])):
+            xx, xy = x.T @ x, x.T @ self.y
         return NormalEquations(
-            xx=x.T @ x / self.patients,
-            xy=x.T @ self.y / self.patients,
-            noise=degrees * self.x_variance / self.patients,
+            xx=xx / self.patients, xy=xy / self.patients, noise=degrees * self.x_variance / self.patients
         )
 
     def offsets(self, weights: Floats) -> Floats:

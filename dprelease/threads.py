@@ -1,0 +1,61 @@
+"""Threads of the linear algebra: one in every command and daemon, all cores for a product that is worth them.
+
+The threads of OpenBLAS wait for one another in busy loops. Beside as many busy processes as cores, a small product on two
+threads takes tens of times as long as on one. A command therefore starts with one thread. A large product takes all cores for
+as long as it runs. A variable that a person has set, such as OPENBLAS_NUM_THREADS, is obeyed. A program that imports the
+library keeps the threads it has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+"""Variables that people set. A library reads its own once, when numpy is imported."""
+WORTH_ALL_CORES = 10**9
+"""Multiplications of a product that takes a tenth of a second on one core: far longer than waiting threads delay it."""
+
+_decided_here = False
+_one_at_a_time = Lock()
+
+
+def start_with_one() -> None:
+    """Start the linear algebra of this process with one thread, unless a variable says how many it has.
+
+    A command calls this before numpy is imported.
+    """
+    global _decided_here
+    if not any(name in os.environ for name in VARIABLES):
+        os.environ.update(dict.fromkeys(VARIABLES, "1"))
+        _decided_here = True
+
+
+@contextmanager
+def for_product(multiplications: int) -> Iterator[None]:
+    """Lend all cores to a product of at least `WORTH_ALL_CORES` multiplications, in a process of `start_with_one`.
+
+    Args:
+        multiplications: rows times columns times inner length.
+    """
+    if not _decided_here or multiplications < WORTH_ALL_CORES:
+        yield
+        return
+    # The number of threads belongs to the process: two products at once would each restore what the other one set.
+    with _one_at_a_time, _controller().limit(limits=os.cpu_count() or 1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """The loaded libraries: to look for them takes a millisecond."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
