@@ -10,15 +10,14 @@ everybody's seconds shared out over the processors. What the hub needs from the 
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from benchmarks._hospitals import PATIENCE, propose
-from demo.consortium import Consortium, wait_for
+from benchmarks._progress import wait_until_approved, wait_until_published
+from demo.consortium import Consortium
 from dprelease.files.settings import read_settings
 from dprelease.privacy.noise import SecureNoise
 from party_node.daemon import Daemon
@@ -37,7 +36,7 @@ class ReleaseTime:
     """What one release took.
 
     Attributes:
-        seconds: from the last approval to publication, as the coordinator's log dates both.
+        seconds: from the last approval to publication, as the office knows of both.
         work: seconds of the same release without any waiting.
     """
 
@@ -50,43 +49,48 @@ class ReleaseTime:
         return self.seconds / self.work
 
 
-def measure(consortium: Consortium, releases: int) -> list[ReleaseTime]:
-    """Releases of joint moments of three hospitals, one after another, each beside its work.
+def measure(consortium: Consortium, terms: str, releases: int, first: int = 0) -> list[ReleaseTime]:
+    """Releases of three hospitals, one after another, each beside its work.
 
     Args:
         consortium: its hospitals run.
+        terms: lines of the request that name the mechanism.
         releases: how many.
+        first: number of the first of the twice as many releases that are made.
     """
     found = []
-    for number in range(releases):
-        seconds = _in_life(consortium, 2 * number)
+    for number in range(first, first + 2 * releases, 2):
+        seconds = _in_life(consortium, terms, number)
         for name in NAMES:
             consortium.halt(name)
-        found.append(ReleaseTime(seconds, _driven(consortium, 2 * number + 1)))
+        found.append(ReleaseTime(seconds, _driven(consortium, terms, number + 1)))
         for name in NAMES:
             consortium.restart(name)
     return found
 
 
-def _in_life(consortium: Consortium, number: int) -> float:
+def _in_life(consortium: Consortium, terms: str, number: int) -> float:
     """Seconds of one release that nobody drives."""
-    release = _propose(consortium, number)
-    published = _publication(consortium, release)
-    return (published - max(_dated(consortium, release, "approved"))).total_seconds()
+    release = _propose(consortium, terms, number)
+    wait_until_approved(consortium, release, PATIENCE)
+    approved = time.monotonic()
+    wait_until_published(consortium, release, PATIENCE)
+    return time.monotonic() - approved
 
 
-def _driven(consortium: Consortium, number: int) -> float:
+def _driven(consortium: Consortium, terms: str, number: int) -> float:
     """Seconds of work of one release."""
     with ExitStack() as opened:
         hospitals = [opened.enter_context(_hospital(consortium, name)) for name in NAMES]
-        release = _propose(consortium, number)
+        release = _propose(consortium, terms, number)
         _round(hospitals)  # decides; what follows the last approval counts
         work = 0.0
         while any(desk.journal.find(release).status != Status.DELIVERED for desk, _, _ in hospitals):
             spent = _round(hospitals)
             work += max(max(spent), sum(spent) / min(len(spent), os.cpu_count() or 1))
-        delivered = datetime.now(UTC)
-        return work + max(0.0, (_publication(consortium, release) - delivered).total_seconds())
+        delivered = time.monotonic()
+        wait_until_published(consortium, release, PATIENCE)
+        return work + time.monotonic() - delivered
 
 
 @contextmanager
@@ -105,19 +109,5 @@ def _round(hospitals: Sequence[tuple[HospitalState, Daemon, Coordinator]]) -> li
     return spent
 
 
-def _propose(consortium: Consortium, number: int) -> str:
-    return propose(consortium, f"time {number}", 'mechanism = "moments"', dict.fromkeys(NAMES, EACH), first=number)
-
-
-def _publication(consortium: Consortium, release: str) -> datetime:
-    """When a release was published, as soon as it is."""
-    wait_for(lambda: bool(_dated(consortium, release, "published")), PATIENCE, "publication")
-    return _dated(consortium, release, "published")[0]
-
-
-def _dated(consortium: Consortium, release: str, word: str) -> list[datetime]:
-    """When lines with a word were written about a release into the coordinator's log."""
-    lines = re.findall(
-        rf"^(\S+) .*release {release[:12]}: .*\b{word}\b", consortium.log("coordinator").read_text(), re.M
-    )
-    return [datetime.fromisoformat(line) for line in lines]
+def _propose(consortium: Consortium, terms: str, number: int) -> str:
+    return propose(consortium, f"time {number}", terms, dict.fromkeys(NAMES, EACH), first=number)
