@@ -50,6 +50,11 @@ def test_the_core_loads_what_it_is_asked_for() -> None:
     assert "numpy" in loaded(code)
 
 
+def test_to_list_fetch_and_verify_loads_no_estimator() -> None:
+    code = "import sys, learner.cli.releases\nassert not {'dprelease.estimators', 'dprelease.analyses'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_names_that_are_not_there_are_said_to_be_missing() -> None:
     import dprelease
     import learner

@@ -5,27 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dprelease.analyses import Analysis
-from dprelease.estimators import FitResult
-from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary
+from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary, boxes
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_text, mu2_text
 from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
 from dprelease.release.verification import checks
-from learner.client.describe import Description
-from learner.client.describe_counterfactual import DescribedCounterfactual
-from learner.client.describe_ranges import DescribedRanges, boxes
 from learner.client.library import Opened
 from learner.client.pinned_roots import Trusted
 from learner.client.spending import Account
 from learner.listing import Listed
+
+if TYPE_CHECKING:  # estimators load slowly, and most commands print none of these
+    from dprelease.analyses import Analysis
+    from dprelease.estimators import FitResult
+    from learner.client.describe import Description
+    from learner.client.describe_counterfactual import DescribedCounterfactual
+    from learner.client.describe_ranges import DescribedRanges
 
 SHOWN_DIGITS = 16
 """Hexadecimal digits of a digest in tables: an ID that every command takes."""

@@ -39,16 +39,6 @@ class DescribedRanges:
         }
 
 
-def boxes(columns: Sequence[Summary]) -> tuple[str, ...]:
-    """A sentence for each number that was declared without bounds: those that its release found."""
-    return tuple(
-        f"{each.column.name} was declared without bounds; its box, found from noisy counts, is {each.column.extent} "
-        f"{each.column.unit or '1'}"
-        for each in columns
-        if each.range.box is not None
-    )
-
-
 def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRanges:
     """Describe columns of a release of ranges.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary
-from learner.client.describe_ranges import boxes
+from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary, boxes
 from learner.report.distribution_plot import distribution
 from learner.report.markup import Cell, Markup, element, figure, short, table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,3 +122,13 @@ def later_range(name: str, centre: int, scale: int, box: Box | None = None) -> R
         box: of a column without bounds.
     """
     return Range(name=name, centre=centre, half_width=min(REACH * scale, WIDEST), box=box)
+
+
+def boxes(columns: Sequence[Summary]) -> tuple[str, ...]:
+    """A sentence for each number that was declared without bounds, on the bounds that its release found."""
+    return tuple(
+        f"{each.column.name} was declared without bounds; its box, found from noisy counts, is {each.column.extent} "
+        f"{each.column.unit or '1'}"
+        for each in columns
+        if each.range.box is not None
+    )
