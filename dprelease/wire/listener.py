@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -25,9 +24,6 @@ from dprelease.wire.dispatch import Dispatch, Methods
 from dprelease.wire.limits import Limiter
 from dprelease.wire.loop import event_loop, run
 from dprelease.wire.transport import KEEPALIVE_SECONDS, Credentials, check_address
-
-# gRPC itself writes a line to standard error for every handshake that fails, and nobody counts them.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 MOST_CONNECTIONS = 10_000
 """Of one listener, and at most a quarter of the files that the process may open: enough are left to serve with."""

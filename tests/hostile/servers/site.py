@@ -17,6 +17,7 @@ from typing import Self
 
 from coordinator.authority.authority import Authority
 from coordinator.store.store import Store
+from demo.consortium import Consortium
 from dprelease.identity.signing import load_private_key, new_private_key, private_key_pem
 from dprelease.wire.v1 import public_pb2
 from learner.hub.storage import Storage
@@ -97,6 +98,7 @@ class Site:
         limits: TOML lines for hub.toml.
         launcher: arguments of Python that run both roles in another way.
         rows: of what is published.
+        consortium: runs the processes, as copies unless told otherwise.
 
     Attributes:
         processes: of both roles.
@@ -104,9 +106,16 @@ class Site:
         sealed: what is published.
     """
 
-    def __init__(self, folder: Path, limits: str = "", launcher: Sequence[str] = (), rows: int = ROWS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: str = "",
+        launcher: Sequence[str] = (),
+        rows: int = ROWS,
+        consortium: type[Consortium] = ForkedConsortium,
+    ) -> None:
         self._launcher = launcher
-        self.processes = ForkedConsortium(folder)
+        self.processes = consortium(folder)
         ports = self.processes.ports
         founded(
             self.processes.office,
