@@ -45,8 +45,9 @@ from party_node.outgoing.renewal import Renewal
 from party_node.outgoing.report import TableReport
 from party_node.outgoing.reviews import Reviews
 from party_node.state.books import check as check_books
-from party_node.state.journal import FINAL, PUBLISHED, Record, Status
+from party_node.state.journal import PUBLISHED, Record, Status
 from party_node.state.lock import only_one
+from party_node.undecided import Undecided
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class Daemon:
         self._table = TableReport(desk)
         self._settings = ChangedSettings(desk, config)
         self.reviews = Reviews(desk)
+        self._undecided = Undecided(desk)
         self._aligning = AlignmentWork(desk, self._hub, self.reviews.begin_run)
 
     def run(self, stop: threading.Event | StopSignal) -> None:
@@ -143,13 +145,16 @@ class Daemon:
         self._unreached = not self._aligning.cycle(coordinator)
         self._computing = self._aligning.computing
         standing = self._desk.journal.standing()
-        unsettled = [release for release, status in standing.items() if status not in FINAL]
-        for pending in coordinator.pending_releases(unsettled if len(unsettled) <= _MOST_UNSETTLED else None):
-            release = pending.spec.digest()
-            if pending.state in _OVER and standing.get(release, Status.ENDED) in FINAL:
-                continue
-            step, note = partial(self._step, coordinator, pending), partial(self._desk.journal.annotate, release)
-            self._unreached |= not attempt(step, f"release {release[:12]}", note, self._hub)
+        listed = coordinator.pending_releases(standing if len(standing) <= _MOST_UNSETTLED else None)
+        self._undecided.begin({pending.release for pending in listed}, standing)
+        for pending in listed:
+            release = pending.release
+            if not pending.state:
+                self._undecided.leave("a state that only a later version has")
+            elif release in standing or pending.state not in _OVER:
+                step, note = partial(self._step, coordinator, pending), partial(self._desk.journal.annotate, release)
+                self._unreached |= not attempt(step, f"release {release[:12]}", note, self._hub)
+        self._undecided.end()
         self._hub.away &= self._unreached
         if not self._computing:
             self._joint.drop_rows()
@@ -157,18 +162,18 @@ class Daemon:
 
     def _step(self, coordinator: Coordinator, pending: PendingRelease) -> None:
         desk = self._desk
-        record = desk.journal.get(pending.spec.digest())
+        record = desk.journal.get(pending.release)
+        if record is None and pending.state == "PROPOSED":
+            record = self._undecided.take(pending)
         if record is None:
-            if pending.state != "PROPOSED":
-                return
-            record = desk.journal.offer(pending.spec, Status.WAITING, "new")
+            return
         if record.status == Status.DECLINED:
             self._stay_out(coordinator, record, pending)
             return
         if pending.state in _OVER:
             self._end(record, pending)
             return
-        if record.status == Status.WAITING:
+        if record.status == Status.WAITING and not self._undecided.waits(record):
             record = self._consider(coordinator, record)
         if record.status == Status.ACCEPTED:
             self._approve(coordinator, record)
@@ -199,6 +204,7 @@ class Daemon:
             self._desk.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
         else:
             self.reviews.begin(record, assessment)
+            self._undecided.looked(record)
         return self._desk.journal.find(record.release)
 
     def _refuse(self, coordinator: Coordinator, record: Record, error: DpReleaseError) -> Record:

@@ -147,10 +147,16 @@ class HospitalState:
         """Keys of all parties that we know: the pinned peers, and our own."""
         return {**self.identity.pins(), self.settings.name: self.identity.fingerprint()}
 
+    def grounds(self) -> tuple[object, ...]:
+        """What decisions rest on, beside the releases that are under way."""
+        files = tuple(path.read_bytes() for path in (self._catalogue, self._findings) if path.exists())
+        return self.settings, self.pins(), self.ledger.head(), files
+
     def assess(self, spec: ReleaseSpec) -> Assessment:
         """Check a proposal; see `decision.assess`."""
         roster = self.settings.roster
-        records, stages = self.journal.records(), self.ledger.stages(roster)
+        stages = self.ledger.stages(roster)
+        records = self.journal.taken(stages)
         implausible = read_findings(self._findings)[1]
         continued = bool(self.streams.earlier(spec))
         return assess(
@@ -252,14 +258,8 @@ class HospitalState:
             target = spec.target
             detail: dict[str, str | float] = {"title": spec.title, "epsilon": target.epsilon, "delta": target.delta}
             self.ledger.reserve(self.settings.roster, record.release, given.party(name).mu2, detail, given.added(name))
-        approval = approve(
-            spec,
-            self.settings.name,
-            commit(salt, codes),
-            self.identity.key(),
-            self.enrolment.certificate,
-            datetime.now(UTC),
-        ).to_bytes()
+        key, certificate, now = self.identity.key(), self.enrolment.certificate, datetime.now(UTC)
+        approval = approve(spec, self.settings.name, commit(salt, codes), key, certificate, now).to_bytes()
         self.journal.sign(record.release, approval)
         return approval
 

@@ -10,6 +10,7 @@ import click
 from party_node.cli.options import with_desk
 from party_node.cli.show import card, print_card, print_releases, screen
 from party_node.hospital import HospitalState
+from party_node.state.journal import MOST_UNDECIDED
 
 
 @click.group()
@@ -21,14 +22,15 @@ def review() -> None:
 
 
 @review.command("list")
+@click.option("--page", type=click.IntRange(1), default=1, help="Which 50, the newest on page 1.", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_desk
-def list_releases(desk: HospitalState, as_json: bool) -> None:
-    """All releases that were ever offered here.
+def list_releases(desk: HospitalState, page: int, as_json: bool) -> None:
+    """The releases that were offered here, 50 on a page; those that wait for a person are on page 1.
 
-    Example: party-node review list --json
+    Example: party-node review list --page 2 --json
     """
-    records = desk.journal.records()
+    records, count = desk.journal.page(page)
     if as_json:
         lines = [
             {"release": record.release, "status": record.status.value, "title": record.spec.title, "note": record.note}
@@ -37,6 +39,8 @@ def list_releases(desk: HospitalState, as_json: bool) -> None:
         click.echo(json.dumps(lines, indent=2))
     else:
         print_releases(screen(), records)
+    if page * MOST_UNDECIDED < count:
+        click.echo(f"{count} releases in all; older ones: party-node review list --page {page + 1}", err=True)
 
 
 @review.command()

@@ -90,7 +90,7 @@ class Continuations:
         made, stages = self._ledger.made(self._roster), self._ledger.stages(self._roster)
         return {
             record.release: record
-            for record in self._journal.records()
+            for record in self._journal.taken(stages)
             if mechanism_of(record.spec).continual is continual
             and (record.release in made or stages.get(record.release) == "close" or self._vault.holds(record.release))
         }
@@ -200,7 +200,8 @@ class Continuations:
         """Erase what is kept of streams that have no more checkpoints, or ended before any block."""
         kept = self.folder.kept()
         if kept:
-            records, stages = self._journal.records(), self._ledger.stages(self._roster)
+            stages = self._ledger.stages(self._roster)
+            records = self._journal.taken({*stages, *kept})
             given_up = {each.release for each in records if each.status is Status.ENDED} - {
                 release for release, stage in stages.items() if stage != "refund"
             }

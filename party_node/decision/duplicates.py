@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from dprelease.data.columns import private, public
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.spec import ReleaseSpec
-from party_node.state.journal import PUBLISHED, Record, Status
+from party_node.state.journal import PUBLISHED, UNDER_WAY, Record, Status
 
-_UNDER_WAY = frozenset({Status.ACCEPTED, Status.APPROVED, Status.SEALED, Status.DELIVERED})
 _CHARGED = frozenset({"charge", "send"})
 
 
@@ -24,7 +23,7 @@ def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages
     Args:
         spec: the proposal.
         party: our name.
-        records: every release that was offered here.
+        records: of all releases that the ledger knows or that are under way here, at the least.
         stages: release to the last thing that the ledger says of it.
     """
     part = spec.party(party)
@@ -33,7 +32,7 @@ def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages
     content, found = _content(spec, party, exact), []
     for record in records:
         paid = stages.get(record.release) in _CHARGED
-        if record.release == spec.digest() or not (paid or record.status in _UNDER_WAY):
+        if record.release == spec.digest() or not (paid or record.status in UNDER_WAY):
             continue
         if private(ours) and _same_patients(record.spec, spec) and _content(record.spec, party, exact) == content:
             ended = record.status is Status.ENDED and record.note == PUBLISHED

@@ -21,7 +21,7 @@ def linkages(spec: ReleaseSpec, public: bool, records: Iterable[Record], stages:
     Args:
         spec: the proposal.
         public: whether any column of our roster was declared public.
-        records: every release that was offered here.
+        records: of all releases that the ledger knows, at the least.
         stages: release of our roster to the last thing that the ledger says of it; what is approved and not given up counts
             as if it were delivered.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -10,7 +11,7 @@ import grpc
 from dprelease.acceptance import SignedAcceptance
 from dprelease.errors import InvalidInput
 from dprelease.intersection.task import Task
-from dprelease.one_line import one_line
+from dprelease.one_line import one_line, quoted
 from dprelease.wire.boundary import ask
 from dprelease.wire.v1 import alignment_pb2 as pb
 from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
@@ -41,6 +42,21 @@ class PendingRun:
         return tuple(SignedAcceptance.from_bytes(data) for data in self.acceptances)
 
 
+def left_alone(to: logging.Logger, what: str, reasons: Sequence[str]) -> None:
+    """Say in one line how much of what the coordinator lists cannot be read, if anything.
+
+    Args:
+        to: where.
+        what: each of them is.
+        reasons: why, for each.
+    """
+    if reasons:
+        words = (
+            f"1 {what} cannot be read and is" if len(reasons) == 1 else f"{len(reasons)} {what}s cannot be read and are"
+        )
+        to.warning("%s left alone; update this software? %s", words, quoted(reasons[0]))
+
+
 class Alignments:
     """Calls over one channel.
 
@@ -58,16 +74,17 @@ class Alignments:
             VersionMismatch: this coordinator knows no alignment runs.
         """
         answer = ask(PEER, self._stub.ListRuns, pb.ListRunsRequest())
-        pending = []
+        pending, unread = [], []
         for record in answer.runs:
             try:
                 # An unknown number raises ValueError: a state that only a later version has.
                 state = pb.RunState.Name(record.state).removeprefix("RUN_STATE_")
                 task = Task.from_bytes(record.task)
             except (InvalidInput, ValueError) as error:
-                log.warning("an alignment run cannot be read and is left alone: %s", one_line(str(error)))
+                unread.append(str(error))
                 continue
             pending.append(PendingRun(task, state, tuple(record.acceptances), one_line(record.explanation)))
+        left_alone(log, "alignment run", unread)
         return pending
 
     def accept(self, acceptance: bytes) -> None:

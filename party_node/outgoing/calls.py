@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import Any, Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
-from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.one_line import one_line
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock
@@ -34,7 +34,8 @@ from party_node.outgoing.alignments import PEER, Alignments
 
 HEALTH_SECONDS = 10.0
 
-log = logging.getLogger(__name__)
+MOST_PAGES = 20
+"""Of a list of releases, some 3 MiB each; what is further down is looked at when something before it is over."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,22 @@ class PendingRelease:
     """A release as the coordinator tells it.
 
     Attributes:
-        spec: the spec, from canonical bytes.
-        state: the coordinator's state, e.g. ``PROPOSED``.
+        release: digest of the spec.
+        data: canonical bytes of the spec, unread: most of what is listed is known already.
+        state: the coordinator's state, e.g. ``PROPOSED``; empty for one that only a later version has.
         approvals: signed approvals passed on, unchecked.
         explanation: whom it waits for, or why it ended.
     """
 
-    spec: ReleaseSpec
+    release: str
+    data: bytes
     state: str
     approvals: tuple[bytes, ...]
     explanation: str
+
+    def spec(self) -> ReleaseSpec:
+        """The spec; raises `InvalidInput` if it cannot be read."""
+        return ReleaseSpec.from_bytes(self.data)
 
     def signed_approvals(self) -> tuple[SignedApproval, ...]:
         """The approvals, parsed.
@@ -89,7 +96,7 @@ class Coordinator:
         ask(PEER, self.stub.ReportCatalogue, coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()))
 
     def pending_releases(self, unsettled: Collection[str] | None = None) -> list[PendingRelease]:
-        """The releases we take part in, that are not over or ended lately. One that cannot be read is left out.
+        """The releases we take part in, that are not over or ended lately.
 
         Args:
             unsettled: of those that ended, the ones wanted, by their digests; all if None. An older coordinator lists all.
@@ -97,19 +104,13 @@ class Coordinator:
         request = coordination_pb2.ListReleasesRequest(
             open_only=unsettled is not None, unsettled=[bytes.fromhex(release) for release in unsettled or ()]
         )
-        answer = ask(PEER, self.stub.ListReleases, request)
-        pending = []
-        for record in answer.releases:
-            try:
-                # An unknown number raises ValueError: a state that only a later version has.
-                state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_")
-                spec = ReleaseSpec.from_bytes(record.spec)
-            except (InvalidInput, ValueError) as error:
-                log.warning(
-                    "a release cannot be read and is left alone; update this software? %s", one_line(str(error))
-                )
-                continue
-            pending.append(PendingRelease(spec, state, tuple(record.approvals), one_line(record.explanation)))
+        pending: list[PendingRelease] = []
+        for _ in range(MOST_PAGES):
+            answer = ask(PEER, self.stub.ListReleases, request)
+            pending += map(_pending, answer.releases)
+            request.page_token = answer.next_page_token
+            if not request.page_token:
+                break
         return pending
 
     def renew(self, signing_request: bytes) -> str:
@@ -144,6 +145,13 @@ class Coordinator:
         """Decline, or withdraw before our block was sent."""
         request = coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=reason)
         ask(PEER, self.stub.Decline, request)
+
+
+def _pending(record: release_pb2.ReleaseRecord) -> PendingRelease:
+    known = record.state in release_pb2.ReleaseState.values()
+    state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_") if known else ""
+    release, words = sha256(record.spec), one_line(record.explanation)
+    return PendingRelease(release, record.spec, state, tuple(record.approvals), words)
 
 
 def reach(address: str, credentials: Credentials, peer: str) -> None:

@@ -6,6 +6,8 @@ acts on.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,6 +21,9 @@ from party_node.state.offers import Offers
 
 PUBLISHED = "published"
 """The journal's note on a release that the coordinator reported as published."""
+
+MOST_UNDECIDED = 50
+"""Proposals that wait here for a person: more than one decides on in a day. Further ones wait at the office."""
 
 
 class Status(StrEnum):
@@ -34,6 +39,7 @@ class Status(StrEnum):
 
 
 FINAL = frozenset({Status.DECLINED, Status.ENDED})
+UNDER_WAY = frozenset({Status.ACCEPTED, Status.APPROVED, Status.SEALED, Status.DELIVERED})
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS releases (
@@ -81,14 +87,41 @@ class Journal(Offers[Record]):
 
     table, key, content = "releases", "release", "spec"
     noun, command = "release", "review list"
-    final = FINAL
+    statuses, final = Status, FINAL
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA)
+        self._taken: dict[str, ReleaseSpec] = {}
 
     def records(self) -> list[Record]:
         """All releases, oldest first."""
         return self._select("TRUE")
+
+    def taken(self, known: Iterable[str]) -> list[Record]:
+        """Releases that are under way here, and some others, oldest first. Of what else was offered nothing is read.
+
+        Args:
+            known: digests of the others: those that the ledger knows, or that something is kept of.
+        """
+        others = "release IN (SELECT value FROM json_each(?))"
+        found = self._select(f"{self._one_of(UNDER_WAY)} OR {others}", json.dumps([*known]))
+        self._taken = {record.release: record.spec for record in found}  # to read a spec takes longer than all else
+        return found
+
+    def page(self, number: int) -> tuple[list[Record], int]:
+        """A page of all releases, oldest first, and how many there are. Page 1 has those that wait, and the newest."""
+        size = MOST_UNDECIDED
+        newest = f"status = '{Status.WAITING}' DESC, seen DESC, release DESC LIMIT ? OFFSET ?"
+        query = f"SELECT * FROM releases ORDER BY {newest}"  # noqa: S608 - the text is ours
+        with self._transaction() as db:
+            rows = db.execute(query, (size, size * (number - 1))).fetchall()
+            (count,) = db.execute("SELECT COUNT(*) FROM releases").fetchone()
+        return [self._read(row) for row in reversed(rows)], count
+
+    def forget(self, release: str) -> None:
+        """Remove a release on which nothing was decided; of any other nothing is removed."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM releases WHERE release = ? AND status = ?", (release, Status.WAITING))
 
     def offer(self, spec: ReleaseSpec, status: Status, note: str) -> Record:
         """Note a release that was offered for the first time; offering it again changes nothing."""
@@ -129,4 +162,4 @@ class Journal(Offers[Record]):
 
     def _read(self, row: tuple[Any, ...]) -> Record:
         release, spec, status, *rest = row
-        return Record(release, ReleaseSpec.from_bytes(spec), Status(status), *rest)
+        return Record(release, self._taken.get(release) or ReleaseSpec.from_bytes(spec), Status(status), *rest)

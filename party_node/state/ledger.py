@@ -60,6 +60,12 @@ class Ledger:
         with self._transaction() as db:
             return [entry for entry in _read(db) if roster in (None, entry.roster)]
 
+    def head(self) -> str:
+        """Hash of the last entry; another one says that something happened."""
+        with self._transaction() as db:
+            row = db.execute("SELECT hash FROM entries ORDER BY number DESC LIMIT 1").fetchone()
+        return _GENESIS if row is None else str(row[0])
+
     def open(self, roster: str, cap: Fraction, detail: str = "") -> None:
         """Open a roster's account with its cap; opening it again with the same cap changes nothing.
 

@@ -29,7 +29,8 @@ class Offers(ABC, Generic[Offer]):
         content: the column of what was offered.
         noun: what one of them is called.
         command: that lists them.
-        final: statuses of what is over.
+        statuses: all of them.
+        final: those of what is over.
     """
 
     table: ClassVar[str]
@@ -37,11 +38,13 @@ class Offers(ABC, Generic[Offer]):
     content: ClassVar[str]
     noun: ClassVar[str]
     command: ClassVar[str]
+    statuses: ClassVar[type[StrEnum]]
     final: ClassVar[Set[StrEnum]]
 
     def __init__(self, path: Path, schema: str) -> None:
         self._transaction = partial(transaction, path)
-        prepare(path, schema)
+        self._open = frozenset(self.statuses) - self.final
+        prepare(path, f"{schema}; CREATE INDEX IF NOT EXISTS {self.table}_by_status ON {self.table} (status)")
 
     @abstractmethod
     def _read(self, row: tuple[Any, ...]) -> Offer:
@@ -54,7 +57,10 @@ class Offers(ABC, Generic[Offer]):
             NotFound: there is none.
             InvalidInput: there are several.
         """
-        found = self._select(f"substr({self.key}, 1, ?) = ?", len(prefix), prefix.lower())
+        start = prefix.lower()
+        found = self._select(
+            f"{self.key} >= ? AND {self.key} < ?", start, f"{start}g"
+        )  # by the index: g follows all digits
         if not found:
             raise NotFound(f"no {self.noun} {prefix} was offered here; see: party-node {self.command}")
         if len(found) > 1:
@@ -66,9 +72,10 @@ class Offers(ABC, Generic[Offer]):
         return next(iter(self._select(f"{self.key} = ?", digest)), None)
 
     def standing(self) -> dict[str, str]:
-        """Status of every one by its digest; cheap, for nothing that was offered is read."""
+        """Status of every one that is not over, by its digest; nothing that was offered is read."""
+        query = f"SELECT {self.key}, status FROM {self.table} WHERE {self._one_of(self._open)}"  # noqa: S608 - names are ours
         with self._transaction() as db:
-            return dict(db.execute(f"SELECT {self.key}, status FROM {self.table}"))  # noqa: S608 - names are ours
+            return dict(db.execute(query))
 
     def move(self, digest: str, before: Set[StrEnum], status: StrEnum, note: str = "") -> None:
         """Move one on; raises `Conflict` if it does not stand where the caller believes."""
@@ -76,8 +83,7 @@ class Offers(ABC, Generic[Offer]):
 
     def annotate(self, digest: str, note: str) -> None:
         """Say in words why one is not moving; what is over keeps its last words."""
-        over = ", ".join(f"'{status}'" for status in self.final)
-        change = f"UPDATE {self.table} SET note = ? WHERE {self.key} = ? AND status NOT IN ({over})"  # noqa: S608
+        change = f"UPDATE {self.table} SET note = ? WHERE {self.key} = ? AND {self._one_of(self._open)}"  # noqa: S608
         with self._transaction() as db:
             db.execute(change, (note, digest))
 
@@ -96,6 +102,11 @@ class Offers(ABC, Generic[Offer]):
                 raise Conflict(f"{self.noun} {digest[:12]} is {row[0] if row else 'unknown'} here; nothing was changed")
             update = f"UPDATE {self.table} SET changed = ?, {change} WHERE {self.key} = ?"  # noqa: S608
             db.execute(update, (instant(datetime.now(UTC)), *values, digest))
+
+    @staticmethod
+    def _one_of(statuses: Set[StrEnum]) -> str:
+        """The condition that one has one of some statuses; an index answers it, however many others there are."""
+        return "status IN ({})".format(", ".join(f"'{status}'" for status in sorted(statuses)))
 
     def _select(self, condition: str, *values: str | int) -> list[Offer]:
         # Only what is asked for is read: the daemon looks up every open release at every poll, and a record holds a spec.

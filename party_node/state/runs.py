@@ -80,7 +80,7 @@ class Runs(Offers[RunEntry]):
 
     table, key, content = "runs", "run", "task"
     noun, command = "alignment run", "align list"
-    final = OVER
+    statuses, final = RunStatus, OVER
 
     def __init__(self, state: Path) -> None:
         super().__init__(state / "alignments.sqlite", _SCHEMA)

@@ -67,6 +67,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         renews: signing request to the certificate that is given for it; None for a coordinator that does not know how.
         deals: party and signed offers to what is dealt to it; None for a coordinator that does not know how.
         news: who waits; None for a coordinator that does not know how.
+        further: that there is another page of releases, whatever page is asked for.
         charges: party to the statement that it is told; None for a coordinator that does not know how.
     """
 
@@ -78,6 +79,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
     renews: Callable[[str], str] | None = None
     deals: Callable[[str, list[bytes]], bytes] | None = None
     news: News | None = field(default_factory=News)
+    further: str = ""
     charges: Callable[[str], bytes] | None = None
 
     def propose(self, spec: ReleaseSpec) -> str:
@@ -130,7 +132,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self.shown = context.certificate.decode()
         self.asked.set()
         self._note("ListReleases", request, context)
-        return coordination_pb2.ListReleasesResponse(releases=list(self.records.values()))
+        return coordination_pb2.ListReleasesResponse(releases=list(self.records.values()), next_page_token=self.further)
 
     def Approve(self, request: Any, context: Any) -> coordination_pb2.ApproveResponse:
         self._note("Approve", request, context)

@@ -18,18 +18,22 @@ class ReportCatalogueResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListReleasesRequest(_message.Message):
-    __slots__ = ("open_only", "unsettled")
+    __slots__ = ("open_only", "unsettled", "page_token")
     OPEN_ONLY_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     open_only: bool
     unsettled: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, open_only: _Optional[bool] = ..., unsettled: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    page_token: str
+    def __init__(self, open_only: _Optional[bool] = ..., unsettled: _Optional[_Iterable[bytes]] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListReleasesResponse(_message.Message):
-    __slots__ = ("releases",)
+    __slots__ = ("releases", "next_page_token")
     RELEASES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     releases: _containers.RepeatedCompositeFieldContainer[_release_pb2.ReleaseRecord]
-    def __init__(self, releases: _Optional[_Iterable[_Union[_release_pb2.ReleaseRecord, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, releases: _Optional[_Iterable[_Union[_release_pb2.ReleaseRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ApproveRequest(_message.Message):
     __slots__ = ("signed_approval", "spec")

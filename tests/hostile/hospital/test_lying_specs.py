@@ -227,7 +227,7 @@ def test_a_proposal_that_cannot_be_read_is_left_alone(
         spec=spec, state=release_pb2.RELEASE_STATE_PROPOSED
     )
     world.north.cycle()
-    assert "cannot be read and is left alone" in caplog.text
+    assert "1 release cannot be read and is left alone" in caplog.text
     assert world.north.desk().journal.records() == []
     assert world.coordinator.heard("Approve") == world.coordinator.heard("Decline") == []
     honest_release(world)

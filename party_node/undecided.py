@@ -1,0 +1,94 @@
+"""Proposals that wait for a person: no more than somebody reads, each looked at again only where the answer may be another.
+
+Whatever a coordinator offers, a round costs what few proposals cost, and those that go on are not held up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container
+from datetime import UTC, datetime
+
+from dprelease.errors import InvalidInput
+from dprelease.spec_base import moment
+from party_node.hospital import HospitalState
+from party_node.outgoing.alignments import left_alone
+from party_node.outgoing.calls import PendingRelease
+from party_node.state.journal import MOST_UNDECIDED, UNDER_WAY, Record, Status
+
+log = logging.getLogger(__name__)
+
+
+class Undecided:
+    """The proposals of one party that wait for a person.
+
+    Args:
+        desk: the party's state.
+    """
+
+    def __init__(self, desk: HospitalState) -> None:
+        self._desk = desk
+        self._listed: Container[str] = frozenset()
+        self._grounds: tuple[object, ...] = ()
+        self._expiries: dict[str, datetime] = {}  # of those that were looked at on these grounds
+        self._full = False
+        self._left = self._told = 0
+        self._unread: list[str] = []
+
+    def begin(self, listed: Container[str], standing: dict[str, str]) -> None:
+        """Begin a round.
+
+        Args:
+            listed: digests of the releases that the coordinator lists.
+            standing: of the journal.
+        """
+        self._listed, self._full, self._left, self._unread = listed, False, 0, []
+        under_way = {release for release, status in standing.items() if status in UNDER_WAY}
+        grounds = (*self._desk.grounds(), under_way)
+        if grounds != self._grounds:
+            self._grounds = grounds
+            self._expiries.clear()
+
+    def take(self, pending: PendingRelease) -> Record | None:
+        """Note a new proposal; None where there is no room for it, or it cannot be read.
+
+        One that the office no longer lists makes room for one that it does.
+        """
+        journal = self._desk.journal
+        if not self._full:
+            waiting = [release for release, status in journal.standing().items() if status == Status.WAITING]
+            gone = [release for release in waiting if release not in self._listed]
+            for release in gone[: max(0, len(waiting) + 1 - MOST_UNDECIDED)]:
+                journal.forget(release)
+            self._full = len(waiting) - len(gone) >= MOST_UNDECIDED
+        if self._full:
+            self._left += 1
+            return None
+        try:
+            return journal.offer(pending.spec(), Status.WAITING, "new")
+        except InvalidInput as error:
+            self.leave(error.message)
+            return None
+
+    def leave(self, reason: str) -> None:
+        """Count a release of the list that cannot be read."""
+        self._unread.append(reason)
+
+    def waits(self, record: Record) -> bool:
+        """Whether a proposal waits for a person's word and nothing else: it was looked at, and nothing has changed since."""
+        return datetime.now(UTC) < self._expiries.get(record.release, datetime.min.replace(tzinfo=UTC))
+
+    def looked(self, record: Record) -> None:
+        """Note that a proposal was looked at, and waits for a person."""
+        self._expiries[record.release] = moment(record.spec.expires)
+
+    def end(self) -> None:
+        """Say at the end of a round what was left alone."""
+        left_alone(log, "release", self._unread)
+        if self._left != self._told and self._left:
+            log.warning(
+                "%d proposals are left at the office: %d wait for a decision here; see: party-node review list",
+                self._left,
+                MOST_UNDECIDED,
+            )
+        self._told = self._left
