@@ -40,6 +40,9 @@ REMEMBERED = timedelta(days=30)
 
 DIGEST_BYTES = 32
 
+PAGE_BYTES = 3 << 20
+"""Of releases on a page; gRPC takes messages of 4 MiB."""
+
 MOST_UNSETTLED = 500
 """Releases that a party names at most when it asks what became of them."""
 
@@ -83,14 +86,22 @@ class CoordinationService(CoordinationServiceServicer):
         return pb.ReportCatalogueResponse()
 
     def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> pb.ListReleasesResponse:
-        """A party's releases that are open or ended lately; of the latter only some, where it names them."""
+        """A page of a party's releases that are open or ended lately; of the latter only some, where it names them."""
         party = self._party(context)
         if len(request.unsettled) > MOST_UNSETTLED:
             raise InvalidInput(f"a party names at most {MOST_UNSETTLED} releases; ask for all that ended lately")
         among = frozenset(digest.hex() for digest in request.unsettled) if request.open_only else None
+        answer, size, last = pb.ListReleasesResponse(), 0, ""
         with self._store.reading() as tx:
-            found = tx.releases.of_party(party, self._clock() - REMEMBERED, among)
-        return pb.ListReleasesResponse(releases=map(release_to_proto, found))
+            for place, release in tx.releases.of_party(party, self._clock() - REMEMBERED, among, request.page_token):
+                record = release_to_proto(release)
+                size += record.ByteSize()
+                if last and size > PAGE_BYTES:
+                    answer.next_page_token = last
+                    break
+                answer.releases.append(record)
+                last = place
+        return answer
 
     def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """Keep a party's signed approval; see `approve`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -18,7 +18,7 @@ from coordinator.store.history import History
 from coordinator.store.tables import participants, parties, releases
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.release.spec import ReleaseSpec
-from dprelease.spec_base import moment
+from dprelease.spec_base import instant, moment
 
 
 @dataclass(frozen=True)
@@ -103,17 +103,31 @@ class Releases:
         """Releases that are not over, oldest first."""
         return self._load(releases.c.state.in_(OPEN))
 
-    def of_party(self, party: str, ended_after: datetime, among: Collection[str] | None = None) -> tuple[Release, ...]:
-        """Releases in which a party takes part that are open or ended after a time, oldest first.
+    def of_party(
+        self, party: str, ended_after: datetime, among: Collection[str] | None = None, after: str = ""
+    ) -> Iterator[tuple[str, Release]]:
+        """Releases in which a party takes part that are open or ended after a time, each with its place in the list.
+
+        First come those that ended and are wanted by their names, then those under way, proposals, and others that ended; oldest
+        first in each. So whoever sees the beginning only can take it off the list, and then sees the rest.
 
         Args:
             party: its name.
             ended_after: the time.
             among: those that ended and are wanted; all if None.
+            after: the place in the list to go on from; any text will do.
         """
         ended = releases.c.since > ended_after
         wanted = ended if among is None else ended & releases.c.digest.in_(among)
-        return self._load(or_(releases.c.state.in_(OPEN), wanted) & releases.c.digest.in_(_digests_of(party)))
+        chosen = or_(releases.c.state.in_(OPEN), wanted) & releases.c.digest.in_(_digests_of(party))
+        rows = self._connection.execute(select(releases.c.digest, releases.c.state, releases.c.created).where(chosen))
+        last = 3 if among is None else 0
+        places = sorted(f"{_ORDER.get(row.state, last)} {instant(row.created)} {row.digest}" for row in rows)
+        further = [place for place in places if place > after]
+        for start in range(0, len(further), _AT_ONCE):
+            digests = {place.split()[-1]: place for place in further[start : start + _AT_ONCE]}
+            loaded = {release.digest: release for release in self._load(releases.c.digest.in_(digests))}
+            yield from ((place, loaded[digest]) for digest, place in digests.items())
 
     def parties(self, digest: str) -> tuple[str, ...]:
         """Parties of a release, in the spec's order; none if there is no such release."""
@@ -209,6 +223,10 @@ class Releases:
         members = {digest: tuple(group) for digest, group in groupby(rows, key=lambda row: row.release)}
         return tuple(_release(row, members[row.digest]) for row in found)
 
+
+_ORDER = {State.RUNNING: 1, State.APPROVED: 1, State.PROPOSED: 2}
+_AT_ONCE = 50
+"""Releases that are loaded together; they and their approvals have some hundred kilobytes."""
 
 _OLDEST_FIRST = (releases.c.created, releases.c.digest)
 

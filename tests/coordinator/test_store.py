@@ -7,6 +7,7 @@ import threading
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -282,14 +283,17 @@ def test_a_party_is_told_what_is_open_and_what_ended_lately(both: Office) -> Non
     with both.store.writing() as tx:
         tx.releases.advance(first.digest, Declined("south"), LATER)
     with both.store.reading() as tx:
-        assert [one.digest for one in tx.releases.of_party("north", NOW)] == [first.digest, second.digest]
-        assert [one.digest for one in tx.releases.of_party("north", LATER)] == [second.digest]
-        assert [one.digest for one in tx.releases.of_party("north", NOW, {first.digest})] == [
-            first.digest,
-            second.digest,
-        ]
-        assert [one.digest for one in tx.releases.of_party("north", NOW, ())] == [second.digest]
-        assert {one.digest for one in tx.releases.of_party("south", LATER)} == {second.digest, third.digest}
+
+        def told(party: str, *wanted: Any) -> list[str]:
+            return [one.digest for _, one in tx.releases.of_party(party, *wanted)]
+
+        assert told("north", NOW) == [second.digest, first.digest]
+        assert told("north", LATER) == [second.digest]
+        assert told("north", NOW, {first.digest}) == [first.digest, second.digest]
+        assert told("north", NOW, set()) == [second.digest]
+        assert set(told("south", LATER)) == {second.digest, third.digest}
+        place, _ = next(tx.releases.of_party("north", NOW))
+        assert told("north", NOW, None, place) == [first.digest]
         assert len(tx.releases.open()) == 2
 
 
