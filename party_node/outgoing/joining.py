@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from itertools import islice
+from time import sleep
 
-from dprelease.errors import Conflict, DpReleaseError, IntegrityError, PeerUnavailable, VersionMismatch
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, PeerUnavailable, TooManyRequests, VersionMismatch
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.invite import Invite
 from dprelease.release.charges import SignedStatement
 from dprelease.wire.boundary import ask
+from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.hospital import HospitalState
@@ -21,6 +26,9 @@ from party_node.state.entries import CHARGED
 from party_node.state.journal import Status
 
 log = logging.getLogger(__name__)
+
+_TURNS, _MOST_TURNS = Backoff(first_seconds=3.0, longest_seconds=30.0), 10
+"""Some three minutes in all, in which a coordinator admits 60 from one address."""
 
 _HELD = {Status.APPROVED, Status.SEALED, Status.DELIVERED}
 
@@ -61,12 +69,13 @@ def trade(invite: Invite, identity: Identity, name: str) -> Enrolment:
         InvalidInput: the invite is for another party, or has lapsed.
         Unauthenticated: the coordinator does not accept it.
         PeerUnavailable: the coordinator cannot be reached.
+        TooManyRequests: others at our address enrol all the time.
     """
     identity.check_invite(invite, name)
     signing = signing_request(name, identity.key()).decode()
     request = enrolment_pb2.EnrolRequest(secret=invite.secret, signing_request=signing)
     with connect(invite.address, Credentials(invite.root.encode())) as channel:
-        answer = ask(PEER, enrolment_pb2_grpc.EnrolmentServiceStub(channel).Enrol, request)
+        answer = _in_our_turn(partial(ask, PEER, enrolment_pb2_grpc.EnrolmentServiceStub(channel).Enrol, request))
     enrolment = Enrolment(
         party=name,
         consortium=invite.consortium,
@@ -78,6 +87,17 @@ def trade(invite: Invite, identity: Identity, name: str) -> Enrolment:
     )
     identity.keep_enrolment(enrolment, SignedStatement.from_bytes(answer.charges))
     return enrolment
+
+
+def _in_our_turn(call: Callable[[], enrolment_pb2.EnrolResponse]) -> enrolment_pb2.EnrolResponse:
+    """The answer to a call that is tried again while the coordinator asks for fewer: hospitals may share an address."""
+    for seconds in islice(_TURNS.waits(), _MOST_TURNS):
+        try:
+            return call()
+        except TooManyRequests:
+            log.warning("others enrol from this address; next attempt in %.0f s", seconds)
+            sleep(seconds)
+    return call()
 
 
 def open_roster(desk: HospitalState, roster: str, detail: str, *, ledger_lost: bool = False) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
 import pytest
 
+from coordinator.service import server
 from coordinator.settings import Limits
 from dprelease.errors import InvalidInput, TooManyRequests, Unauthenticated
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.signing import new_private_key
+from dprelease.wire.limits import Limiter
 from dprelease.wire.v1 import coordination_pb2 as pb
+from party_node.identity import Enrolment, Identity
+from party_node.outgoing import joining
 from tests.coordinator.office import catalogue
 from tests.coordinator.world import Stub, World, ask, listed, report
 
@@ -39,6 +47,49 @@ def test_secrets_are_not_guessed_at_leisure(world: World) -> None:
             world.enrol(secret, request)
     with pytest.raises(TooManyRequests):  # whether the secret is right is not looked at
         world.enrol(invite.secret, request)
+
+
+@dataclass
+class Waited:
+    """A clock that goes on only while somebody waits by it."""
+
+    now: float = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> Waited:
+    clock = Waited()
+    monkeypatch.setattr(server, "Limiter", partial(Limiter, clock=lambda: clock.now))
+    monkeypatch.setattr(joining, "sleep", clock.sleep)
+    return clock
+
+
+def trade(world: World, name: str, folder: Path) -> Enrolment:
+    """A hospital enrols, as `party-node enrol` does."""
+    assert world.server is not None
+    invite = world.invite(name).model_copy(update={"address": f"localhost:{world.server.enrolment_port}"})
+    return joining.trade(invite, Identity(folder / name), name)
+
+
+def test_whoever_enrols_from_a_busy_address_waits_for_its_turn(world: World, waited: Waited, tmp_path: Path) -> None:
+    limit(world, enrolments_per_minute=2)
+    for name in ("one", "two", "three"):
+        enrolled = trade(world, name, tmp_path)
+        assert enrolled.party == name
+    assert 30 < waited.now < 60  # a third attempt is due after half a minute
+
+
+@pytest.mark.usefixtures("waited")
+def test_an_address_that_stays_busy_is_told(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit(world, enrolments_per_minute=1)
+    with pytest.raises(Unauthenticated):
+        world.enrol("a wrong secret", signing_request("north", new_private_key()))
+    monkeypatch.setattr(joining, "sleep", lambda seconds: None)  # others are always first
+    with pytest.raises(TooManyRequests):
+        trade(world, "north", tmp_path)
 
 
 @pytest.mark.parametrize("room", [0, -1])
