@@ -91,6 +91,15 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Rational = Annotated[str, AfterValidator(_rational_text)]
 """A rational number as text in lowest terms, e.g. ``"1/10"`` or ``"3"``."""
 
+Rows = Annotated[int, Field(ge=1, le=2**53)]
+"""A number of rows or patients: any larger one is no double, and too long to print."""
+
+RowsPerSubject = Annotated[int, Field(ge=1, le=1_000_000)]
+"""q, most rows that one patient may have: a reading every minute for two years."""
+
+ShortText = Annotated[str, Field(max_length=200)]
+"""A unit or a level, which screens and pages show."""
+
 
 Model = TypeVar("Model", bound=BaseModel)
 

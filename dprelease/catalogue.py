@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from dprelease.canonical import Digest, Value
+from dprelease.canonical import Digest, Rows, RowsPerSubject, Value
 from dprelease.data.columns import Column, Name, distinct_names
 from dprelease.errors import NotFound
 
@@ -27,8 +27,8 @@ class Batch(Value):
         alignment: keyed digest of their ordered identifiers, as of a table that has no others.
     """
 
-    number: Annotated[int, Field(ge=1)]
-    rows: Annotated[int, Field(ge=1)]
+    number: Rows
+    rows: Rows
     alignment: Digest
 
 
@@ -54,14 +54,14 @@ class Catalogue(Value):
     format: Literal[1] = 1
     party: Name
     roster: Name
-    rows: Annotated[int, Field(ge=1)]
-    rows_per_subject: Annotated[int, Field(ge=1)]
+    rows: Rows
+    rows_per_subject: RowsPerSubject
     alignment: Digest
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
     identifiers: Annotated[str, Field(max_length=4000, exclude_if=lambda rules: not rules)] = ""
     aligned: Annotated[Digest | None, Field(exclude_if=lambda run: run is None)] = None
-    subjects: Annotated[int, Field(ge=0, exclude_if=lambda subjects: not subjects)] = 0
+    subjects: Annotated[int, Field(ge=0, le=2**53, exclude_if=lambda subjects: not subjects)] = 0
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Catalogue:

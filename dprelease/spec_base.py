@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from dprelease.canonical import Digest, Value
+from dprelease.canonical import Digest, Rows, RowsPerSubject, Value
 from dprelease.canonical import Instant as Instant
 from dprelease.canonical import instant as instant
 from dprelease.canonical import moment as moment
@@ -139,8 +139,8 @@ class SpecBase(Value):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     consortium: Name
     roster: Name
-    rows: Annotated[int, Field(ge=1)]
-    rows_per_subject: Annotated[int, Field(ge=1)]
+    rows: Rows
+    rows_per_subject: RowsPerSubject
     alignment: Digest
     aligned: Annotated[Digest | None, Field(exclude_if=lambda run: run is None)] = None
     neighbours: Literal["replace-one"] = NEIGHBOURS

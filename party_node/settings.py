@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from dprelease.canonical import RowsPerSubject
 from dprelease.data.columns import CategoricalColumn, Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
@@ -202,7 +203,7 @@ class PartySettings(Settings):
 
     name: Name
     roster: Name
-    rows_per_subject: Annotated[int, Field(ge=1)] = 1
+    rows_per_subject: RowsPerSubject = 1
     state: LocalPath = Field(default=Path("state"), validate_default=True)
     source: SourceSettings
     columns: dict[str, dict[str, Any]]

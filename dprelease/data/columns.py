@@ -14,10 +14,11 @@ import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
 from dprelease import canonical
-from dprelease.canonical import Value
+from dprelease.canonical import ShortText, Value
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import LARGEST, Box
 from dprelease.data.derivation import Derivation
+from dprelease.one_line import listed
 
 Name = canonical.Name
 """A party, column or consortium name."""
@@ -46,7 +47,7 @@ class NumericColumn(Value):
     )
     lower: float
     upper: float
-    unit: str = ""
+    unit: ShortText = ""
     fill: float
     public: bool = False
     derivation: Derivation = ""
@@ -135,9 +136,9 @@ class CategoricalColumn(Value):
 
     kind: Literal["categorical"] = "categorical"
     name: Name
-    levels: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
+    levels: Annotated[tuple[ShortText, ...], Field(min_length=1, max_length=1000)]
     exhaustive: Annotated[bool, Field(exclude_if=lambda exhaustive: not exhaustive)] = False
-    unit: str = ""
+    unit: ShortText = ""
     fill: str = OTHER
     public: bool = False
     derivation: Derivation = ""
@@ -163,7 +164,7 @@ class CategoricalColumn(Value):
                 f"exhaustive, so there is no {OTHER!r}"
             )
         if self.fill not in self.values:
-            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is none of {', '.join(self.values)}")
+            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is none of {listed(self.values)}")
         return self
 
     @property
@@ -222,7 +223,7 @@ def unbounded(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
 
 def needs_bounds(columns: tuple[Column, ...]) -> str | None:
     """Why columns cannot be released in their public bounds; None where they can."""
-    names = ", ".join(column.name for column in unbounded(columns))
+    names = listed(column.name for column in unbounded(columns))
     return (
         f"{names} has unknown bounds; ask for mechanism 'moments' with ranges = \"first\", or for 'ranges' and then, in a stream "
         "too, for moments in them, or declare lower and upper from a codebook"

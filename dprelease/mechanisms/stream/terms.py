@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
-from dprelease.canonical import Digest, Value
+from dprelease.canonical import Digest, Rows, Value
 from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, Factor, FactorName
 from dprelease.spec_base import SpecBase, Terms
@@ -34,7 +34,7 @@ class Published(Value):
     """
 
     checkpoint: Annotated[int, Field(ge=1)]
-    rows: Annotated[int, Field(ge=1)]
+    rows: Rows
 
 
 class StreamTerms(Terms):
@@ -58,7 +58,7 @@ class StreamTerms(Terms):
         None
     )
     checkpoint: Annotated[int, Field(ge=1)]
-    most_rows: Annotated[int, Field(ge=1)]
+    most_rows: Rows
     first: Annotated[Digest | None, Field(exclude_if=lambda digest: digest is None)] = None
     previous: Annotated[Digest | None, Field(exclude_if=lambda digest: digest is None)] = None
     history: Annotated[tuple[Published, ...], Field(exclude_if=lambda history: not history)] = ()
