@@ -6,7 +6,7 @@ And lines in a table.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 LONGEST_QUOTE = 200
 """Characters that an error quotes of what a caller wrote."""
@@ -47,10 +47,11 @@ def _visible(letter: str) -> str:
     return " " if unicodedata.category(letter) == "Zs" else letter.encode("unicode_escape").decode()
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """The first few names, and how many more there are."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    found = list(names)
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ", ".join(found[:NAMED]) + more
 
 
 def aligned(lines: Sequence[Sequence[str]], left: Collection[int] | None = None) -> list[str]:

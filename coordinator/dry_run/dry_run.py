@@ -26,6 +26,7 @@ from dprelease.files.durable import write_durably
 from dprelease.identity.certificates import certificate_fingerprint
 from dprelease.identity.signing import key_fingerprint, new_private_key
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.one_line import listed
 from dprelease.privacy.noise import SecureNoise
 from dprelease.release.fake import FAKE, fake_spec, marked
 from dprelease.release.folder import ReleaseFolder
@@ -116,7 +117,7 @@ def dry_run(
     names = [column.name for column in proposal.spec.columns]
     target = (proposal.spec.outcomes or names)[-1] if outcome is None else outcome
     if target not in names:
-        raise InvalidInput(f"no such column: {target}; there are {', '.join(names)}")
+        raise InvalidInput(f"no such column: {target}; there are {listed(names)}")
     with watch.step("make throw-away keys"):
         spec, signers = _made_up(proposal.spec, _rows(proposal.spec, rows), now)
     with _folder(keep, spec) as path:

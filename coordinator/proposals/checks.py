@@ -56,7 +56,7 @@ def reported(members: Members, names: tuple[str, ...], batch: int | None = None)
     known = members.catalogues()
     silent = [name for name in names if name not in known]
     if silent:
-        raise InvalidInput(f"no catalogue yet from {', '.join(silent)}; a party reports it when its daemon first calls")
+        raise InvalidInput(f"no catalogue yet from {listed(silent)}; a party reports it when its daemon first calls")
     if batch is None:
         return {name: known[name] for name in names}
     lacking = [name for name in names if batch not in {each.number for each in known[name].batches}]
@@ -155,8 +155,8 @@ def choose(wanted: str | tuple[str, ...], catalogue: Catalogue) -> tuple[Column,
     found = {name: catalogue.column(name) for name in wanted}
     missing = [name for name, column in found.items() if column is None]
     if missing:
-        offered = ", ".join(column.name for column in catalogue.columns)
-        raise InvalidInput(f"{catalogue.party} does not offer {', '.join(missing)}; it offers {offered}")
+        offered = listed(column.name for column in catalogue.columns)
+        raise InvalidInput(f"{catalogue.party} does not offer {listed(missing)}; it offers {offered}")
     return tuple(column for column in found.values() if column is not None)
 
 
@@ -194,7 +194,7 @@ def label_of(
     if outcomes and side is not None:
         _check_side(columns, side, outcomes)
     everything = tuple(column for declared in columns.values() for column in declared)
-    names = ", ".join(column.name for column in public(everything))
+    names = listed(column.name for column in public(everything))
     if not names:
         if side is not None:
             raise InvalidInput("none of these columns is public; leave out --public-side")

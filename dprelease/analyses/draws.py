@@ -84,7 +84,7 @@ class Draws:
         """
         found = tuple(name for name in names if name not in self.absent)
         if names and not found:
-            raise InvalidInput(f"noise does not tell the patients of {', '.join(names)} from none; name other columns")
+            raise InvalidInput(f"noise does not tell the patients of {listed(names)} from none; name other columns")
         return found
 
     @property
@@ -103,7 +103,7 @@ class Draws:
         hidden = dropped_places(self.moments, [self.index[place] for place in places], intercept=True)
         if hidden:
             raise InvalidInput(
-                f"nothing can be told with {', '.join(names[place] for place in hidden)}: privacy noise hides how it varies "
+                f"nothing can be told with {listed(names[place] for place in hidden)}: privacy noise hides how it varies "
                 "beside the others, or they determine it; leave it out"
             )
 
@@ -131,7 +131,7 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
     apart = declared & set(release.spec.outcomes)
     if apart:
         raise InvalidInput(
-            f"{', '.join(sorted(apart))} is an outcome apart, whose products with other outcomes are not released; "
+            f"{listed(sorted(apart))} is an outcome apart, whose products with other outcomes are not released; "
             "`learner fit` regresses it on the features"
         )
     moments = release.moments()
@@ -139,7 +139,7 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
         moments = _narrowed(moments, declared)
     index, midpoint, half_width = zip(*(moments.lookup(name) for name in names), strict=True)
     if len(set(index)) < len(index):
-        raise InvalidInput(f"{', '.join(names)}: two of them are the same column; name each once")
+        raise InvalidInput(f"{listed(names)}: two of them are the same column; name each once")
     drawn, scale = posterior(moments), np.array(half_width)
     mean = drawn[:, 0, index]
     covariance = drawn[:, index][:, :, index] - mean[:, :, None] * mean[:, None, :]

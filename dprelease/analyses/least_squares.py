@@ -14,6 +14,7 @@ from dprelease.analyses.draws import Draws
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.errors import InvalidInput
+from dprelease.one_line import listed
 from dprelease.release.release import Floats
 
 
@@ -96,7 +97,7 @@ def least_squares(draws: Draws, outcome: str, features: Sequence[str]) -> LeastS
     own = draws.release.column(outcome).name
     same = [name for name in features if draws.release.column(name).name == own]
     if same:
-        raise InvalidInput(f"{outcome} cannot be explained by its own column; leave out {', '.join(same)}")
+        raise InvalidInput(f"{outcome} cannot be explained by its own column; leave out {listed(same)}")
     draws.check_seen([outcome])
     draws.check_seen(features)
     if draws.patients < len(features) + 2:

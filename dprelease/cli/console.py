@@ -101,10 +101,11 @@ class Commands(click.Group):
 
 
 def _in_lines(error: DpReleaseError) -> str:
-    """The message; several mistakes of one file in a line each."""
-    if not isinstance(error, InvalidInput) or len(error.each) < 2:
-        return error.message
-    return "\n  ".join([f"{error.what}: {len(error.each)} mistakes", *error.each])
+    """The message, with nothing in it that a terminal obeys; several mistakes of one file in a line each."""
+    lines = [error.message]
+    if isinstance(error, InvalidInput) and len(error.each) > 1:
+        lines = [f"{error.what}: {len(error.each)} mistakes", *error.each]
+    return "\n  ".join(map(one_line, lines))
 
 
 LONGEST_NAP_SECONDS = 0.5

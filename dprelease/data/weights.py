@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.one_line import listed
 
 LARGEST_WEIGHT = 16
 """Largest weight of a column: its noise is then 16 times smaller than that of a column of weight 1."""
@@ -38,7 +39,7 @@ def check_weights(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> Non
     known = {column.name: column for column in columns}
     for name, weight in chosen.items():
         if name not in known:
-            raise InvalidInput(f"no such column to weigh: {name}; there are {', '.join(known)}")
+            raise InvalidInput(f"no such column to weigh: {name}; there are {listed(known)}")
         if known[name].public and weight != 1:
             raise InvalidInput(f"{name} is public and gets no noise; leave out its weight")
         if not 1 <= weight <= LARGEST_WEIGHT:

@@ -10,6 +10,7 @@ import numpy as np
 from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.one_line import listed
 from dprelease.release.release import Floats, Release
 
 
@@ -78,7 +79,7 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
     owner = {released: column for column in columns for released in column.released}
     y = release.expand(tuple(targets), reference=False)
     if not y:
-        raise InvalidInput(f"name at least one target out of {', '.join(release.spec.released)}")
+        raise InvalidInput(f"name at least one target out of {listed(release.spec.released)}")
     own = {owner[name].name for name in y}
     apart = set(release.spec.outcomes)
     if features is None:
@@ -87,12 +88,12 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
     unusable = [name for name in x if owner[name].name in apart]
     if unusable:
         raise InvalidInput(
-            f"{', '.join(unusable)} cannot be a feature: it is an outcome of this release, and products of two outcomes are not "
-            f"released; features are {', '.join(column.name for column in columns if column.name not in apart)}"
+            f"{listed(unusable)} cannot be a feature: it is an outcome of this release, and products of two outcomes are not "
+            f"released; features are {listed(column.name for column in columns if column.name not in apart)}"
         )
     clash = [name for name in x if owner[name].name in own]
     if clash:
-        raise InvalidInput(f"a target's own column cannot be a feature: leave out {', '.join(clash)}")
+        raise InvalidInput(f"a target's own column cannot be a feature: leave out {listed(clash)}")
     if not x:
         raise InvalidInput("no feature is left to fit on; name at least one column beside the targets'")
     places = _places(release)

@@ -24,6 +24,7 @@ from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.one_line import listed
 from dprelease.release.release import Floats, Release
 from dprelease.release.trust import trust
 
@@ -185,7 +186,7 @@ def _check_noise(release: Release, names: Design, noise_sd: Floats) -> None:
     ]
     if silent:
         raise InvalidInput(
-            f"the release declares no noise for {', '.join(silent)}, so it is not what hospitals approve; "
+            f"the release declares no noise for {listed(silent)}, so it is not what hospitals approve; "
             "fetch it again and verify it"
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
+from dprelease.one_line import listed
 from dprelease.release.release import Floats
 
 Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]
@@ -30,7 +31,7 @@ def design_matrix(table: Rows, names: Sequence[str]) -> Floats:
         raise InvalidInput(f"X must have {len(names)} columns, in this order: {', '.join(names)}")
     wrong = [name for name, column in zip(names, rows.T, strict=True) if not np.isfinite(column).all()]
     if wrong:
-        raise InvalidInput(f"X has missing or infinite cells in {', '.join(wrong)}; fill them or leave the rows out")
+        raise InvalidInput(f"X has missing or infinite cells in {listed(wrong)}; fill them or leave the rows out")
     return rows
 
 
@@ -56,7 +57,7 @@ def in_order(table: Any, names: Sequence[str], what: str) -> Floats:
     doubled = [name for name in names if given.count(name) > 1]
     for found, trouble in ((absent, "lacks"), (unknown, "has unknown"), (doubled, "has more than one of")):
         if found:
-            raise InvalidInput(f"{what} {trouble} columns {', '.join(found)}; the model has {', '.join(names)}")
+            raise InvalidInput(f"{what} {trouble} columns {listed(found)}; the model has {listed(names)}")
     columns = [_numbers(table[name], f"column {name} of {what}") for name in names]
     if any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
         raise InvalidInput(f"the columns of {what} must be equally long lists of numbers")

@@ -19,6 +19,7 @@ from dprelease.data.columns import Column, NumericColumn, is_binary
 from dprelease.data.weights import check_weights
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.expected_error import EVEN_SPREAD, Assumed, Floats
+from dprelease.one_line import listed
 from dprelease.privacy.gaussian import check_target
 from dprelease.spec_base import Target
 
@@ -122,12 +123,12 @@ class Setting:
         known, named = set(names), set(self.outcomes)
         unknown = [name for name in (self.outcome, *self.features, *self.outcomes) if name not in known]
         if unknown:
-            raise InvalidInput(f"no such column: {', '.join(unknown)}; there are {', '.join(names)}")
+            raise InvalidInput(f"no such column: {listed(unknown)}; there are {listed(names)}")
         if not self.features or self.outcome in self.features or len(set(self.features)) < len(self.features):
             raise InvalidInput("a fit needs an outcome and at least one other column as a feature, each named once")
         apart = [name for name in self.features if name in named]
         if apart:
-            raise InvalidInput(f"{', '.join(apart)} cannot be a feature: the release names it as an outcome")
+            raise InvalidInput(f"{listed(apart)} cannot be a feature: the release names it as an outcome")
         if self.rows < 1 or not 0 < self.spread <= 1:
             raise InvalidInput(f"n = {self.rows} must be positive and the spread, {self.spread:g}, in (0, 1]")
         if self.outputs is not None and not 1 <= self.outputs <= self.rows:

@@ -21,7 +21,7 @@ from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.synthetic_control import released as synthetic_control
 from dprelease.mechanisms.synthetic_control.released import Panel
-from dprelease.one_line import one_line
+from dprelease.one_line import listed, one_line
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
 
@@ -99,7 +99,7 @@ class Release:
             InvalidInput: no such column.
         """
         if released not in self._columns:
-            raise InvalidInput(f"not in this release: {released}; it has {', '.join(self.spec.released)}")
+            raise InvalidInput(f"not in this release: {released}; it has {listed(self.spec.released)}")
         return self._columns[released]
 
     def width(self, released: str) -> float:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.one_line import listed
 from dprelease.privacy.price import epsilon_figure, price_text
 from dprelease.release.accounting import Guarantee, check_spec
 from dprelease.release.spec import ReleaseSpec
@@ -154,9 +155,9 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     total = balance.exposure(spec.target.delta, result.added(party))
     found = []
     if limits.parties is not None and not others <= set(limits.parties):
-        found.append(f"parties {', '.join(sorted(others - set(limits.parties)))} are not among those allowed")
+        found.append(f"parties {listed(sorted(others - set(limits.parties)))} are not among those allowed")
     if limits.columns is not None and not ours <= set(limits.columns):
-        found.append(f"columns {', '.join(sorted(ours - set(limits.columns)))} are not among those allowed")
+        found.append(f"columns {listed(sorted(ours - set(limits.columns)))} are not among those allowed")
     if limits.mechanisms is not None:
         unnamed = [name for name in mechanism_of(spec).names(spec) if name not in limits.mechanisms]
         found += [f"mechanism {name} is not among those allowed" for name in unnamed]

@@ -17,6 +17,7 @@ from pydantic import Field
 from dprelease.data.columns import CategoricalColumn, Column, Name, NumericColumn, is_binary
 from dprelease.data.derivation import level_text, number_text
 from dprelease.files.settings import Settings
+from dprelease.one_line import listed
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.logarithm import Floats, ln
 
@@ -200,7 +201,7 @@ class Indicator(Formula):
             if not isinstance(source, CategoricalColumn):
                 raise ValueError(f"level: {source.name} is no category; of a number say from or to")
             if self.named not in source.values:
-                raise ValueError(f"level: {source.name} has no level {self.named!r}, only {', '.join(source.levels)}")
+                raise ValueError(f"level: {source.name} has no level {self.named!r}, only {listed(source.levels)}")
             return
         number = _number("indicator", source)
         for key, end in declared.items():

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import DataRefused, InvalidInput
+from dprelease.one_line import listed
 from party_node.declarations.declarations import names_in
 from party_node.settings import PartySettings
 from party_node.state.ledger import Ledger
@@ -106,7 +107,7 @@ def covered(settings: PartySettings, name: str) -> Column:
     """
     declared = {column.name: column for column in settings.declarations()}
     if name not in declared:
-        raise InvalidInput(f"no column {name} is declared in party.toml; declared are {', '.join(declared)}")
+        raise InvalidInput(f"no column {name} is declared in party.toml; declared are {listed(declared)}")
     for source in settings.declared[name].source_names:
         if source in {settings.source.subject, settings.source.record}:
             raise InvalidInput(
@@ -167,16 +168,14 @@ def check_declared(promised: tuple[Column, ...], now: tuple[Column, ...]) -> tup
     declared = {column.name: column for column in now}
     gone = [column.name for column in promised if column.name not in declared]
     if gone:
-        raise DataRefused(f"column {', '.join(gone)} of the release is no longer declared in party.toml")
+        raise DataRefused(f"column {listed(gone)} of the release is no longer declared in party.toml")
     other = [column.name for column in promised if declared[column.name].derivation != column.derivation]
     if other:
-        raise DataRefused(f"column {', '.join(other)} is derived in another way than the release says")
+        raise DataRefused(f"column {listed(other)} is derived in another way than the release says")
     turned = [column.name for column in promised if declared[column.name].public and not column.public]
     if turned:
-        raise DataRefused(f"{', '.join(turned)} became public after the release was approved, which promised otherwise")
+        raise DataRefused(f"{listed(turned)} became public after the release was approved, which promised otherwise")
     uncovered = [column.name for column in promised if column.public and declared[column.name] != column]
     if uncovered:
-        raise DataRefused(
-            f"{', '.join(uncovered)} was not declared public as the release says; it needs a new proposal"
-        )
+        raise DataRefused(f"{listed(uncovered)} was not declared public as the release says; it needs a new proposal")
     return promised

@@ -10,6 +10,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.outcome_calibration import public_outcomes
+from dprelease.one_line import listed
 
 
 def public_norm2(bounded: BoundedRows, columns: tuple[str, ...]) -> float:
@@ -27,7 +28,7 @@ def public_norm2(bounded: BoundedRows, columns: tuple[str, ...]) -> float:
     shown = {column.name for column in bounded.columns if column.public}
     unknown = [name for name in columns if name not in shown]
     if unknown:
-        raise InvalidInput(f"{', '.join(unknown)} is not public here; party-node public list shows what is")
+        raise InvalidInput(f"{listed(unknown)} is not public here; party-node public list shows what is")
     layout = Layout(bounded.columns, columns)
     codes = public_outcomes(bounded.public, layout).astype(np.float64)
     longest = float(((np.abs(codes) + 0.5) ** 2).sum(axis=1).max()) / 4.0**bounded.grid_bits

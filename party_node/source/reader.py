@@ -10,6 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from dprelease.errors import DataRefused
+from dprelease.one_line import listed
 from party_node.settings import SourceSettings
 from party_node.source.csv_reader import CsvReader
 from party_node.source.files import PARQUET, files_of
@@ -52,10 +53,10 @@ def record_batches(
     present = reader.header()
     absent = [name for name in wanted if name not in present]
     if absent:
-        raise DataRefused(f"{source.place} has no column {', '.join(absent)}")
+        raise DataRefused(f"{source.place} has no column {listed(absent)}")
     doubled = [name for name in wanted if present.count(name) > 1]
     if doubled:
-        raise DataRefused(f"{source.place} has more than one column {', '.join(doubled)}; rename all but one")
+        raise DataRefused(f"{source.place} has more than one column {listed(doubled)}; rename all but one")
     yield from reader.batches(wanted, start, numbers)
 
 

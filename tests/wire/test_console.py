@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +15,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from coordinator.cli.main import main as coordinator
 from dprelease.canonical import Value
 from dprelease.catalogue import Catalogue
-from dprelease.cli.console import LONGEST_RECORD, Commands, StopSignal, log_to_stderr
+from dprelease.cli.console import LONGEST_RECORD, Command, Commands, StopSignal, log_to_stderr
 from dprelease.errors import BudgetExceeded, DpReleaseError, InvalidInput
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.one_line import LONGEST_QUOTE
 from dprelease.release.approval import Approval, SignedApproval
 from dprelease.release.block import SealedBlock
 from dprelease.wire.status import TABLE
+from learner.cli.main import main as learner
+from party_node.cli.main import main as party_node
 
 
 @click.group(cls=Commands)
@@ -58,6 +62,25 @@ def test_an_error_with_numbers_of_its_own_ends_the_same_way() -> None:
     main.add_command(raising(BudgetExceeded("too much", needed=2.0, remaining=1.0)))
     result = CliRunner().invoke(main, ["fail"])
     assert (result.exit_code, result.stderr) == (13, "error: too much\n")
+
+
+HOSTILE = "stage=\x1b]0;owned\x07\x1b[2Jx\nerror: FORGED \u202eevil\0"
+
+
+@pytest.mark.parametrize("group", [coordinator, learner, party_node], ids=["coordinator", "learner", "party-node"])
+def test_no_command_prints_what_a_terminal_obeys(group: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every error of every command ends at one place."""
+    errors: list[tuple[DpReleaseError, int]] = [
+        (row.error(f"no column {HOSTILE}"), 1) for row in TABLE if row.error is not BudgetExceeded
+    ]
+    errors.append((InvalidInput(f"party.toml {HOSTILE}", [f"{HOSTILE} is no number", f"{HOSTILE} is twice here"]), 3))
+    for error, lines in errors:
+        command = Command(f"{__name__}:fail", "Fail.")
+        monkeypatch.setitem(group.lazy, "fail", command)  # type: ignore[arg-type]
+        monkeypatch.setattr(sys.modules[__name__], "fail", raising(error), raising=False)
+        said = CliRunner().invoke(group, ["fail"]).stderr.removesuffix("\n").split("\n")
+        assert len(said) == lines
+        assert all(line.isprintable() and r"\x1b[2Jx\nerror: FORGED \u202eevil\x00" in line for line in said)
 
 
 def test_an_unforeseen_error_is_not_dressed_up() -> None:

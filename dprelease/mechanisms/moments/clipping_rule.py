@@ -38,6 +38,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipped_sensitivity import Rows, clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
 from dprelease.mechanisms.moments.entries import Layout
+from dprelease.one_line import listed
 
 HEAVIEST = 4.0
 """Largest weight of a number: beyond, all other noise grows for nothing."""
@@ -95,7 +96,7 @@ def choose_clipping(
     absent = [] if known is None else sorted(numbers - known.keys())
     if absent:
         raise InvalidInput(
-            f"no range is known of {', '.join(absent)}; ask for a release of mechanism 'ranges' that has them"
+            f"no range is known of {listed(absent)}; ask for a release of mechanism 'ranges' that has them"
         )
     for name, weight in weights.items():
         if name not in numbers:

@@ -15,6 +15,7 @@ from dprelease.data.weights import private_weights
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
+from dprelease.one_line import listed
 from dprelease.spec_base import SpecBase
 
 Floats = npt.NDArray[np.float64]
@@ -59,7 +60,7 @@ class NoisyRows:
         """
         unknown = [name for name in names if name not in self.names]
         if unknown:
-            raise InvalidInput(f"not in this release: {', '.join(unknown)}; it has {', '.join(self.names)}")
+            raise InvalidInput(f"not in this release: {listed(unknown)}; it has {listed(self.names)}")
         return [self.names.index(name) for name in names]
 
     def means(self) -> tuple[Floats, Floats]:

@@ -14,6 +14,7 @@ from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Floats
+from dprelease.one_line import listed
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles that are told."""
@@ -109,7 +110,7 @@ class Ranges:
         for each in self.columns:
             if each.column.name == name:
                 return each
-        raise InvalidInput(f"this release has no range of {name}; it has those of {', '.join(self.names)}")
+        raise InvalidInput(f"this release has no range of {name}; it has those of {listed(self.names)}")
 
 
 def later_range(name: str, centre: int, scale: int, box: Box | None = None) -> Range:

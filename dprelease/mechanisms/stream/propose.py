@@ -15,6 +15,7 @@ from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.stream.factorization import MOST_CHECKPOINTS, FactorName, error
 from dprelease.mechanisms.stream.terms import StreamTerms
+from dprelease.one_line import listed
 
 Over = Mapping[str, Linear[Any]]
 """Name to mechanism, of those whose integers a stream may add up."""
@@ -108,7 +109,7 @@ def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
     shown = [column.name for column in public(draft.everything)]
     if shown:
         raise InvalidInput(
-            f"a stream has no public columns, whose rows would be published at each checkpoint: leave out {', '.join(shown)}"
+            f"a stream has no public columns, whose rows would be published at each checkpoint: leave out {listed(shown)}"
         )
     whole = of_everybody(options, draft)
     rows, most = draft.agreed.rows, whole.agreed.rows

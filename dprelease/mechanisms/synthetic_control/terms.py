@@ -19,6 +19,7 @@ from dprelease.mechanisms.synthetic_control.sensitivity import (
     squared_weights,
     squared_weights_on_grid,
 )
+from dprelease.one_line import listed
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.privacy.pure import DIGITS, epsilon_within, mu2_of_epsilon
 from dprelease.spec_base import SpecBase, Terms
@@ -88,8 +89,8 @@ class Problem:
         times, before = len(self.columns), self.before
         unfit = [column.name for column in self.columns if not isinstance(column, NumericColumn) or column.public]
         if unfit:
-            return f"donors' values are private numbers; leave out {', '.join(unfit)}, or declare numbers"
-        unknown = ", ".join(column.name for column in unbounded(self.columns))
+            return f"donors' values are private numbers; leave out {listed(unfit)}, or declare numbers"
+        unknown = listed(column.name for column in unbounded(self.columns))
         if unknown:
             return f"{unknown} has unknown bounds, and series are scaled by theirs; declare lower and upper from a codebook"
         if before < 0:
