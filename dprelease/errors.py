@@ -15,6 +15,7 @@
     ├── Unauthenticated     the peer's certificate or invite is not valid
     ├── VersionMismatch     the two sides speak different protocol versions
     ├── IntegrityError      bytes disagree with their digest, signature, shape or spec
+    │   └── Irreparable     and always will: a session cannot go on after what was signed in it
     ├── PeerUnavailable     the other side cannot be reached; trying again is right
     │   └── TooManyRequests it can, but we ask for too much; trying again later is right
     └── InternalError       anything unforeseen on the other side
@@ -103,6 +104,18 @@ class VersionMismatch(DpReleaseError):
 
 class IntegrityError(DpReleaseError):
     """Bytes disagree with their digest, signature, shape or spec."""
+
+
+class Irreparable(IntegrityError):
+    """A session cannot go on after what was signed in it; trying again changes nothing.
+
+    Attributes:
+        signer: who signed what no honest party would; empty where that cannot be told.
+    """
+
+    def __init__(self, message: str, *, signer: str = "") -> None:
+        super().__init__(message)
+        self.signer = signer
 
 
 class PeerUnavailable(DpReleaseError):

@@ -51,6 +51,7 @@ class RunRecord:
         accepted: parties whose signed acceptance is held.
         declined: parties that declined.
         finished: parties that have the result on their disks.
+    carried: when the hub first asked for the run, as it does before it carries a message; None before.
         reason: why it ended without a result; empty otherwise. Every party of the run may read it.
     """
 
@@ -62,6 +63,7 @@ class RunRecord:
     accepted: frozenset[str] = frozenset()
     declined: frozenset[str] = frozenset()
     finished: frozenset[str] = frozenset()
+    carried: datetime | None = None
     reason: str = ""
 
     @property
@@ -94,13 +96,18 @@ class Accepted:
 
 
 @dataclass(frozen=True)
+class Carried:
+    """The hub carries the hospitals' messages."""
+
+
+@dataclass(frozen=True)
 class Finished:
     """The party has the result on its disk."""
 
     party: str
 
 
-Event = Accepted | Declined | Finished | Cancelled | PartyRevoked | Tick
+Event = Accepted | Carried | Declined | Finished | Cancelled | PartyRevoked | Tick
 
 
 def advance(record: RunRecord, event: Event, now: datetime) -> RunRecord:
@@ -126,6 +133,8 @@ def advance(record: RunRecord, event: Event, now: datetime) -> RunRecord:
                 return replace(current, accepted=accepted)
             running = replace(current, state=RunState.RUNNING, accepted=accepted)
             return replace(running, since=now, deadline=now + current.run_time)
+        case Carried():
+            return current if current.state is RunState.PROPOSED else replace(current, carried=now)
         case Declined(party):
             said = replace(current, declined=current.declined | {party})
             if current.state is RunState.PROPOSED:
@@ -134,6 +143,8 @@ def advance(record: RunRecord, event: Event, now: datetime) -> RunRecord:
         case Finished(party):
             if current.state is RunState.PROPOSED:
                 raise OutOfTurn(f"the run still {current.explain()}")
+            if current.carried is None:
+                raise OutOfTurn(f"{party} cannot have the result: the hub has carried no message of the run")
             finished = replace(current, finished=current.finished | {party})
             return finished if finished.waits_for else _end(finished, RunState.DONE, "", now)
         case Cancelled(reason):
@@ -148,6 +159,8 @@ def words(event: Event) -> str:
     match event:
         case Accepted(party):
             return f"{party} accepted"
+        case Carried():
+            return "the hub carries its messages"
         case Finished(party):
             return f"{party} has the result"
         case _:
@@ -158,6 +171,8 @@ def _repeats(record: RunRecord, event: Event) -> bool:
     match event:
         case Accepted(party):
             return party in record.accepted
+        case Carried():
+            return record.carried is not None or record.final
         case Declined(party):
             return party in record.declined
         case Finished(party):

@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinator.clock import Clock
 from coordinator.lifecycle.lifecycle import Declined
-from coordinator.lifecycle.runs import Accepted, Finished
+from coordinator.lifecycle.runs import Accepted, Carried, Finished, RunState
 from coordinator.service.announcer import Announcer
 from coordinator.service.coordination import REMEMBERED, read_digest
 from coordinator.settings import Limits
@@ -76,11 +76,15 @@ class AlignmentService(AlignmentServiceServicer):
         return pb.FinishRunResponse()
 
     def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
-        """For the hub."""
-        identity = caller(context, "hub")
+        """For the hub, which asks before it carries a message of the run, and from then on until the run is over."""
+        identity, digest = caller(context, "hub"), read_digest(request.run)
         with self._store.reading() as tx:
             tx.hub.check(identity, self._clock())
-            return pb.GetRunResponse(run=run_to_proto(tx.alignments.get(read_digest(request.run))))
+            run = tx.alignments.get(digest)
+        if run.record.state is RunState.RUNNING and run.record.carried is None:
+            with self._store.writing() as tx:
+                run = tx.alignments.advance(digest, Carried(), self._clock())
+        return pb.GetRunResponse(run=run_to_proto(run))
 
     @contextmanager
     def _of_party(self, context: Any) -> Iterator[tuple[str, Transaction, datetime]]:

@@ -142,6 +142,7 @@ def _columns(record: RunRecord) -> dict[str, Any]:
         "since": record.since,
         "deadline": record.deadline,
         "run_seconds": int(record.run_time.total_seconds()),
+        "carried": record.carried,
         "reason": record.reason,
     }
 
@@ -156,6 +157,7 @@ def _run(row: Row[Any], members: list[Row[Any]]) -> Run:
         accepted=frozenset(member.party for member in members if member.accepted),
         declined=frozenset(member.party for member in members if member.declined),
         finished=frozenset(member.party for member in members if member.finished),
+        carried=row.carried,
         reason=row.reason,
     )
     return Run(row.run, row.task, record, tuple(each.acceptance for each in members if each.acceptance is not None))

@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeDecorator
 
 from dprelease.spec_base import instant, moment
 
-REVISION = "0003"
+REVISION = "0004"
 """Of this layout: the last one in `coordinator.store.migrations.versions`."""
 
 
@@ -168,6 +168,7 @@ alignments = Table(
     Column("deadline", Moment),
     Column("run_seconds", Integer, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("carried", Moment),
 )
 
 alignment_parties = Table(

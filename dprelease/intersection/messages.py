@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dprelease.canonical import canonical_bytes, sha256
-from dprelease.errors import IntegrityError
+from dprelease.errors import Irreparable
 from dprelease.identity.signing import PublicKey
 from dprelease.intersection.ring import Ring
 from dprelease.mpc.messages import Message, MessageHeader, check_signature
@@ -36,7 +36,8 @@ def check_message(message: Message, ring: Ring, keys: Mapping[str, PublicKey] | 
         check_signature(message, keys)
     header = message.header
     if not ring.fits(header):
-        raise IntegrityError(f"{header.sender} sent a {header.kind} that this alignment run does not have")
+        words = f"{header.sender} sent a {header.kind} that this alignment run does not have"
+        raise Irreparable(words, signer=header.sender)
 
 
 def transcript_digest(ring: Ring, session: str, seen: Iterable[MessageHeader]) -> str:

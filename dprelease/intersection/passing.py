@@ -11,7 +11,7 @@ from itertools import chain
 
 import numpy as np
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, Irreparable
 from dprelease.intersection import curve
 from dprelease.intersection.exchange import Exchange, chunks, counts, distinct
 from dprelease.intersection.key_value_store import Bytes
@@ -112,7 +112,8 @@ class Passing(Exchange):
             read_on(pieces)  # first, so that a relay that altered them is named and not their sender
             if relayed:
                 raise
-            raise IntegrityError(f"{sender} sent, for patients of {origin}: {error.message}") from error
+            words = f"{sender} sent, for patients of {origin}: {error.message}"
+            raise Irreparable(words, signer=sender) from error
         read_on(pieces)
 
     def _mapped(self, function: Callable[[bytes], bytes], pieces: Iterator[bytes], count: int) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import Irreparable
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.messages import check_message, transcript_digest
@@ -109,7 +109,7 @@ class Session(Participant[Ring]):
             check_message(message, self._schedule, self._keys)
         state = self._storage.state()
         if state is not None and self._frozen("key") and latest_round(listed) > state.round:
-            raise IntegrityError(
+            raise Irreparable(
                 "another hospital has lost its state of a run that can only be resumed; begin another run"
             )
         return self._join(listed)
@@ -192,7 +192,7 @@ class Session(Participant[Ring]):
         results = {header.payload for header in at.headers if header.kind == "result"}
         common = self._storage.read_private("common")
         if len(results) > 1 or common is None:
-            raise IntegrityError("the hospitals did not find the same common patients; nothing is aligned")
+            raise Irreparable("the hospitals did not find the same common patients; nothing is aligned")
         return Common(np.frombuffer(common, "<u8").astype(np.intp))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, Irreparable
 from dprelease.intersection import curve
 from dprelease.intersection.exchange import Exchange, chunks, counts
 from dprelease.intersection.key_value_store import Bytes, decode, encode, labels_of, rows_of
@@ -108,7 +108,7 @@ class Tables(Exchange):
         context = self.at.context("table-key", sender, self.party)
         key = encryption.unseal(self.session_key, b"".join(self.fetch(wrapped)), context)
         if encryption.commitment(key) != table.payload:
-            raise IntegrityError(f"{sender} sent another key for its table than it signed")
+            raise Irreparable(f"{sender} sent another key for its table than it signed", signer=sender)
         return key
 
     def _opened_table(self, sender: str, key: bytes) -> Iterator[Words]:

@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, Irreparable
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.mpc.encryption import Context, Draw, public_bytes, shared_seed
 from dprelease.mpc.messages import (
@@ -86,7 +86,8 @@ class Round(Generic[Public]):
         places = [header.place for header in headers]
         for header in headers:
             if places.count(header.place) > 1:
-                raise IntegrityError(f"{header.sender} sent two different messages of kind {header.kind} in one round")
+                words = f"{header.sender} sent two different messages of kind {header.kind} in one round"
+                raise Irreparable(words, signer=header.sender)
         found = cls(schedule, number, headers)
         stale = [header for header in headers if header.session and header.session != found.session]
         if stale:
@@ -171,7 +172,8 @@ class Round(Generic[Public]):
                 try:
                     seeds[peer] = shared_seed(key, self.session_key(peer), self.context(purpose, first, second))
                 except IntegrityError as error:
-                    raise IntegrityError(f"{peer} offered something that is not a session key") from error
+                    words = f"{peer} offered something that is not a session key"
+                    raise Irreparable(words, signer=peer) from error
         return seeds
 
     def columns(self: Round[Schedule]) -> tuple[MessageHeader, ...]:
@@ -201,7 +203,7 @@ class Round(Generic[Public]):
         for party in self.schedule.parties:
             header = self.find("transcript", party)
             if header is not None and header.payload != expected:
-                raise IntegrityError(f"{party} has seen another session than we have; nothing is computed")
+                raise Irreparable(f"{party} has seen another session than we have; nothing is computed")
 
 
 class Participant(Generic[Public]):

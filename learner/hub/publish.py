@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dprelease.canonical import sha256
-from dprelease.errors import Conflict
+from dprelease.errors import Conflict, NotFound
 from dprelease.identity.signing import PrivateKey
 from dprelease.release.block import block_keys
 from dprelease.release.manifest import assemble, sign_manifest
@@ -77,10 +77,10 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
             storage.drop(digest)
         return over
     if storage.published(digest) is None:
-        if coordination.has_ended(digest):
+        record = storage.record(digest)
+        if _has_ended(coordination, digest, record):
             storage.drop(digest)
             return True
-        record = storage.record(digest)
         if record is None:
             return False
         here = received(storage, record)
@@ -101,6 +101,16 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
     coordination.report_publication(digest, sha256(data))
     storage.drop(digest)
     return True
+
+
+def _has_ended(coordination: Coordination, digest: str, record: Record | None) -> bool:
+    """Whether what is staged is over; without a record it may be an alignment run whose own is only being written, or is gone."""
+    try:
+        return coordination.has_ended(digest)
+    except NotFound:
+        if record is not None:
+            raise
+        return coordination.run_has_ended(digest)
 
 
 def _refuse_revoked(record: Record, revoked: frozenset[str]) -> None:

@@ -23,6 +23,7 @@ from dprelease.errors import (
     Conflict,
     DataRefused,
     DpReleaseError,
+    Irreparable,
     PolicyRefused,
     SpecRefused,
     VersionMismatch,
@@ -177,6 +178,8 @@ class AlignmentWork:
         # Across the boundary goes the constant sentence; what exactly was wrong stays here.
         log.error("alignment run %s is declined: %s", entry.run[:12], error.message)
         sentence = row_for(error).sentence
+        if isinstance(error, Irreparable) and error.signer:
+            sentence += f" {error.signer} sent them."
         before = {RunStatus.WAITING, RunStatus.ACCEPTED, RunStatus.SIGNED}
         self._desk.runs.move(entry.run, before, RunStatus.DECLINED, sentence)
         self._desk.runs.tidy(entry.run)
@@ -189,7 +192,7 @@ class AlignmentWork:
         if entry.status is RunStatus.SIGNED:
             try:
                 done = self._take_turns(entry, pending, relay)
-            except (PolicyRefused, DataRefused) as error:
+            except (PolicyRefused, DataRefused, Irreparable) as error:
                 self._refuse(coordinator, entry, error)
                 return
             if isinstance(done, str):

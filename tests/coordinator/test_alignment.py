@@ -15,6 +15,7 @@ from coordinator.cli.main import main
 from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
 from coordinator.lifecycle.runs import (
     Accepted,
+    Carried,
     Event,
     Finished,
     RunRecord,
@@ -54,8 +55,10 @@ ALL_ACCEPTED = (Accepted("north"), Accepted("south"))
         ((), "PROPOSED", "waits for north, south to accept since 2026-03-01T12:00:00Z"),
         ((Accepted("north"),), "PROPOSED", "waits for south to accept"),
         (ALL_ACCEPTED, "RUNNING", "waits for north, south to compute"),
-        ((*ALL_ACCEPTED, Finished("south")), "RUNNING", "waits for north to compute"),
-        ((*ALL_ACCEPTED, Finished("south"), Finished("north")), "DONE", "releases may name it"),
+        ((*ALL_ACCEPTED, Carried()), "RUNNING", "waits for north, south to compute"),
+        ((*ALL_ACCEPTED, Carried(), Finished("south")), "RUNNING", "waits for north to compute"),
+        ((*ALL_ACCEPTED, Carried(), Finished("south"), Finished("north")), "DONE", "releases may name it"),
+        ((Carried(),), "PROPOSED", "waits for north, south to accept"),
         ((Accepted("north"), Declined("south", "no time")), "DECLINED", "south declined"),
         ((*ALL_ACCEPTED, Declined("south")), "FAILED", "south cannot go on"),
         ((Accepted("north"), Cancelled("newer export")), "CANCELLED", "cancelled: newer export"),
@@ -86,6 +89,13 @@ def test_deadlines_pass_whether_or_not_somebody_looks() -> None:
     for event in (Finished("south"), Accepted("east"), Finished("east")):
         with pytest.raises(Conflict):
             advance(record(), event, NOW)
+
+
+def test_nobody_has_the_result_before_the_hub_has_carried_a_message() -> None:
+    running = advance(advance(record(), Accepted("north"), NOW), Accepted("south"), NOW)
+    with pytest.raises(Conflict, match="south cannot have the result: the hub has carried no message of the run"):
+        advance(running, Finished("south"), NOW)
+    assert advance(advance(running, Carried(), NOW), Finished("south"), NOW).finished == {"south"}
 
 
 def begun(office: Office) -> Run:
@@ -193,7 +203,12 @@ def misused(what: str, error: type[DpReleaseError], act: Callable[..., object]) 
     return Fault(what, "coordinator", Kind.ANSWERED, error, CONSENTED, act)
 
 
-FAULTS = [
+EARLY = misused(
+    "a hospital says that it has the result of an alignment run before the hub has carried a message of it",
+    Conflict,
+    lambda north, south, west, hub, signed, run: ask(north.FinishRun, pb.FinishRunRequest(run=run)),
+)
+MISUSED = [
     misused(
         "a hospital accepts an alignment run for another",
         AccessDenied,
@@ -259,6 +274,9 @@ FAULTS = [
 ]
 
 
+FAULTS = [*MISUSED, EARLY]
+
+
 def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
     for party in ("north", "south", "west"):
         report(world.join(party), party)
@@ -271,7 +289,7 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
         return pb.AcceptRunRequest(signed_acceptance=made.to_bytes())
 
     north, south, west, hub = (stub(world, name) for name in ("north", "south", "west", "hub"))
-    for fault in FAULTS:
+    for fault in MISUSED:
         with fault.refused() as caught:
             fault.act(north, south, west, hub, signed, digest)
         fault.check_answer(caught)
@@ -281,6 +299,9 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
     (shown,) = ask(south.ListRuns, pb.ListRunsRequest()).runs  # type: ignore[attr-defined]
     assert (shown.task, shown.state, len(shown.acceptances)) == (run.data, pb.RUN_STATE_PROPOSED, 1)
     ask(south.AcceptRun, signed("south"))
+    with EARLY.refused() as caught:
+        EARLY.act(north, south, west, hub, signed, digest)
+    EARLY.check_answer(caught)
     found = ask(hub.GetRun, pb.GetRunRequest(run=digest)).run  # type: ignore[attr-defined]
     assert (found.state, len(found.acceptances)) == (pb.RUN_STATE_RUNNING, 2)
     ask(north.FinishRun, pb.FinishRunRequest(run=digest))

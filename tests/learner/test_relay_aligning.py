@@ -214,10 +214,13 @@ def test_what_the_coordinator_says_of_a_run_is_checked(trio: World) -> None:
 
 
 class Ended:
-    """A coordinator that says whether a run is over."""
+    """A coordinator that knows no release, and says whether a run is over."""
 
     def __init__(self) -> None:
         self.over = False
+
+    def has_ended(self, digest: str) -> bool:
+        raise NotFound("no such release")
 
     def run_has_ended(self, digest: str) -> bool:
         return self.over
@@ -228,6 +231,16 @@ def test_parcels_go_away_when_the_run_is_over(post: Post) -> None:
     office, signer = Ended(), None
     assert not advance(post.storage, office, signer, post.run, datetime.now(UTC))  # type: ignore[arg-type]
     assert post.storage.staged() == (post.run,)
+    office.over = True
+    assert advance(post.storage, office, signer, post.run, datetime.now(UTC))  # type: ignore[arg-type]
+    assert post.storage.staged() == ()
+
+
+def test_a_run_whose_record_is_only_being_written_is_taken_for_no_release(post: Post) -> None:
+    """As it is after a crash, or while the first message comes in."""
+    post.storage.reserve(post.run, "north", 1)
+    office, signer = Ended(), None
+    assert not advance(post.storage, office, signer, post.run, datetime.now(UTC))  # type: ignore[arg-type]
     office.over = True
     assert advance(post.storage, office, signer, post.run, datetime.now(UTC))  # type: ignore[arg-type]
     assert post.storage.staged() == ()

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dprelease.errors import DataRefused, DpReleaseError, PolicyRefused, SpecRefused
+from dprelease.errors import DataRefused, DpReleaseError, Irreparable, PolicyRefused, SpecRefused
+from dprelease.intersection import curve
+from dprelease.mpc.messages import sign_message
 from dprelease.spec_base import instant
 from party_node.outgoing.relay import Relay
 from party_node.state.runs import RunStatus
@@ -394,4 +396,53 @@ def test_an_older_coordinator_is_asked_once(world: World, caplog: pytest.LogCapt
     assert caplog.text.count("knows no alignment runs") == 1
 
 
-FAULTS = [*DECLINED, CHANGED, *NOBODY]
+def points_of_small_order(world: World, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The south's daemon hides no patient of its own, and everybody would tell the same of each."""
+    small = bytes([1, *bytes(31)])
+    with monkeypatch.context() as patch:
+        patch.setattr(curve, "blinded", lambda elements, **_: small * (len(elements) // 32))
+        for _ in range(4):
+            world.north.cycle()
+            world.south.cycle()
+
+
+def two_offers(world: World, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The south signs another session key in the same place."""
+    world.south.cycle()
+    (hello,) = [each.header for each in world.relay.posts[run].messages.values() if each.header.kind == "hello"]
+    other = sign_message(world.members["south"].key, hello.model_copy(update={"payload": "ab" * 32}))
+    world.relay.posts[run].messages[other.header.digest()] = other
+
+
+MISCONDUCT = [
+    Fault(f"another hospital of an alignment run {what}", "hospital", Kind.DECLINED, Irreparable,
+          "the run ends at the office, which sees who is said to have sent it; the next one may begin", (act, words),  # type: ignore[arg-type]
+          "a decline: The bytes do not match what was signed. NAME sent them.")
+    for what, act, words in (
+        ("sends points of small order", points_of_small_order, "south sent, for patients of south: a point of small order"),
+        ("signs two offers", two_offers, "south sent two different messages of kind hello in one round"),
+    )
+]  # fmt: skip
+
+
+@each(MISCONDUCT)
+def test_what_a_hospital_signed_against_the_rules_ends_the_run_and_is_told(
+    world: World, fault: Fault, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act, words = fault.act  # type: ignore[misc]
+    run = accepted(overlap(world))
+    act(world, run, monkeypatch)
+    world.north.cycle()
+    assert words in caplog.text
+    assert status(world.north, run) == "declined"
+    assert [(party, request.reason) for party, request in world.alignments.said("DeclineRun")] == [
+        ("north", f"{fault.sentence} south sent them.")
+    ]
+    go(world, run)
+    assert status(world.south, run) == "ended"
+    again = accepted(world)
+    go(world, again)
+    assert status(world.north, again) == "in force"
+
+
+FAULTS = [*DECLINED, CHANGED, *NOBODY, *MISCONDUCT]

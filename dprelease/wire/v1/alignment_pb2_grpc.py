@@ -88,7 +88,7 @@ class AlignmentServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FinishRun(self, request, context):
-        """Party: has the result on its disk.
+        """Party: has the result on its disk. Refused before the hub has asked for the run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

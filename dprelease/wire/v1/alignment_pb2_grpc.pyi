@@ -42,7 +42,7 @@ class AlignmentServiceStub:
     DeclineRun: _grpc.UnaryUnaryMultiCallable[_alignment_pb2.DeclineRunRequest, _alignment_pb2.DeclineRunResponse]
     """Party: takes no part, or cannot go on, with a reason that the office may read."""
     FinishRun: _grpc.UnaryUnaryMultiCallable[_alignment_pb2.FinishRunRequest, _alignment_pb2.FinishRunResponse]
-    """Party: has the result on its disk."""
+    """Party: has the result on its disk. Refused before the hub has asked for the run."""
     GetRun: _grpc.UnaryUnaryMultiCallable[_alignment_pb2.GetRunRequest, _alignment_pb2.GetRunResponse]
     """Hub: one run with all its acceptances."""
 
@@ -58,7 +58,7 @@ class AlignmentServiceAsyncStub(AlignmentServiceStub):
     DeclineRun: _aio.UnaryUnaryMultiCallable[_alignment_pb2.DeclineRunRequest, _alignment_pb2.DeclineRunResponse]  # type: ignore[assignment]
     """Party: takes no part, or cannot go on, with a reason that the office may read."""
     FinishRun: _aio.UnaryUnaryMultiCallable[_alignment_pb2.FinishRunRequest, _alignment_pb2.FinishRunResponse]  # type: ignore[assignment]
-    """Party: has the result on its disk."""
+    """Party: has the result on its disk. Refused before the hub has asked for the run."""
     GetRun: _aio.UnaryUnaryMultiCallable[_alignment_pb2.GetRunRequest, _alignment_pb2.GetRunResponse]  # type: ignore[assignment]
     """Hub: one run with all its acceptances."""
 
@@ -95,7 +95,7 @@ class AlignmentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _alignment_pb2.FinishRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_alignment_pb2.FinishRunResponse, _abc.Awaitable[_alignment_pb2.FinishRunResponse]]:
-        """Party: has the result on its disk."""
+        """Party: has the result on its disk. Refused before the hub has asked for the run."""
 
     @_abc_1.abstractmethod
     def GetRun(
