@@ -242,18 +242,16 @@ class Consortium:
             return [each.result().strip() for each in begun]
 
     def enrol(self, names: Sequence[str]) -> None:
-        """Invite and enrol every party, share the alignment key, pin every peer's key. party.toml must lie ready."""
+        """Invite and enrol every party, share the alignment key, pin the keys of all. party.toml must lie ready."""
         share = "--share", f"1/{len(names)}"
         tokens = {name: self.run("coordinator", "invite", name, *share, home=self.office).split()[-1] for name in names}
         self.run_at_hospitals(names, "enrol", tokens.__getitem__)
         (key,) = self.run_at_hospitals(names[:1], "alignment-key", "new")
         if names[1:]:
             self.run_at_hospitals(names[1:], "alignment-key", "import", key)
-        prints = dict(zip(names, self.run_at_hospitals(names, "fingerprint"), strict=True))
-        for step in range(1, len(names)):
-            peers = {name: names[(place + step) % len(names)] for place, name in enumerate(names)}
-            digits = {name: prints[peer] for name, peer in peers.items()}
-            self.run_at_hospitals(names, "peers", "pin", peers.__getitem__, digits.__getitem__)
+        file = self.folder / "keys.json"
+        digest = self.run("coordinator", "party", "keys", str(file), home=self.office).split()[-1]
+        self.run_at_hospitals(names, "peers", "pin", "--from", str(file), "--digest", digest)
 
     def open_hospitals(self, names: Sequence[str]) -> None:
         """Start every party's daemon."""

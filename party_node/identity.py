@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ from dprelease.errors import Conflict, InvalidInput, NotFound, Unauthenticated
 from dprelease.files.durable import write_durably
 from dprelease.identity.certificates import check_certificate, check_renewed, read_identity, signing_request
 from dprelease.identity.invite import Invite
+from dprelease.identity.peer_keys import PeerKeys
 from dprelease.identity.signing import (
     PrivateKey,
     key_fingerprint,
@@ -25,10 +25,12 @@ from dprelease.identity.signing import (
     private_key_pem,
     write_private,
 )
+from dprelease.one_line import listed
 from dprelease.release.charges import Charge, SignedStatement, check_statement
 from dprelease.spec_base import moment
 from dprelease.wire.transport import Credentials
-from party_node.source.alignment import KEY_BYTES, new_key
+from party_node.alignment_key import alignment_key_from_text
+from party_node.source.alignment import new_key
 
 _PINS = TypeAdapter(dict[str, str])
 
@@ -223,15 +225,42 @@ class Identity:
 
         Raises:
             InvalidInput: the fingerprint is not 64 hexadecimal digits.
-            Conflict: another key is pinned for the party; forget that one first.
+            Conflict: as `pin_all`.
         """
-        digits = "".join(fingerprint.split()).replace(":", "").lower()
-        if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
-            raise InvalidInput("a key fingerprint is 64 hexadecimal digits, as `party-node fingerprint` prints them")
+        self.pin_all({party: read_digits(fingerprint, "a key fingerprint")})
+
+    def pin_all(self, keys: Mapping[str, str]) -> None:
+        """Pin the keys of several peers, all of them or none.
+
+        Args:
+            keys: party to fingerprint.
+
+        Raises:
+            Conflict: another key is pinned for one of them; forget that one first.
+        """
         pins = self.pins()
-        if pins.get(party, digits) != digits:
-            raise Conflict(f"another key is pinned for {party}; if it really changed: party-node peers forget {party}")
-        write_durably(self._peers, json.dumps({**pins, party: digits}, sort_keys=True).encode())
+        other = [party for party, digits in keys.items() if pins.get(party, digits) != digits]
+        if other:
+            forget = f"party-node peers forget {other[0]}"
+            raise Conflict(f"another key is pinned for {listed(other)}; if it really changed: {forget}")
+        write_durably(self._peers, json.dumps({**pins, **keys}, sort_keys=True).encode())
+
+    def others(self, told: PeerKeys) -> dict[str, str]:
+        """The keys of the other hospitals in a file that has ours as it is.
+
+        Raises:
+            NotFound: not enrolled yet.
+            Conflict: it is of another consortium, or has another key for us, or none.
+        """
+        own = self.enrolment()
+        if told.consortium != own.consortium:
+            raise Conflict(f"these are keys of consortium {told.consortium}; this hospital is in {own.consortium}")
+        if told.keys.get(own.party) != self.fingerprint():
+            has = f"another key for {own.party} than" if own.party in told.keys else f"no key for {own.party}, and not"
+            raise Conflict(
+                f"the file has {has} the one here: nobody may pin it; tell the other hospitals and the office"
+            )
+        return {party: digits for party, digits in told.keys.items() if party != own.party}
 
     def forget(self, party: str) -> None:
         """Remove a pin.
@@ -245,29 +274,9 @@ class Identity:
         write_durably(self._peers, json.dumps(pins, sort_keys=True).encode())
 
 
-def key_check(key: bytes) -> str:
-    """Eight digits by which two hospitals see that they hold the same alignment key."""
-    return hashlib.sha256(b"alignment-key-check" + key).hexdigest()[:8]
-
-
-def alignment_key_text(key: bytes) -> str:
-    """An alignment key for people to hand over: base32 in groups of four, three check bytes at the end."""
-    text = base64.b32encode(key + hashlib.sha256(b"alignment-key" + key).digest()[:3]).decode().rstrip("=")
-    return "-".join(text[i : i + 4] for i in range(0, len(text), 4))
-
-
-def alignment_key_from_text(text: str) -> bytes:
-    """Read `alignment_key_text`.
-
-    Raises:
-        InvalidInput: the text is not a key, or was mistyped.
-    """
-    letters = "".join(text.split()).replace("-", "").upper()
-    try:
-        data = base64.b32decode(letters + "=" * (-len(letters) % 8))
-    except ValueError as error:
-        raise InvalidInput("this is not an alignment key; copy it whole") from error
-    key, check = data[:KEY_BYTES], data[KEY_BYTES:]
-    if len(data) != KEY_BYTES + 3 or check != hashlib.sha256(b"alignment-key" + key).digest()[:3]:
-        raise InvalidInput("this alignment key was mistyped or is not whole; its check characters do not fit")
-    return key
+def read_digits(text: str, what: str) -> str:
+    """64 hexadecimal digits, as people write them; raises `InvalidInput` if these are others."""
+    digits = "".join(text.split()).replace(":", "").lower()
+    if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
+        raise InvalidInput(f"{what} is 64 hexadecimal digits, as `party-node` prints them")
+    return digits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,8 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.store.members import Party
 from coordinator.store.store import Store, Transaction
 from dprelease.data.columns import public
+from dprelease.errors import InvalidInput
+from dprelease.identity.peer_keys import PeerKeys
 from dprelease.privacy.gaussian import epsilon_of
 from dprelease.privacy.price import epsilon_figure, mu2_text
 from dprelease.spec_base import instant
@@ -68,6 +71,29 @@ def list_parties(settings: CoordinatorSettings, as_json: bool) -> None:
         if row["state"] == "enrolled" and (row["protocol"] or PROTOCOL_VERSION) < PROTOCOL_VERSION:
             older = f"{row['party']} runs older software (protocol {row['protocol']})"
             click.echo(f"{older}: update it before this office is updated again")
+
+
+@party.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@with_settings
+def keys(settings: CoordinatorSettings, file: Path) -> None:
+    """Write the keys of all enrolled hospitals to FILE, for each of them to pin: party-node peers pin --from FILE.
+
+    Hospitals compare its digest among themselves, by telephone: the office could have written other keys.
+
+    \b
+    Example:
+      coordinator party keys keys.json
+    """
+    now = utc_now()
+    with opened(settings) as store, store.reading() as tx:
+        enrolled = {each.name: each.fingerprint for each in tx.members.all() if _state(each, now) == "enrolled"}
+        name = store.consortium.name
+    if not enrolled:
+        raise InvalidInput("no hospital is enrolled yet; see: coordinator party list")
+    written = PeerKeys(consortium=name, keys=enrolled)
+    written.write(file)
+    click.echo(f"wrote the keys of {len(enrolled)} hospitals to {file}\ndigest {written.digest()}")
 
 
 @party.command()

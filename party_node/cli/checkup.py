@@ -10,9 +10,9 @@ from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed
 from dprelease.privacy.price import price_text
+from party_node.alignment_key import key_check
 from party_node.cli.budget import usual_delta
 from party_node.hospital import HospitalState
-from party_node.identity import key_check
 from party_node.outgoing.calls import reach
 from party_node.settings import PartySettings
 from party_node.source.first_look import SourceLook
@@ -65,7 +65,8 @@ def check(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = 
     findings.append(_attempt("books", lambda: _books(desk)))
     pins = desk.identity.pins()
     pinned = (
-        ", ".join(sorted(pins)) or "compare fingerprints by telephone, then run `party-node peers pin NAME FINGERPRINT`"
+        ", ".join(sorted(pins))
+        or "compare the digest of the file of keys by telephone, then run `party-node peers pin --from FILE`"
     )
     findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {pinned}"))
     if connectivity and enrolled.ok:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
+from dprelease.errors import Conflict, InvalidInput
+from dprelease.identity.peer_keys import PeerKeys
+from party_node.alignment_key import alignment_key_text, key_check
 from party_node.cli.options import with_desk
 from party_node.hospital import HospitalState
-from party_node.identity import alignment_key_text, key_check
+from party_node.identity import read_digits
 
 
 @click.group("alignment-key")
@@ -77,16 +81,56 @@ def list_peers(desk: HospitalState, as_json: bool) -> None:
 
 
 @peers.command()
-@click.argument("party")
-@click.argument("digits", metavar="FINGERPRINT")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @with_desk
-def pin(desk: HospitalState, party: str, digits: str) -> None:
-    """Pin a peer's key after comparing it with its IT department.
+def export(desk: HospitalState, file: Path) -> None:
+    """Write the keys that are known here, ours among them, for the other hospitals to pin.
 
-    Example: party-node peers pin clinic-b 5f0c...e1
+    Example: party-node peers export keys.json
     """
-    desk.identity.pin(party, digits)
-    click.echo(f"pinned {party}")
+    keys = PeerKeys(consortium=desk.enrolment.consortium, keys=desk.pins())
+    keys.write(file)
+    click.echo(f"wrote the keys of {len(keys.keys)} hospitals to {file}\ndigest {keys.digest()}")
+
+
+@peers.command()
+@click.argument("party", required=False)
+@click.argument("digits", metavar="[FINGERPRINT]", required=False)
+@click.option("--from", "file", type=click.Path(dir_okay=False, path_type=Path), help="Pin all keys of this file.")
+@click.option(
+    "--digest", help="Of the file, as all hospitals compared it by telephone; you are asked if it is left out."
+)
+@with_desk
+def pin(desk: HospitalState, party: str | None, digits: str | None, file: Path | None, digest: str | None) -> None:
+    """Pin a peer's key after comparing it with its IT department, or the keys of all after comparing their digest.
+
+    The file is one that `coordinator party keys` or `party-node peers export` wrote.
+
+    \b
+    Example:
+      party-node peers pin clinic-b 5f0c...e1
+      party-node peers pin --from keys.json
+    """
+    if file is not None and party is None:
+        _pin_all(desk, PeerKeys.read(file), digest)
+    elif file is None and digest is None and party is not None and digits is not None:
+        desk.identity.pin(party, digits)
+        click.echo(f"pinned {party}")
+    else:
+        raise InvalidInput("name a hospital and its fingerprint, or a file with --from")
+
+
+def _pin_all(desk: HospitalState, told: PeerKeys, digest: str | None) -> None:
+    peers, before = desk.identity.others(told), desk.identity.pins()
+    if digest is not None and read_digits(digest, "a digest") != told.digest():
+        raise Conflict(f"the digest of this file is {told.digest()}, and another one was compared; nothing is pinned")
+    for name, key in sorted(peers.items()):
+        click.echo(f"{name} {key}{' (pinned already)' if before.get(name) == key else ''}")
+    click.echo(f"digest {told.digest()}")
+    if digest is None:
+        click.confirm("Did all these hospitals read the same digest to you, by telephone?", abort=True)
+    desk.identity.pin_all(peers)
+    click.echo(f"pinned {', '.join(sorted(peers))}")
 
 
 @peers.command()

@@ -21,6 +21,7 @@ from coordinator.clock import utc_now
 from coordinator.lifecycle.lifecycle import Approved, PublicationAuthorized, Published
 from dprelease.identity.certificates import certificate_fingerprint, read_identity
 from dprelease.identity.invite import Invite
+from dprelease.identity.peer_keys import PeerKeys
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.price import mu2_text
 from dprelease.spec_base import Target
@@ -88,6 +89,7 @@ def test_without_settings_the_error_says_what_to_do(path: tuple[str, ...], monke
     arguments = {"invite": ["north"], "create": ["x.toml"], "revoke": ["north"], "show": ["abcd"], "watch": ["abcd"]}
     arguments |= {"next": ["abcd"], "cancel": ["abcd", "--reason", "x"], "reissue": ["--into", "next"]}
     arguments |= {"make": ["copy.sqlite"], "recall": ["published"]}
+    arguments |= {"keys": ["keys.json"]}
     arguments |= {"start": ["--roster", "cohort", "north", "south"]}
     more = arguments.get(path[-1], [])
     result = run(*path, *more)
@@ -300,6 +302,21 @@ def test_parties_are_listed_with_what_the_office_must_know(opened: Office) -> No
     text = succeed("party", "list")
     assert by_name["north"]["key"] in text
     assert "invited until" in text
+
+
+def test_the_keys_of_all_who_are_enrolled_are_one_file(opened: Office, tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    succeed("invite", "west", "--share", "1/4")
+    expected = {name: read_identity(opened.certificates[name]).fingerprint for name in ("north", "south")}
+    said = succeed("party", "keys", str(path))
+    written = PeerKeys.read(path)
+    assert (written.consortium, written.keys) == ("Trio", expected)
+    assert said == f"wrote the keys of 2 hospitals to {path}\ndigest {written.digest()}\n"
+    succeed("party", "revoke", "north")
+    succeed("party", "keys", str(path))
+    assert PeerKeys.read(path).keys == {"south": expected["south"]}
+    succeed("party", "revoke", "south")
+    assert run("party", "keys", str(path)).exit_code == 2
 
 
 def test_an_office_without_parties_or_releases_says_so(home: Path) -> None:

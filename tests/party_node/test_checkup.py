@@ -121,7 +121,11 @@ def hub_cannot_serve(world: World) -> None:
         (certificate_for(5.5), "enrolment", "the certificate expires in 5 days"),
         (broken_ledger, "ledger", "chain is broken at entry 1"),
         (no_ledger, "ledger", "no roster cohort"),
-        (no_peers, "peers", "0 keys pinned: compare fingerprints by telephone, then run `party-node peers pin"),
+        (
+            no_peers,
+            "peers",
+            "0 keys pinned: compare the digest of the file of keys by telephone, then run `party-node peers pin",
+        ),
         (wrong_unit, "column age", "40 outside bounds or levels; look at its declaration"),
         (half_missing, "column sex", "21 missing, 0 unreadable, 0 outside bounds or levels; look at its declaration"),
         (no_coordinator, "coordinator", "nothing listens there"),

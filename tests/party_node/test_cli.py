@@ -65,6 +65,7 @@ def test_there_are_the_commands_that_the_manual_names() -> None:
         ("fingerprint",),
         ("peers", "list"),
         ("peers", "pin"),
+        ("peers", "export"),
         ("peers", "forget"),
         ("public", "declare"),
         ("public", "list"),
