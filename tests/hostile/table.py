@@ -36,13 +36,13 @@ from tests.hostile.servers import (
 from tests.hostile.servers.attacks import attacks_of
 from tests.hostile.servers.limits import EXHAUSTION
 from tests.learner import test_relay_aligning
-from tests.party_node import test_aligning
+from tests.party_node import test_aligning, test_undecided
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 
 SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Joining, and who calls", (*test_joining.FAULTS, *test_office_callers.FAULTS, *test_callers.FAULTS)),
-    ("Proposals", (*test_requests.FAULTS, *test_lying_specs.FAULTS)),
+    ("Proposals", (*test_requests.FAULTS, *test_lying_specs.FAULTS, *test_undecided.FAULTS)),
     ("Approvals and states", tuple(test_lying_states.FAULTS)),
     ("Data at a hospital", (*test_hostile_data.FAULTS, *test_hostile_database.FAULTS)),
     ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
@@ -70,7 +70,7 @@ SERVERS = (
 
 _HEAD = """# Faults
 
-What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`, those of aligning,
+What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`, those of aligning and of waiting proposals,
 `tests/end_to_end/test_crashes.py`) which also sees what stays, or honest work go on afterwards, as the last column says. This page
 is written by `python -m tests.hostile.table` from those tests' own data.
 

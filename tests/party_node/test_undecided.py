@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ from party_node.decision import decision
 from party_node.outgoing.calls import MOST_PAGES
 from party_node.state import transactions
 from party_node.state.journal import MOST_UNDECIDED
+from tests.hostile.faults import Fault, Kind, each
 from tests.party_node.test_changed_settings import Running
 from tests.party_node.world import CAP, World
 
@@ -145,11 +146,44 @@ def test_an_expired_proposal_is_looked_at_again(careful: World, monkeypatch: pyt
     assert careful.north.status(release) == "declined"
 
 
+def harmless(what: str, outcome: str, act: Callable[[World], Any]) -> Fault:
+    """A list that was made to stop a hospital, and does not."""
+    return Fault(f"a coordinator {what}", "hospital", Kind.HARMLESS, None, outcome, act)
+
+
+def offer(world: World) -> list[str]:
+    return [world.propose(f"offer {at}") for at in range(MOST_UNDECIDED + 3)]
+
+
+def garble(world: World) -> None:
+    for at in range(1000):
+        world.coordinator.records[f"bad {at}"] = release_pb2.ReleaseRecord(
+            spec=b"" if at % 2 else b"[%d]" % at, state=release_pb2.RELEASE_STATE_PROPOSED
+        )
+    world.coordinator.records["later"] = release_pb2.ReleaseRecord(spec=b"x", state=99)
+
+
+def go_on(world: World) -> None:
+    world.coordinator.further = "further"
+
+
+MANY = harmless(
+    "offers more proposals than a person decides on",
+    f"{MOST_UNDECIDED} wait here, the others at the office; a proposal costs the same whatever was offered before",
+    offer,
+)
+UNREAD = harmless("lists 1,001 releases that cannot be read", "one line in the log; others are looked at", garble)
+ENDLESS = harmless(
+    "lists releases without end", f"{MOST_PAGES} pages are read, and what is on them is looked at", go_on
+)
+FAULTS = [MANY, UNREAD, ENDLESS]
+
+
+@each([MANY])
 def test_no_more_proposals_are_taken_in_than_a_person_decides_on(
-    careful: World, caplog: pytest.LogCaptureFixture
+    careful: World, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running = Running(careful.north)
-    offered = [careful.propose(f"offer {at}") for at in range(MOST_UNDECIDED + 3)]
+    running, offered = Running(careful.north), fault.act(careful)
     for _ in range(2):
         running.cycle()
     held = [release for release in offered if careful.north.status(release) == "waiting"]
@@ -178,13 +212,12 @@ def test_what_the_office_no_longer_lists_makes_room_for_what_it_does(careful: Wo
     assert [careful.north.status(release) for release in made_up[:3]] == ["", "", "waiting"]
 
 
-def test_what_cannot_be_read_is_told_in_one_line(careful: World, caplog: pytest.LogCaptureFixture) -> None:
+@each([UNREAD])
+def test_what_cannot_be_read_is_told_in_one_line(
+    careful: World, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
     good = careful.propose()
-    for at in range(1000):
-        careful.coordinator.records[f"bad {at}"] = release_pb2.ReleaseRecord(
-            spec=b"" if at % 2 else b"[%d]" % at, state=release_pb2.RELEASE_STATE_PROPOSED
-        )
-    careful.coordinator.records["later"] = release_pb2.ReleaseRecord(spec=b"x", state=99)
+    fault.act(careful)
     Running(careful.north).cycle()
     assert careful.north.status(good) == "waiting"
     lines = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
@@ -192,8 +225,10 @@ def test_what_cannot_be_read_is_told_in_one_line(careful: World, caplog: pytest.
     assert lines[0].startswith("1001 releases cannot be read and are left alone")
 
 
-def test_a_list_without_end_is_read_no_further_than_honest_ones_go(careful: World) -> None:
-    release, careful.coordinator.further = careful.propose(), "further"
+@each([ENDLESS])
+def test_a_list_without_end_is_read_no_further_than_honest_ones_go(careful: World, fault: Fault) -> None:
+    release = careful.propose()
+    fault.act(careful)
     Running(careful.north).cycle()
     assert careful.north.status(release) == "waiting"
     asked = [pb.ListReleasesRequest.FromString(data) for data in careful.coordinator.heard("ListReleases")]
