@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from dprelease.canonical import Digest, Value
+from dprelease.canonical import Digest, Value, readable
+from dprelease.errors import InvalidInput
 from dprelease.release.manifest import Manifest
 from dprelease.release.stream import Checkpoint, checkpoint_of
 from dprelease.spec_base import Instant
@@ -32,6 +35,8 @@ class Listed:
         size: bytes of all blocks.
         checkpoint: which of a stream's checkpoints it is; None, and left out of files, for a release that stands alone.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     digest: Digest
     title: Annotated[str, Field(max_length=200)]
@@ -67,3 +72,33 @@ class Index(Value):
 
     format: Literal[1] = 1
     releases: tuple[Listed, ...] = ()
+
+
+LONGEST_LINE_BYTES = 8192
+"""Of a line in a file; a title of 200 letters outside of the usual alphabets has 2,400."""
+
+_BEGINNING, _END = Index().to_bytes()[:-2], b"]}"
+_LINE = TypeAdapter(Listed)
+_DECODER = json.JSONDecoder()
+
+
+def lines_of(index: bytes) -> Iterator[Listed]:
+    """The lines of a list as a file, newest first: each is read when it is asked for, so that the first of very many come at once.
+
+    Raises:
+        InvalidInput: the file is no list, or none from here on.
+    """
+    if not index.startswith(_BEGINNING):
+        raise InvalidInput("the file does not begin as a list of releases does")
+    place = len(_BEGINNING)
+    more = not index.startswith(_END, place)
+    while more:
+        with readable("a line of the list"):
+            found, size = _DECODER.raw_decode(index[place : place + LONGEST_LINE_BYTES].decode("ascii"))
+            line = _LINE.validate_python(found)
+        yield line
+        place += size
+        more = index.startswith(b",", place)
+        place += more
+    if index[place:] != _END:
+        raise InvalidInput("the file does not end as a list of releases does")

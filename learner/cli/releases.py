@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -31,6 +32,10 @@ OUT_TOO = {"token_normalize_func": lambda name: "output" if name == "out" else n
 """For commands whose ``--output`` was called ``--out`` before."""
 
 
+MOST_LISTED = 1000
+"""Releases in a table; it is made whole before its first line is printed."""
+
+
 def tell(line: str) -> None:
     """Say what somebody should know, beside the answer."""
     click.echo(one_line(line), err=True)
@@ -49,17 +54,21 @@ def write_file(output: Path, text: str) -> None:
 @json_option
 @click.pass_obj
 def list_releases(home: Path, name: str | None, as_json: bool) -> None:
-    """List what a consortium has published, newest first, as its hub says or else a mirror.
+    """List what a consortium has published, newest first, as its hub says or else a mirror; of very many the newest 1,000.
 
     \b
     Example:
       learner list --from trial
+      learner list --json              # all of them
     """
-    lines = answered(hub_first(TrustStore(home).get(name)), lambda source: list(source.releases()), tell)
+    most = None if as_json else MOST_LISTED + 1
+    lines = answered(hub_first(TrustStore(home).get(name)), lambda source: list(islice(source.releases(), most)), tell)
     if as_json:
         click.echo(json.dumps([line.to_json() for line in lines], indent=2))
     else:
-        show.listed(lines)
+        show.listed(lines[:MOST_LISTED])
+        if len(lines) > MOST_LISTED:
+            tell(f"these are the newest {MOST_LISTED:,}; learner list --json prints all")
 
 
 @click.command("fetch")

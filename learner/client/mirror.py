@@ -24,13 +24,14 @@ from dprelease.errors import (
     PeerUnavailable,
     TooManyRequests,
 )
+from dprelease.one_line import quoted
 from dprelease.release.folder import MANIFEST, SIGNATURE, block_file
 from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.progress import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
 from learner.client.sockets import Sockets
-from learner.listing import INDEX, Index, Listed
+from learner.listing import INDEX, Listed, lines_of
 
 MOST_MANIFEST_BYTES = 4 << 20
 """A hub's answer cannot be longer either: it is gRPC's limit of a message."""
@@ -126,7 +127,7 @@ class Mirror:
             PeerUnavailable: the mirror is away.
         """
         try:
-            yield from Index.from_bytes(self._document(INDEX, MOST_INDEX_BYTES)).releases
+            yield from lines_of(self._document(INDEX, MOST_INDEX_BYTES))
         except InvalidInput as error:
             raise IntegrityError(f"{self._url}/{INDEX} is not a list of releases; check the address") from error
 
@@ -228,10 +229,20 @@ class Mirror:
                 return answer
             answer.close()
             following = urljoin(url, where)
-            if urlsplit(url).scheme == "https" != urlsplit(following).scheme:
-                raise InternalError(f"{url} redirects to where everybody on the way can read and change what comes")
+            _check_redirect(url, following)
             url = following
         raise InternalError(f"{url} redirects again and again")
+
+
+def _check_redirect(url: str, following: str) -> None:
+    """A redirect stays at its host, and at https: the learner named this server, and not what else its network can reach."""
+    before, after = urlsplit(url), urlsplit(following)
+    if before.hostname != after.hostname:
+        raise InternalError(
+            f"{url} redirects to another host, {quoted(after.hostname or following)}; if that is the mirror, give its address"
+        )
+    if before.scheme == "https" != after.scheme:
+        raise InternalError(f"{url} redirects to where everybody on the way can read and change what comes")
 
 
 def _pieces(answer: BaseHTTPResponse) -> Iterator[bytes]:
@@ -242,7 +253,8 @@ def _pieces(answer: BaseHTTPResponse) -> Iterator[bytes]:
 def _check(answer: BaseHTTPResponse, url: str, offset: int) -> None:
     if answer.status not in (200, 206):
         raise _refusal(answer.status, url)
-    if answer.headers.get("Content-Encoding", "identity") != "identity":
+    coded = answer.headers.get("Content-Encoding", "identity"), answer.headers.get("Transfer-Encoding", "chunked")
+    if coded != ("identity", "chunked"):
         raise InternalError(f"{url} came compressed, which nobody asked for; the server must send files as they are")
     found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if answer.status == 206 and (found is None or int(found["start"]) != offset):
@@ -256,7 +268,7 @@ def _refusal(status: int, url: str) -> DpReleaseError:
         return IntegrityError(f"{url} is shorter than what was signed (HTTP 416)")
     if status == 429:
         return TooManyRequests(f"{url}: the mirror asks for fewer requests (HTTP 429); try again later")
-    if status >= 500:
+    if 500 <= status < 600:
         return PeerUnavailable(f"{url}: the mirror is in trouble (HTTP {status}); try again later")
     return InternalError(f"{url}: HTTP {status} is no answer that a mirror should give")
 

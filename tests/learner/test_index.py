@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.release.manifest import Manifest
 from learner.hub import index as index_module
 from learner.hub.storage import Storage
-from learner.listing import INDEX, Index, Listed
+from learner.listing import INDEX, Index, Listed, lines_of
 from tests.learner.world import Sealed, World, publish_to
 
 NOW = datetime.now(UTC)
@@ -110,3 +111,37 @@ def test_a_line_that_cannot_be_is_refused(published: Path, change: dict[str, obj
     data["releases"][0] |= change
     with pytest.raises(InvalidInput):
         Index.from_bytes(json.dumps(data).encode())
+
+
+def test_lines_are_read_one_after_another(published: Path) -> None:
+    data = (published / INDEX).read_bytes()
+    whole = Index.from_bytes(data).releases
+    assert tuple(lines_of(data)) == whole
+    assert tuple(lines_of(Index().to_bytes())) == ()
+    broken = lines_of(data[:-2] + b',{"digest":1}]}')
+    assert tuple(islice(broken, len(whole))) == whole
+    with pytest.raises(InvalidInput, match=r"^a line of the list: digest: "):
+        next(broken)
+
+
+LINE = b'{"columns":1,"digest":"%064x","published":"2026-01-31T12:00:00Z","rows":1,"size":1,"title":"%s"}'
+NO_LISTS = {
+    "nothing": b"",
+    "a web page": b"<html>",
+    "another format": b'{"format":9,"releases":[]}',
+    "more behind it": b'{"format":1,"releases":[]}x',
+    "no end": b'{"format":1,"releases":[' + LINE % (1, b"t"),
+    "a comma too many": b'{"format":1,"releases":[' + LINE % (1, b"t") + b",]}",
+    "an unknown key": b'{"format":1,"releases":[' + (LINE % (1, b"t"))[:-1] + b',"x":1}]}',
+    "an endless line": b'{"format":1,"releases":[' + LINE % (1, b"t" * 9000) + b"]}",
+    "brackets": b'{"format":1,"releases":[' + b"[" * 100_000,
+    "a number of many digits": b'{"format":1,"releases":[' + b"1" * 8000 + b"]}",
+    "no text": b'{"format":1,"releases":[\xff]}',
+}
+
+
+@pytest.mark.parametrize("data", NO_LISTS.values(), ids=NO_LISTS)
+def test_a_file_that_is_no_list_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        list(lines_of(data))
+    assert len(refused.value.message) < 1000

@@ -202,9 +202,15 @@ ANYWHERE: dict[str, Trouble] = {
     "429": (lambda handler: handler.answer(429, Retry_After="1000"), TooManyRequests, "429"),
     "500": (lambda handler: handler.answer(500), PeerUnavailable, "500"),
     "503": (lambda handler: handler.answer(503, Retry_After="1000"), PeerUnavailable, "503"),
+    "999": (lambda handler: handler.answer(999), InternalError, "HTTP 999 is no answer"),
     "a stall": (still, PeerUnavailable, "too little came within 0.3 s"),
     "gzip": (
         lambda handler: handler.answer(200, gzip.compress(handler.content), Content_Encoding="gzip"),
+        InternalError,
+        "compressed",
+    ),
+    "gzip on the way": (
+        lambda handler: handler.answer(200, gzip.compress(handler.content), Transfer_Encoding="gzip"),
         InternalError,
         "compressed",
     ),
@@ -212,8 +218,13 @@ ANYWHERE: dict[str, Trouble] = {
     "an endless redirect": (endless_elsewhere, InternalError, "redirects"),
     "a redirect to a file": (
         lambda handler: handler.answer(302, Location="file:///etc/passwd"),
-        PeerUnavailable,
-        "broke",
+        InternalError,
+        "another host",
+    ),
+    "a redirect into another network": (
+        lambda handler: handler.answer(302, Location=f"http://localhost:{handler.web.url.rpartition(':')[2]}/"),
+        InternalError,
+        "another host, localhost; if that is the mirror, give its address",
     ),
     "a redirect to nowhere": (lambda handler: handler.answer(302, Location="http://["), PeerUnavailable, "broke"),
     "a part that nobody asked for": (

@@ -189,7 +189,7 @@ def test_redirects_share_the_deadline_of_one_head(raw: Raw, url: str) -> None:
 @pytest.mark.parametrize("scheme", ["https"], indirect=True)
 def test_a_redirect_from_https_to_http_is_refused(raw: Raw, url: str, tmp_path: Path) -> None:
     with serving(tmp_path) as web:
-        where = f"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: {web.url}/\r\n\r\n".encode()
+        where = f"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: {web.url.replace('127.0.0.1', HOST)}/\r\n\r\n".encode()
         raw.answer = lambda link: link.sendall(where)
         with Mirror.dial(url) as mirror, pytest.raises(InternalError, match="everybody on the way"):
             mirror.manifest("0f" * 32)

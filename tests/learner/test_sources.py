@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dprelease.sequence import BlockKey
+from learner.cli.releases import MOST_LISTED
 from learner.client.hub_client import PublicHub
 from learner.client.library import Library
 from learner.client.pinned_roots import Trusted
 from learner.client.sources import hub_first, mirrors_first
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
-from learner.listing import INDEX
+from learner.listing import INDEX, Index
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.tampering import BLOCKS
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
@@ -207,3 +209,16 @@ def test_the_order_is_the_one_that_was_given(trusted: Trusted) -> None:
     both = trusted.model_copy(update={"mirrors": ("http://a", "http://b")})
     assert [place.name for place in mirrors_first(both)] == ["the mirror http://a", "the mirror http://b", "the hub"]
     assert [place.name for place in hub_first(both)] == ["the hub", "the mirror http://a", "the mirror http://b"]
+
+
+def test_of_very_many_releases_the_newest_are_shown(run: Run, world: World, web: Web, mirrored: Path) -> None:
+    trust(run, world, "--mirror", web.url)
+    (line, *_) = Index.from_bytes((mirrored / INDEX).read_bytes()).releases
+    many = tuple(replace(line, digest=f"{number:064x}", checkpoint=None) for number in range(MOST_LISTED + 1))
+    (mirrored / INDEX).write_bytes(Index(releases=many).to_bytes())
+    shown = run("list")
+    assert shown.stdout.count(line.published) == MOST_LISTED
+    assert shown.stderr == "these are the newest 1,000; learner list --json prints all\n"
+    assert len(json.loads(run("list", "--json").stdout)) == MOST_LISTED + 1
+    (mirrored / INDEX).write_bytes(Index(releases=many[1:]).to_bytes())
+    assert run("list").stderr == ""
