@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
-from pydantic_core import CoreSchema, ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails, from_json
 
 from dprelease.errors import InvalidInput
 from dprelease.one_line import quoted
@@ -109,31 +109,42 @@ MOST_ISSUES = 20
 MOST_EXPLAINED = 1000
 """Offending fields of which some are named; each costs a kilobyte before the first one can be told, so more are counted only."""
 
-_SEQUENCES = frozenset({"list", "tuple", "set", "frozenset"})
+_SEQUENCE = {"fail_fast": True, "strict": False}
+_READ_AS = {
+    "list": _SEQUENCE,
+    "tuple": _SEQUENCE,
+    "set": _SEQUENCE,
+    "frozenset": _SEQUENCE,
+    "dict": {"fail_fast": True},
+}
+"""How parts of a pydantic schema read plain data: a list serves as any sequence, and the first bad item ends the reading."""
 
 
-def _stop_at_first(schema: Any) -> None:
-    """Let the sequences in a pydantic schema stop at their first bad item."""
+def _read_for_strangers(schema: Any) -> None:
     if isinstance(schema, dict):
-        if schema.get("type") in _SEQUENCES:
-            schema["fail_fast"] = True
+        schema |= _READ_AS.get(schema.get("type", ""), {})
         for part in schema.values():
-            _stop_at_first(part)
+            _read_for_strangers(part)
     elif isinstance(schema, list | tuple):
         for part in schema:
-            _stop_at_first(part)
+            _read_for_strangers(part)
 
 
 class Value(BaseModel):
-    """A frozen value that has canonical bytes. Unknown fields are errors; of a sequence the first bad item is one, and all."""
+    """A frozen value that has canonical bytes. Unknown fields are errors; of a collection the first bad item is one, and all.
+
+    Attributes:
+        most_bytes: most that canonical bytes may have; None where whoever brings them has a limit.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+    most_bytes: ClassVar[int | None] = None
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """How values are read. A stranger's list of a million wrong items would else become gigabytes of complaints."""
         schema = handler(source)
-        _stop_at_first(schema)
+        _read_for_strangers(schema)
         return schema
 
     def to_bytes(self) -> bytes:
@@ -146,16 +157,47 @@ class Value(BaseModel):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read a value from its canonical bytes.
+        """Read a value from its canonical bytes, in memory of at most some 30 times their length.
 
         Raises:
-            InvalidInput: the bytes are not a valid value, or not in canonical form (so two digests could name one value).
+            InvalidInput: the bytes are too many, not a valid value, or not in canonical form (so two digests could name one
+                value). Of what does not belong there the first is named.
         """
+        cls.check_length(data)
         with readable(f"not a valid {cls.__name__}"):
-            value = cls.model_validate_json(data)
-        if value.to_bytes() != data:
+            # Plain data first: pydantic would copy all that it reads for each of its complaints. Unknown fields are left out,
+            # because each would be a complaint; the canonical form below has none of them.
+            found = from_json(data)
+            value = cls.model_validate(found, extra="ignore")
+        kept = value.model_dump(mode="json")
+        if canonical_bytes(kept) != data:
+            for place in _strays(found, kept):
+                raise InvalidInput(f"not a valid {cls.__name__}: {quoted(place)} does not belong there")
             raise InvalidInput(f"the bytes of this {cls.__name__} are not in canonical form")
         return value
+
+    @classmethod
+    def check_length(cls, data: bytes) -> None:
+        """Refuse bytes that are too many to be read.
+
+        Raises:
+            InvalidInput: with both numbers.
+        """
+        if cls.most_bytes is not None and len(data) > cls.most_bytes:
+            raise InvalidInput(f"a {cls.__name__} of {len(data):,} bytes; at most {cls.most_bytes:,} are read")
+
+
+def _strays(found: Any, kept: Any, above: str = "") -> Iterator[str]:
+    """Where fields stand that were found and not kept."""
+    if isinstance(found, dict) and isinstance(kept, dict):
+        for name, part in found.items():
+            if name in kept:
+                yield from _strays(part, kept[name], f"{above}{name}.")
+            else:
+                yield f"{above}{name}"
+    elif isinstance(found, list) and isinstance(kept, list):
+        for place, (part, same) in enumerate(zip(found, kept, strict=False)):
+            yield from _strays(part, same, f"{above}{place}.")
 
 
 def read_data(model: type[Model], data: Any, what: str) -> Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -50,6 +50,8 @@ class Catalogue(Value):
             of canonical bytes.
         subjects: patients of the whole table; 0 where there are as many as rows, and then left out of canonical bytes.
     """
+
+    most_bytes: ClassVar[int] = 1 << 20
 
     format: Literal[1] = 1
     party: Name

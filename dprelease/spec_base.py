@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -134,6 +134,8 @@ class Terms(Value):
 
 class SpecBase(Value):
     """What is released, from whom, under which guarantee. Field by field in docs/format.md."""
+
+    most_bytes: ClassVar[int] = 1 << 20
 
     format: Literal[1] = 1
     title: Annotated[str, Field(min_length=1, max_length=200)]

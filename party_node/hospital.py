@@ -96,7 +96,7 @@ class HospitalState:
         """The catalogue of the table as it is now; kept for `catalogue`, and its counts for `findings`.
 
         Raises:
-            DataRefused: the table cannot be used, or has a column that must not be released.
+            DataRefused: the table cannot be used, has a column that must not be released, or too many columns.
         """
         from party_node.source.overview import overview
 

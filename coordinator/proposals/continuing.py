@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from coordinator.lifecycle.status import State, propose
 from coordinator.proposals.checks import agree, enrolled, reported
-from coordinator.proposals.proposals import Proposal, check_dealt_sizes
+from coordinator.proposals.proposals import Proposal, check_sizes
 from coordinator.store.releases import Release
 from coordinator.store.store import Store, Transaction
 from dprelease.canonical import read_data
@@ -111,5 +111,5 @@ def _proposal(tx: Transaction, continual: Continual, previous: ReleaseSpec, numb
     }
     spec = read_data(ReleaseSpec, fields, "the next checkpoint")
     continual.check_follows(spec, previous)
-    check_dealt_sizes(spec)
+    check_sizes(spec)
     return Proposal(spec, check_spec(spec), "")

@@ -229,7 +229,7 @@ def make_proposal(
         "expires": instant(now + timedelta(hours=request.expires_hours)),
     }
     spec = read_data(ReleaseSpec, fields, "the request")
-    check_dealt_sizes(spec)
+    check_sizes(spec)
     ranged = with_ranges(earlier.known, columns, agreed) if mechanism.ranged(spec) else None
     return Proposal(spec, check_spec(spec), numbers.explanation, ranged)
 
@@ -259,12 +259,16 @@ def make_draft(
     return Draft(columns, agreed, request.target(), request.grid_bits, draw, named, latest)
 
 
-def check_dealt_sizes(spec: ReleaseSpec) -> None:
-    """Refuse what the coordinator could not deal: it answers every party with one message.
+def check_sizes(spec: ReleaseSpec) -> None:
+    """Refuse a spec that nobody would read, and what the coordinator could not deal: it answers every party with one message.
 
     Raises:
-        InvalidInput: with the party and the size.
+        InvalidInput: with the size.
     """
+    try:
+        spec.check_length(spec.to_bytes())
+    except InvalidInput as error:
+        raise InvalidInput(f"{error.message}; release fewer columns or levels") from error
     schedule = mechanism_of(spec).schedule(spec)
     if schedule is None:
         return

@@ -6,7 +6,6 @@ role, no transport, no other mechanism and nothing of `dprelease` that knows a w
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -86,7 +85,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         Raises:
             ValidationError: they are not terms of this mechanism.
         """
-        return self.terms.model_validate_json(json.dumps(data))
+        return self.terms.model_validate(data, extra="ignore")
 
     def outcomes(self, options: Any, columns: Columns) -> tuple[str, ...]:
         """Names of the columns that a request calls outcomes only.

@@ -13,7 +13,7 @@ import numpy as np
 
 from dprelease.catalogue import Batch, Catalogue
 from dprelease.data.columns import Column
-from dprelease.errors import DataRefused
+from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings
 from party_node.source.alignment import Roster, align, subjects_of
 from party_node.source.batches import NONE, Numbers, numbers_of
@@ -60,8 +60,12 @@ class Overview:
     run: str | None = None
 
     def catalogue(self, settings: PartySettings) -> Catalogue:
-        """What the office is told of the table."""
-        return Catalogue(
+        """What the office is told of the table.
+
+        Raises:
+            DataRefused: it is too long to be told.
+        """
+        made = Catalogue(
             party=settings.name,
             roster=settings.roster,
             rows=self.rows,
@@ -73,6 +77,11 @@ class Overview:
             aligned=self.run,
             subjects=self.subjects if self.subjects != self.rows else 0,
         )
+        try:
+            made.check_length(made.to_bytes())
+        except InvalidInput as error:
+            raise DataRefused(f"not declared: {error.message}; declare fewer columns or levels") from error
+        return made
 
 
 _NOTHING = Overview()

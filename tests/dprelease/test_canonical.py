@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import subprocess
+import sys
 from fractions import Fraction
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from dprelease.canonical import Rational, Value, canonical_bytes, read_data, sha256
 from dprelease.errors import InvalidInput
+from tests.support.bombs import with_unknown_keys
 
 
 class Inner(Value):
@@ -139,7 +143,67 @@ def test_a_strangers_list_is_left_at_its_first_bad_item() -> None:
         )
 
 
-def test_very_many_wrong_fields_are_counted_and_not_told() -> None:
-    unknown = "".join(f'"{number:04}":1,' for number in range(2000))
-    with pytest.raises(InvalidInput, match=r"^not a valid Inner: 2000 things are wrong with it$"):
-        Inner.from_bytes(f'{{{unknown}"words":[]}}'.encode())
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [("inner", "inner.k0"), ("words", "k0")],
+    ids=["inside", "outside"],
+)
+def test_of_a_strangers_unknown_keys_the_first_is_named(where: str, place: str) -> None:
+    inner = with_unknown_keys(b'{"words":["a"]}', 1 << 20)
+    data = b'{"count":3,"inner":%s,"name":"n","number":0.1,"rational":"1"}' % inner if where == "inner" else inner
+    with pytest.raises(InvalidInput, match=rf"^not a valid \w+: {place} does not belong there$"):
+        (Example if where == "inner" else Inner).from_bytes(data)
+
+
+def test_a_default_that_is_written_out_does_not_belong_there() -> None:
+    class Sparing(Value):
+        extra: Annotated[int, Field(exclude_if=lambda number: not number)] = 0
+        parts: tuple[Inner, ...] = ()
+
+    with pytest.raises(InvalidInput, match=r"^not a valid Sparing: extra does not belong there$"):
+        Sparing.from_bytes(b'{"extra":0,"parts":[]}')
+    with pytest.raises(InvalidInput, match=r"^not a valid Sparing: parts\.1\.x does not belong there$"):
+        Sparing.from_bytes(b'{"parts":[{"words":[]},{"words":[],"x":{}}]}')
+
+
+def test_bytes_are_measured_before_they_are_read() -> None:
+    class Short(Inner):
+        most_bytes = 20
+
+    assert Short.from_bytes(b'{"words":["123456"]}').words == ("123456",)
+    with pytest.raises(InvalidInput, match=r"^a Short of 21 bytes; at most 20 are read$"):
+        Short.from_bytes(b'{"words":["1234567"]}')
+
+
+READING = """
+import resource, sys, time
+from dprelease.catalogue import Catalogue
+from dprelease.errors import InvalidInput
+from tests.support.bombs import with_unknown_keys
+from dprelease.release.manifest import Manifest
+from dprelease.release.spec import ReleaseSpec
+from tests.support.bombs import KINDS, bomb
+kinds = [(kind, model) for kind in KINDS for model in (ReleaseSpec, Catalogue, Manifest)]
+bombs = [(bomb(kind, 1 << 20), model) for kind, model in kinds]
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before, begun, refused = peak(), time.process_time(), 0
+for data, model in bombs:
+    try:
+        model.from_bytes(data)
+    except InvalidInput as error:
+        refused += len(error.message) < 2000
+print(refused, len(bombs), peak() - before, (time.process_time() - begun) / len(bombs))
+"""
+
+
+def test_a_strangers_mebibyte_costs_a_small_multiple_of_it() -> None:
+    told = subprocess.run([sys.executable, "-c", READING], capture_output=True, text=True, check=True).stdout.split()
+    assert told[0] == told[1]
+    assert int(told[2]) < 40 << 10  # KiB; pydantic alone takes 460 MiB for objects in a list
+    assert float(told[3]) < 0.25  # seconds of the processor's time
+
+
+def test_very_many_wrong_settings_are_counted_and_not_told() -> None:
+    data = {f"{number:04}": 1 for number in range(2000)} | {"words": []}
+    with pytest.raises(InvalidInput, match=r"^settings: 2000 things are wrong with it$"):
+        read_data(Inner, data, "settings")

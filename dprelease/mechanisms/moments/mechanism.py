@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -65,7 +64,7 @@ class Moments(Linear[JointMoments]):
         self._latest: tuple[str, Any, SpecBase] | None = None
 
     def read_terms(self, data: object) -> JointMoments:
-        return JointMoments.model_validate_json(json.dumps(data), context=self._first)
+        return JointMoments.model_validate(data, extra="ignore", context=self._first)
 
     def outcomes(self, options: MomentsOptions, columns: Columns) -> tuple[str, ...]:
         return check_outcomes(options.outcomes, columns)

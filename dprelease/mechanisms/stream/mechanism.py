@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,7 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
         self.continual = self
 
     def read_terms(self, data: object) -> StreamTerms:
-        return StreamTerms.model_validate_json(json.dumps(data), context=self._read_inner)
+        return StreamTerms.model_validate(data, extra="ignore", context=self._read_inner)
 
     def _read_inner(self, data: object) -> Terms:
         name = data.get("mechanism") if isinstance(data, dict) else None
