@@ -46,15 +46,11 @@ class Limits(Settings):
     Attributes:
         calls_per_second: of one party or the hub, in the long run; five seconds' worth may come at once.
         enrolments_per_minute: attempts to enrol from one network address.
-        longest_catalogue_bytes: of a party's declarations.
-        longest_approval_bytes: of a signed approval.
         longest_reason: characters that are kept of a reason to decline.
     """
 
     calls_per_second: Annotated[float, Field(gt=0)] = 50.0
     enrolments_per_minute: Annotated[int, Field(ge=1)] = 20
-    longest_catalogue_bytes: Annotated[int, Field(ge=1)] = 1 << 20
-    longest_approval_bytes: Annotated[int, Field(ge=1)] = 1 << 16
     longest_reason: Annotated[int, Field(ge=0)] = 500
 
 

@@ -57,7 +57,7 @@ from dprelease.release import approval, block, manifest, spec, stream
 from dprelease.release.accounting import check_spec
 from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
-from dprelease.wire import boundary, chunks, status
+from dprelease.wire import boundary, chunks, sizes, status
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import alignment_pb2, coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
@@ -569,6 +569,27 @@ def test_version_chunks_and_errors() -> None:
     assert f"`domain` is `{status.DOMAIN}`" in flowing
     rows = [[f"`{row.error.__name__}`", f"`{row.code.name}`", row.sentence] for row in status.TABLE]
     assert table(FORMAT, "error", "status", "sentence") == rows
+
+
+def test_lengths_of_messages() -> None:
+    flowing, requests = (
+        " ".join(FORMAT.split()),
+        {name.rpartition("/")[2]: most for name, most in sizes.REQUESTS.items()},
+    )
+    chunk = sizes.MAX_CHUNK_BYTES + sizes.SHORT_BYTES
+    longest = requests["Approve"]
+    assert requests == dict.fromkeys(("ReportCatalogue", "Approve"), longest) | {
+        "RequestDeal": requests["RequestDeal"],
+        "SendBlock": chunk,
+        "SendParcel": chunk,
+    }
+    assert (
+        f"A request has at most {sizes.SHORT_BYTES} bytes, but for `ReportCatalogue` and `Approve` ({longest}), `RequestDeal` "
+        f"({requests['RequestDeal']}), and messages that carry a chunk ({chunk})"
+    ) in flowing
+    assert f"an answer of more than {sizes.LONG_BYTES >> 20} MiB" in flowing
+    assert SpecBase.most_bytes == catalogue.Catalogue.most_bytes
+    assert f"Refuse a spec or catalogue of more than {SpecBase.most_bytes} bytes" in flowing
 
 
 def test_what_stands_in_a_manifest_is_canonical_where_it_stands() -> None:

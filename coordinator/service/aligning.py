@@ -17,7 +17,7 @@ from coordinator.settings import Limits
 from coordinator.store.alignments import Run
 from coordinator.store.store import Store, Transaction
 from dprelease.acceptance import SignedAcceptance, check_acceptance
-from dprelease.errors import AccessDenied, InvalidInput
+from dprelease.errors import AccessDenied
 from dprelease.one_line import one_line
 from dprelease.wire.boundary import caller
 from dprelease.wire.v1 import alignment_pb2 as pb
@@ -49,8 +49,6 @@ class AlignmentService(AlignmentServiceServicer):
 
     def AcceptRun(self, request: pb.AcceptRunRequest, context: Any) -> pb.AcceptRunResponse:
         """For a party, after checking its acceptance as every other party will."""
-        if len(request.signed_acceptance) > self._limits.longest_approval_bytes:
-            raise InvalidInput(f"an acceptance of {len(request.signed_acceptance)} bytes is too long")
         signed = SignedAcceptance.from_bytes(request.signed_acceptance)
         with self._of_party(context) as (party, tx, now):
             if signed.acceptance.party != party:

@@ -23,7 +23,7 @@ from coordinator.service import renewal
 from coordinator.service.announcer import HUB, Announcer, named
 from coordinator.service.recovery import hear_forgotten
 from coordinator.service.witness import statement
-from coordinator.settings import CoordinatorSettings, Limits
+from coordinator.settings import CoordinatorSettings
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.catalogue import Catalogue
@@ -78,7 +78,6 @@ class CoordinationService(CoordinationServiceServicer):
     def ReportCatalogue(self, request: pb.ReportCatalogueRequest, context: Any) -> pb.ReportCatalogueResponse:
         """Keep a party's catalogue."""
         party = self._party(context)
-        _check_length("a catalogue", request.catalogue, self._settings.limits.longest_catalogue_bytes)
         catalogue = Catalogue.from_bytes(request.catalogue)
         _check_own(party, catalogue.party)
         with self._store.writing() as tx:
@@ -105,9 +104,9 @@ class CoordinationService(CoordinationServiceServicer):
 
     def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """Keep a party's signed approval; see `approve`."""
-        party, limits = self._party(context), self._settings.limits
+        party = self._party(context)
         with self._changing():
-            return approve(request, self._store, party, self._authority.root_pem, limits, self._clock())
+            return approve(request, self._store, party, self._authority.root_pem, self._clock())
 
     def Decline(self, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
         """Note that a party will not take part."""
@@ -200,19 +199,16 @@ class CoordinationService(CoordinationServiceServicer):
             return tx.members.admit(identity, self._clock(), context.protocol).name
 
 
-def approve(
-    request: pb.ApproveRequest, store: Store, party: str, root_pem: bytes, limits: Limits, now: datetime
-) -> pb.ApproveResponse:
+def approve(request: pb.ApproveRequest, store: Store, party: str, root_pem: bytes, now: datetime) -> pb.ApproveResponse:
     """Keep a party's signed approval, after checking it as every other party will; see also `hear_forgotten`.
 
     Raises:
-        InvalidInput: the bytes are not a signed approval, or too many.
+        InvalidInput: the bytes are not a signed approval.
         AccessDenied: it is another party's.
         NotFound: no such release.
         IntegrityError: wrong spec, signature, certificate or key.
         Conflict: the release is past its decision, or the party approved with another commitment before.
     """
-    _check_length("an approval", request.signed_approval, limits.longest_approval_bytes)
     signed = SignedApproval.from_bytes(request.signed_approval)
     approval = signed.approval
     _check_own(party, approval.party)
@@ -249,8 +245,3 @@ def read_digest(data: bytes) -> str:
 def _check_own(party: str, named_party: str) -> None:
     if named_party != party:
         raise AccessDenied(f"{party} spoke for {named_party}")
-
-
-def _check_length(what: str, data: bytes, longest: int) -> None:
-    if len(data) > longest:
-        raise InvalidInput(f"{what} of {len(data)} bytes; at most {longest} are taken")

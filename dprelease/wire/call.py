@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from dprelease.errors import DpReleaseError, InvalidInput, PeerUnavailable
 from dprelease.wire.limits import certificate_peer, source_of
+from dprelease.wire.sizes import most_request_bytes
 
 _EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined] # missing in the type stubs
 
@@ -74,6 +75,7 @@ class Call:
         self._context = context
         self._workers = workers
         self._pace = pace
+        self._most_bytes = most_request_bytes([method])
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
 
@@ -81,7 +83,7 @@ class Call:
         """The one message of a call that has one.
 
         Raises:
-            InvalidInput: there is none, or it cannot be read.
+            InvalidInput: there is none, or it is too long or cannot be read.
             PeerUnavailable: it did not come in time.
         """
         message = await self._receive(read, FIRST_MESSAGE_SECONDS)
@@ -93,7 +95,7 @@ class Call:
         """The messages of an upload.
 
         Raises:
-            InvalidInput: one cannot be read.
+            InvalidInput: one is too long or cannot be read.
             PeerUnavailable: the upload stood still.
         """
         seconds = min(FIRST_MESSAGE_SECONDS, self._pace.stall_seconds)
@@ -140,6 +142,8 @@ class Call:
             raise PeerUnavailable(f"a call of {self.peer} stood still for {seconds:g} s") from error
         if data is _EOF:
             return None
+        if len(data) > self._most_bytes:
+            raise InvalidInput(f"a message of {len(data):,} bytes; at most {self._most_bytes:,} are read")
         try:
             return read(data)
         except (DecodeError, ValueError) as error:

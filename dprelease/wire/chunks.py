@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from dprelease.errors import IntegrityError
 from dprelease.wire.call import Call
+from dprelease.wire.sizes import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import release_pb2
 
 M = TypeVar("M", bound=Any)
@@ -24,9 +25,6 @@ UNDER_WAY_BYTES = 1 << 26
 
 A chunk that its reader does not take has about four copies on its way through us and gRPC.
 """
-
-MAX_CHUNK_BYTES = 2 << 20
-"""Largest chunk accepted; well under gRPC's default message limit of 4 MiB."""
 
 MOST_CHECKSUMS = 1 << 17
 """Most that are remembered: those of 128 GiB in whole chunks, some 20 MiB of memory."""

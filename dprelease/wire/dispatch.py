@@ -24,6 +24,7 @@ from dprelease.wire.boundary import OUR_METHODS, check_version
 from dprelease.wire.call import Call, Pace
 from dprelease.wire.limits import Limiter
 from dprelease.wire.refusals import PERIOD_SECONDS, Refusals
+from dprelease.wire.sizes import most_request_bytes
 from dprelease.wire.status import to_wire
 
 UNKNOWN = "a method that is not here"
@@ -72,6 +73,9 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
         threads: how many there are; one peer may hold a quarter of them, and waits for its turn beyond that.
         limiter: how much one peer may ask for; None does not limit.
         pace: how slow a caller may be.
+
+    Attributes:
+        most_request_bytes: of the longest request that is taken; gRPC itself refuses longer ones before they are here.
     """
 
     def __init__(self, methods: Methods, workers: Executor, threads: int, limiter: Limiter | None, pace: Pace) -> None:
@@ -83,6 +87,7 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
         self._refusals = Refusals()
         self._methods = {name: self._entry(name, handler) for name, handler in methods.items()}
         self._unknown = self._entry(UNKNOWN, None)
+        self.most_request_bytes = most_request_bytes(methods)
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
         """The entry of a method."""

@@ -48,8 +48,6 @@ _PUBLIC_OPTIONS = [
     # Whoever has no certificate is cut off after a while: nothing else frees what a caller that reads nothing holds.
     ("grpc.max_connection_age_ms", 600_000),
     ("grpc.max_connection_age_grace_ms", 600_000),
-    # The largest honest message there is a signing request of some 2 KiB.
-    ("grpc.max_receive_message_length", 64 << 10),
 ]
 
 
@@ -104,7 +102,11 @@ class Listener:
         if self._stopped:
             return
         most = min(MOST_CONNECTIONS, _files_allowed() // 4)
-        options = [*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", most)]
+        options = [
+            *_SERVER_OPTIONS,
+            ("grpc.max_allowed_incoming_connections", most),
+            ("grpc.max_receive_message_length", self._dispatch.most_request_bytes),
+        ]
         server = grpc.aio.server(options=options if self._mutual else [*options, *_PUBLIC_OPTIONS])
         server.add_generic_rpc_handlers((self._dispatch,))
         address = f"{self._host}:{self.port}"

@@ -105,7 +105,8 @@ def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
         return errors.VersionMismatch(f"{peer} does not know this call; check that both sides run the same version")
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
         return errors.PeerUnavailable(f"{peer}: {diagnose(error.details() or '')}", peer=peer)
-    return errors.InternalError(f"{peer} answered {code.name}")
+    did = next((said for mark, said in _TOO_LONG if mark in (error.details() or "")), f"answered {code.name}")
+    return errors.InternalError(f"{peer} {did}")
 
 
 def _details(error: grpc.RpcError) -> error_details_pb2.ErrorInfo | None:
@@ -120,6 +121,10 @@ def _details(error: grpc.RpcError) -> error_details_pb2.ErrorInfo | None:
     return None
 
 
+_TOO_LONG = (
+    ("SERVER: Received message larger", "takes no message as long as ours"),
+    ("CLIENT: Received message larger", "sent an answer longer than any that is read here"),
+)
 _STRANGER = "its certificate is not from the expected consortium, or has expired; check the clock"
 _MISNAMED = "its certificate does not name this host; use the name it was made for"
 _REFUSES_US = "it refused our certificate; it may have expired or been issued by another consortium"

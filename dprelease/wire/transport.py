@@ -1,4 +1,4 @@
-"""Channels: TLS always, keepalive that matches the servers' (`dprelease.wire.listener`), default message limits untouched."""
+"""Channels: TLS always, keepalive that matches the servers' (`dprelease.wire.listener`), no answer longer than it may be."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import read_certificate
+from dprelease.wire.sizes import answer_limits
 
 KEEPALIVE_SECONDS = 60
 CALL_SECONDS = 30.0
@@ -23,6 +24,7 @@ _CLIENT_OPTIONS = [
     # A server that was away is found again within seconds of its return.
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.service_config", answer_limits()),
 ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.service import server
 from coordinator.settings import Limits
+from dprelease.catalogue import Catalogue
 from dprelease.errors import InvalidInput, TooManyRequests, Unauthenticated
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.signing import new_private_key
@@ -93,9 +94,8 @@ def test_an_address_that_stays_busy_is_told(world: World, tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("room", [0, -1])
-def test_a_catalogue_has_a_longest_size(world: World, room: int) -> None:
-    size = len(catalogue("north").to_bytes())
-    limit(world, longest_catalogue_bytes=size + room)
+def test_a_catalogue_has_a_longest_size(world: World, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(Catalogue, "most_bytes", len(catalogue("north").to_bytes()) + room)
     north = world.join("north")
     if room < 0:
         with pytest.raises(InvalidInput):
@@ -104,21 +104,6 @@ def test_a_catalogue_has_a_longest_size(world: World, room: int) -> None:
         report(north, "north")
     with world.store().reading() as tx:
         assert set(tx.members.catalogues()) == (set() if room < 0 else {"north"})
-
-
-def test_an_approval_has_a_longest_size(world: World, two: tuple[Stub, Stub]) -> None:
-    digest = world.propose()
-    signed = world.signed(digest, "north")
-    for room, outcome in ((-1, ()), (0, (signed,))):
-        limit(world, longest_approval_bytes=len(signed) + room)
-        north = world.as_party("north")
-        if room < 0:
-            with pytest.raises(InvalidInput):
-                ask(north.Approve, pb.ApproveRequest(signed_approval=signed))
-        else:
-            ask(north.Approve, pb.ApproveRequest(signed_approval=signed))
-        with world.store().reading() as tx:
-            assert tx.releases.get(digest.hex()).approvals == outcome
 
 
 def test_of_a_reason_only_so_much_is_kept(world: World, two: tuple[Stub, Stub]) -> None:

@@ -17,7 +17,6 @@ from coordinator.cli.main import main
 from coordinator.lifecycle.status import State
 from coordinator.service.coordination import approve
 from coordinator.service.witness import left
-from coordinator.settings import Limits
 from coordinator.store.database import Database
 from coordinator.store.migration import migrate, pending
 from coordinator.store.store import Store
@@ -79,7 +78,7 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
                     tx.members.admit(read_identity(office.certificates[party]), LATER, protocol=2)
         signed = office.approval(half.read_spec(), "south", LATER).to_bytes()
         request = pb.ApproveRequest(signed_approval=signed)
-        approve(request, store, "south", office.authority.root_pem, Limits(), LATER)
+        approve(request, store, "south", office.authority.root_pem, LATER)
         assert office.release(half.digest).record.state is State.APPROVED
         with store.writing() as tx:
             assert tx.members.redeem(first.WEST, LATER).party == "west"

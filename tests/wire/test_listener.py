@@ -8,10 +8,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 
-import grpc
 import pytest
 
 from dprelease.errors import InvalidInput
@@ -99,19 +97,6 @@ def test_a_call_goes_on_under_the_certificate_that_it_began_with(
     decline(port, Credentials(authority.root.encode()))
     with handshake(port, authority.root) as shown:
         assert shown.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(renewed.certificate)
-
-
-def test_without_a_certificate_messages_are_short(
-    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
-) -> None:
-    listener = start(running_stack, server, authority.root, desk)
-    with connect(f"{HOST}:{listener.port}", Credentials(authority.root.encode())) as channel:
-        stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
-        ask = partial(stub.Decline, timeout=SECONDS, metadata=VERSION)
-        ask(coordination_pb2.DeclineRequest(reason="x" * (60 << 10)))
-        with pytest.raises(grpc.RpcError) as refused:
-            ask(coordination_pb2.DeclineRequest(reason="x" * (64 << 10)))
-        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"-----BEGIN CERTIFICATE-----\n", b"\x00"])
