@@ -75,6 +75,12 @@ def test_a_unit_is_hardened_and_unprivileged(path: Path) -> None:
     assert service["UMask"] == "0077"
 
 
+def test_every_role_keeps_little_of_the_memory_that_it_once_needed() -> None:
+    for path in UNITS:
+        assert _unit(path)["Environment"] == "MALLOC_ARENA_MAX=2", path.name
+    assert re.search(r"^ENV .*\bMALLOC_ARENA_MAX=2$", (DEPLOY / "Containerfile").read_text(), re.MULTILINE)
+
+
 def test_containers_are_unprivileged() -> None:
     container = (DEPLOY / "Containerfile").read_text()
     assert re.search(r"^USER 65532", container, re.MULTILINE)
