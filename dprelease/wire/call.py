@@ -63,6 +63,7 @@ class Call:
         peer: who calls, for counting: a certificate, or a network address.
         reason: the error that `end` was given.
         protocol: version that the caller speaks; None for the standard services, which need none.
+        message_bytes: length of the latest message.
     """
 
     def __init__(self, context: Any, method: str, workers: Executor, pace: Pace) -> None:
@@ -72,6 +73,7 @@ class Call:
         self.peer = source_of(context.peer()) if self.certificate is None else certificate_peer(self.certificate)
         self.reason: DpReleaseError | None = None
         self.protocol: int | None = None
+        self.message_bytes = 0
         self._context = context
         self._workers = workers
         self._pace = pace
@@ -142,8 +144,9 @@ class Call:
             raise PeerUnavailable(f"a call of {self.peer} stood still for {seconds:g} s") from error
         if data is _EOF:
             return None
-        if len(data) > self._most_bytes:
-            raise InvalidInput(f"a message of {len(data):,} bytes; at most {self._most_bytes:,} are read")
+        self.message_bytes = len(data)
+        if self.message_bytes > self._most_bytes:
+            raise InvalidInput(f"a message of {self.message_bytes:,} bytes; at most {self._most_bytes:,} are read")
         try:
             return read(data)
         except (DecodeError, ValueError) as error:

@@ -24,7 +24,7 @@ from dprelease.wire.boundary import OUR_METHODS, check_version
 from dprelease.wire.call import Call, Pace
 from dprelease.wire.limits import Limiter
 from dprelease.wire.refusals import PERIOD_SECONDS, Refusals
-from dprelease.wire.sizes import most_request_bytes
+from dprelease.wire.sizes import SHORT_BYTES, most_request_bytes
 from dprelease.wire.status import to_wire
 
 UNKNOWN = "a method that is not here"
@@ -81,7 +81,7 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
     def __init__(self, methods: Methods, workers: Executor, threads: int, limiter: Limiter | None, pace: Pace) -> None:
         self._workers = workers
         self._share = max(1, threads // 4)
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Semaphore] = WeakValueDictionary()
         self._limiter = limiter
         self._pace = pace
         self._refusals = Refusals()
@@ -102,24 +102,27 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
     def _entry(self, method: str, handler: Any) -> Any:
         async def enter(_messages: Any, context: Any) -> None:
             call = Call(context, method, self._workers, self._pace)
+            status: grpc.Status | None = None
             try:
                 await self._answer(call, handler, context)
             except asyncio.CancelledError:
                 if call.reason is None:  # the caller went away, or the server stops
                     raise
-                await self._refuse(call, call.reason, context)
+                status = self._refusal(call, call.reason)
             except _GONE:
-                await self._refuse(call, PeerUnavailable("the caller hung up"), context)
+                status = self._refusal(call, PeerUnavailable("the caller hung up"))
             except Exception as error:
-                await self._refuse(call, error, context)
+                status = self._refusal(call, error)
+            # The error is gone by now, and with it what was made of the message; the caller may let us wait.
+            if status is not None:
+                with suppress(_GONE):  # gRPC would log a traceback for every caller who hung up meanwhile
+                    await context.abort(status.code, status.details, status.trailing_metadata)
 
         return grpc.stream_stream_rpc_method_handler(enter)
 
-    async def _refuse(self, call: Call, error: BaseException, context: Any) -> None:
+    def _refusal(self, call: Call, error: BaseException) -> grpc.Status:
         self._refusals.note(call.method, call.peer, error)
-        status = to_wire(error)
-        with suppress(_GONE):  # gRPC would log a traceback for every caller who hung up meanwhile
-            await context.abort(status.code, status.details, status.trailing_metadata)
+        return to_wire(error)
 
     async def _answer(self, call: Call, handler: Any, context: Any) -> None:
         if handler is None:
@@ -163,6 +166,8 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
     async def _short(self, call: Call, function: Callable[..., Any], request: Any) -> Any:
         if inspect.iscoroutinefunction(function):
             return await function(request, call)
-        turn = self._turns.setdefault(call.peer, asyncio.Semaphore(self._share))
+        # Long messages of one peer are read one after another: each takes memory, and keeps all other threads waiting.
+        long = call.message_bytes > SHORT_BYTES
+        turn = self._turns.setdefault((call.peer, long), asyncio.Semaphore(1 if long else self._share))
         async with turn:
             return await call.work(function, request, call)
