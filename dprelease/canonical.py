@@ -109,6 +109,13 @@ MOST_ISSUES = 20
 MOST_EXPLAINED = 1000
 """Offending fields of which some are named; each costs a kilobyte before the first one can be told, so more are counted only."""
 
+FEW_BRACKETS = 64
+"""That nobody counts."""
+
+LEAST_BYTES_A_BRACKET = 12
+"""Bytes for each object or list of a long value, at least. Columns, parties and signatures have 60 and more; "{}," has 3, which
+become 72 in memory."""
+
 _SEQUENCE = {"fail_fast": True, "strict": False}
 _READ_AS = {
     "list": _SEQUENCE,
@@ -134,11 +141,11 @@ class Value(BaseModel):
     """A frozen value that has canonical bytes. Unknown fields are errors; of a collection the first bad item is one, and all.
 
     Attributes:
-        most_bytes: most that canonical bytes may have; None where whoever brings them has a limit.
+        most_bytes: most that canonical bytes may have; None for files that nobody else writes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
-    most_bytes: ClassVar[int | None] = None
+    most_bytes: ClassVar[int | None] = 64 << 10
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -157,7 +164,7 @@ class Value(BaseModel):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read a value from its canonical bytes, in memory of at most some 30 times their length.
+        """Read a value from its canonical bytes, in memory of some 15 times their length at most.
 
         Raises:
             InvalidInput: the bytes are too many, not a valid value, or not in canonical form (so two digests could name one
@@ -178,13 +185,18 @@ class Value(BaseModel):
 
     @classmethod
     def check_length(cls, data: bytes) -> None:
-        """Refuse bytes that are too many to be read.
+        """Refuse bytes that are too many to be read, or that would become too many objects.
 
         Raises:
             InvalidInput: with both numbers.
         """
-        if cls.most_bytes is not None and len(data) > cls.most_bytes:
+        if cls.most_bytes is None:
+            return
+        if len(data) > cls.most_bytes:
             raise InvalidInput(f"a {cls.__name__} of {len(data):,} bytes; at most {cls.most_bytes:,} are read")
+        brackets, most = data.count(b"{") + data.count(b"["), max(FEW_BRACKETS, len(data) // LEAST_BYTES_A_BRACKET)
+        if brackets > most:
+            raise InvalidInput(f"not a valid {cls.__name__}: it has {brackets:,} brackets; at most {most:,} are read")
 
 
 def _strays(found: Any, kept: Any, above: str = "") -> Iterator[str]:

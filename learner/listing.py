@@ -70,6 +70,8 @@ class Index(Value):
         releases: newest first.
     """
 
+    most_bytes: ClassVar[None] = None
+
     format: Literal[1] = 1
     releases: tuple[Listed, ...] = ()
 

@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from coordinator.authority.authority import Authority
 from dprelease import acceptance, catalogue, spec_base
-from dprelease.canonical import Rational, Value, canonical_bytes
+from dprelease.canonical import FEW_BRACKETS, LEAST_BYTES_A_BRACKET, Rational, Value, canonical_bytes
 from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.derivation import FORMS
@@ -53,7 +53,7 @@ from dprelease.mechanisms.synthetic_control import terms as synthetic_control_te
 from dprelease.mpc import messages
 from dprelease.privacy import gaussian
 from dprelease.privacy.public_stream import PublicStream
-from dprelease.release import approval, block, manifest, spec, stream
+from dprelease.release import approval, block, charges, manifest, spec, stream
 from dprelease.release.accounting import check_spec
 from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
@@ -589,7 +589,12 @@ def test_lengths_of_messages() -> None:
     ) in flowing
     assert f"an answer of more than {sizes.LONG_BYTES >> 20} MiB" in flowing
     assert SpecBase.most_bytes == catalogue.Catalogue.most_bytes
-    assert f"Refuse a spec or catalogue of more than {SpecBase.most_bytes} bytes" in flowing
+    assert manifest.Manifest.most_bytes == charges.SignedStatement.most_bytes
+    assert (
+        f"Refuse a spec or catalogue of more than {SpecBase.most_bytes} bytes, a manifest or statement of charges of more than "
+        f"{manifest.Manifest.most_bytes}, any other value of more than {Value.most_bytes} that somebody else sent, and, "
+        f"beyond {FEW_BRACKETS}, more than one `{{` or `[` for each {LEAST_BYTES_A_BRACKET} bytes."
+    ) in flowing
 
 
 def test_what_stands_in_a_manifest_is_canonical_where_it_stands() -> None:

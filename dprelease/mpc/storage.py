@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ class State(Value):
         key: secret bytes of its session key, hexadecimal.
         messages: names of its messages that count: complete, frozen, to be sent.
     """
+
+    most_bytes: ClassVar[None] = None
 
     round: Annotated[int, Field(ge=1)]
     key: Digest

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -59,6 +59,8 @@ class Statement(Value):
 
 class SignedStatement(Value):
     """A statement under the signature of the consortium's root key."""
+
+    most_bytes: ClassVar[int] = 4 << 20
 
     statement: Statement
     signature: str

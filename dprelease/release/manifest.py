@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -41,6 +41,8 @@ class Manifest(Value):
         hub_certificate: certificate of the hub that signed.
         software: software version that assembled the release.
     """
+
+    most_bytes: ClassVar[int] = 4 << 20
 
     format: Literal[1] = 1
     spec: ReleaseSpec

@@ -26,7 +26,7 @@ _CHUNK = MAX_CHUNK_BYTES + SHORT_BYTES
 REQUESTS = {
     f"{_V1}CoordinationService/ReportCatalogue": Catalogue.most_bytes + SHORT_BYTES,
     f"{_V1}CoordinationService/Approve": SpecBase.most_bytes + SHORT_BYTES,
-    f"{_V1}CoordinationService/RequestDeal": 4 * SHORT_BYTES,  # an offer, some 700 bytes, of every hospital
+    f"{_V1}CoordinationService/RequestDeal": 2 * SHORT_BYTES,  # an offer, some 600 bytes, of every hospital
     f"{_V1}IntakeService/SendBlock": _CHUNK,
     f"{_V1}RelayService/SendParcel": _CHUNK,
 }

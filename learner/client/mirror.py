@@ -26,15 +26,13 @@ from dprelease.errors import (
 )
 from dprelease.one_line import quoted
 from dprelease.release.folder import MANIFEST, SIGNATURE, block_file
+from dprelease.release.manifest import Manifest
 from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.progress import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
 from learner.client.sockets import Sockets
 from learner.listing import INDEX, Listed, lines_of
-
-MOST_MANIFEST_BYTES = 4 << 20
-"""A hub's answer cannot be longer either: it is gRPC's limit of a message."""
 
 MOST_SIGNATURE_BYTES = 4 << 10
 MOST_INDEX_BYTES = 32 << 20
@@ -141,7 +139,7 @@ class Mirror:
             PeerUnavailable: the mirror is away.
         """
         digest = prefix if len(prefix) == 64 else self._resolved(prefix)
-        data = self._document(f"{digest}/{MANIFEST}", MOST_MANIFEST_BYTES)
+        data = self._document(f"{digest}/{MANIFEST}", Manifest.most_bytes)
         if not data.startswith(b"{"):
             raise IntegrityError(
                 f"{self._url}/{digest}/{MANIFEST} is not a manifest but something else; check the address"

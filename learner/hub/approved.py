@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Self
+from typing import ClassVar, Self
 
 from dprelease.acceptance import SignedAcceptance, check_all_accepted
 from dprelease.canonical import Value
@@ -23,6 +23,8 @@ class Record(Value):
         spec: the spec.
         approvals: every party's signed approval, in the spec's order.
     """
+
+    most_bytes: ClassVar[None] = None
 
     spec: ReleaseSpec
     approvals: tuple[SignedApproval, ...]
@@ -55,6 +57,8 @@ class AcceptedRun(Value):
         task: what is computed.
         acceptances: every party's.
     """
+
+    most_bytes: ClassVar[None] = None
 
     task: Task
     acceptances: tuple[SignedAcceptance, ...]

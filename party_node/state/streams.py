@@ -14,6 +14,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,6 +54,8 @@ class Prefix(Value):
         latest: largest number of a batch in them, which has all rows that any batch up to it had.
         released: checkpoint and digest of its rows' codes, of those whose rows were compared in it.
     """
+
+    most_bytes: ClassVar[None] = None
 
     size: int
     sha256: Digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 from dprelease.canonical import Value, sha256
 from dprelease.errors import IntegrityError
@@ -14,6 +15,8 @@ from dprelease.release.manifest import sealed_block
 
 class Seal(Value):
     """Sealed blocks of a release that count: of one party by sequence number, or of all round after round."""
+
+    most_bytes: ClassVar[None] = None
 
     blocks: tuple[SealedBlock, ...]
 

@@ -21,6 +21,7 @@ from dprelease.errors import (
     TooManyRequests,
 )
 from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import Manifest
 from dprelease.sequence import BlockKey
 from learner.client import mirror as mirror_module
 from learner.client.download import Patience, consortium_of, fetch
@@ -319,7 +320,7 @@ def test_an_endless_list_or_manifest_costs_bounded_memory(
                 ask(mirror)
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-            assert peak < 4 * mirror_module.MOST_MANIFEST_BYTES
+            assert peak < 4 * Manifest.most_bytes
 
 
 def test_a_list_that_is_none_is_refused(ranged: Web, published: Path) -> None:
