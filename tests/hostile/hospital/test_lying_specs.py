@@ -211,6 +211,9 @@ UNREADABLE = [
     unreadable("a proposal with an unknown mechanism", lambda data: data["terms"].update(mechanism="magic")),
     unreadable("a proposal with an unknown field", lambda data: data.update(also=1)),
     unreadable("a proposal that is not canonical", lambda data: data.update(title=" ")),
+    unreadable("a proposal of 1.1 MB", lambda data: data.update(title=" " * 1_100_000)),
+    unreadable("a proposal with 90,000 unknown fields", lambda data: data.update({f"k{n}": 0 for n in range(90_000)})),
+    unreadable("a proposal of 300,000 empty objects", lambda data: data.update(parties=[{}] * 300_000)),
 ]
 
 

@@ -26,6 +26,7 @@ from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.certificates import Member, mint
 from tests.support.forked import ForkedConsortium
 from tests.support.http2 import PATIENCE_SECONDS, Connection, Stream, connection, tls
+from tests.support.measured import measured
 from tests.support.specs import TWO_PARTIES
 
 ENROL = "/dprelease.wire.v1.EnrolmentService/Enrol"
@@ -216,8 +217,7 @@ class Site:
         """A line of what the kernel knows about a process: Threads, VmRSS in KiB, or FDs."""
         if name == "FDs":
             return len(os.listdir(f"/proc/{self.pid(role)}/fd"))  # noqa: PTH208
-        lines = Path(f"/proc/{self.pid(role)}/status").read_text().splitlines()
-        return int(next(line.split()[1] for line in lines if line.startswith(f"{name}:")))
+        return measured(self.pid(role), name)
 
     def log(self, role: str) -> bytes:
         return self.processes.log(role).read_bytes()
