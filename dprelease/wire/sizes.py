@@ -12,7 +12,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.spec_base import SpecBase
 
 SHORT_BYTES = 64 << 10
-"""Of whatever the tables do not name. The longest honest ones, a list of 500 digests and an acceptance, have 17 and some 4 KiB."""
+"""Of whatever the tables do not name. The longest honest one, a list of 500 digests, has 17 KiB."""
 
 MAX_CHUNK_BYTES = 2 << 20
 """Largest chunk of a longer string that is accepted; `dprelease.wire.chunks` makes them half as long."""
@@ -35,7 +35,7 @@ ANSWERS = {
     f"{_V1}AlignmentService/ListRuns": LONG_BYTES,
     f"{_V1}AlignmentService/GetRun": 4 * SHORT_BYTES,  # an acceptance of each of at most ten hospitals
     f"{_V1}CoordinationService/ListReleases": LONG_BYTES,
-    f"{_V1}CoordinationService/GetRelease": 2 * SpecBase.most_bytes,  # and an approval, some 2 KiB, of every hospital
+    f"{_V1}CoordinationService/GetRelease": 2 * SpecBase.most_bytes,  # and an approval, some 1 KiB, of every hospital
     f"{_V1}CoordinationService/ListRevoked": LONG_BYTES,
     f"{_V1}CoordinationService/ListCharges": LONG_BYTES,
     f"{_V1}CoordinationService/RequestDeal": LONG_BYTES,

@@ -14,6 +14,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.errors import InvalidInput, TooManyRequests, Unauthenticated
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.signing import new_private_key
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.limits import Limiter
 from dprelease.wire.v1 import coordination_pb2 as pb
 from party_node.identity import Enrolment, Identity
@@ -104,6 +105,16 @@ def test_a_catalogue_has_a_longest_size(world: World, monkeypatch: pytest.Monkey
         report(north, "north")
     with world.store().reading() as tx:
         assert set(tx.members.catalogues()) == (set() if room < 0 else {"north"})
+
+
+def test_a_spec_that_nobody_would_read_is_not_offered(
+    world: World, two: tuple[Stub, Stub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReleaseSpec, "most_bytes", 1000)
+    with pytest.raises(InvalidInput, match=r"at most 1,000 are read; release fewer columns or levels$"):
+        world.propose()
+    with world.store().reading() as tx:
+        assert list(tx.releases.open()) == []
 
 
 def test_of_a_reason_only_so_much_is_kept(world: World, two: tuple[Stub, Stub]) -> None:

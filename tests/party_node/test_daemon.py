@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from dprelease.catalogue import Catalogue
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -166,6 +167,14 @@ def start(hospital: Hospital) -> None:
 def test_a_daemon_does_not_start_on_a_table_that_cannot_be_used(world: World) -> None:
     world.north.source.write_text("patient,age,sex\n")
     with pytest.raises(DataRefused, match="has no rows"):
+        start(world.north)
+
+
+def test_a_daemon_does_not_start_on_a_catalogue_that_the_office_would_not_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Catalogue, "most_bytes", 300)
+    with pytest.raises(DataRefused, match=r"^not declared: .* at most 300 are read; declare fewer columns or levels$"):
         start(world.north)
 
 
