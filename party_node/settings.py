@@ -238,7 +238,7 @@ class PartySettings(Settings):
     @cached_property
     def declared(self) -> dict[str, Declaration]:
         """Every column of the file by its name, also those that are never released, in the order of the file."""
-        return declarations(self.columns)
+        return declarations(self.columns, self.source.rows, self.source.by)
 
     def declarations(self) -> tuple[Column, ...]:
         """Declared columns that may be released, in the order of the file."""

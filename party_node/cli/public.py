@@ -43,9 +43,9 @@ def declare_columns(desk: HospitalState, columns: tuple[str, ...], irrevocable: 
 
     Example: party-node public declare age sex
     """
-    declared = [covered(desk.settings, name) for name in columns]
+    declared = covered(desk.settings, public_declarations(desk.ledger, desk.settings.roster), columns)
     click.echo(MEANING)
-    for column in declared:
+    for column in declared.values():
         click.echo(describe(column))
         if not irrevocable and click.prompt(f"Type {column.name} to declare it public") != column.name:
             raise InvalidInput("that is not the column's name; nothing was declared")

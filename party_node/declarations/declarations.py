@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,24 @@ YES = "yes"
 
 
 @dataclass(frozen=True)
+class ChosenRow:
+    """Which of a patient's several rows cells come from.
+
+    Attributes:
+        rows: ``first`` or ``last``.
+        by: the column that orders them; None where the order of the file does.
+    """
+
+    rows: str
+    by: Declaration | None
+
+    @property
+    def described(self) -> list[Any]:
+        """What a change of the choice changes, ready for JSON."""
+        return [self.rows, *(() if self.by is None else (self.by.read_from, self.by.described))]
+
+
+@dataclass(frozen=True)
 class Declaration:
     """A column as party.toml declares it.
 
@@ -40,6 +58,7 @@ class Declaration:
         source_only: whether it is there for others to be derived from, and never in the catalogue.
         reading: how its cells are written.
         ends: its bounds as declared, where bands that are open end.
+        row: which row its cells come from, where a patient has several; None where their order decides nothing.
     """
 
     column: Source
@@ -50,6 +69,7 @@ class Declaration:
     source_only: bool = False
     reading: Reading = PLAIN
     ends: tuple[float, float] | None = None
+    row: ChosenRow | None = None
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -58,22 +78,25 @@ class Declaration:
 
     @property
     def origin(self) -> str:
-        """Where cells come from: the source's name, or canonical bytes of all names, declarations, aggregates and spellings."""
+        """Where cells come from: the source's name, or canonical bytes of names, declarations, aggregates, spellings and rows."""
         how = self._how
         if self.read_from is not None:
             return self.read_from if how is None else canonical_bytes([[self.read_from, how]]).decode()
-        return canonical_bytes([[each.read_from, each._described] for each in self.sources]).decode()
+        return canonical_bytes([[each.read_from, each.described] for each in self.sources]).decode()
 
     @property
-    def _described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
+        """Its declaration, and how its cells come about, ready for JSON."""
         how = self._how
         return self.column.model_dump(mode="json") | ({} if how is None else {"aggregate": how})
 
     @property
     def _how(self) -> Any:
-        """Its aggregate, with its spellings if it has some; None where cells are the source's own."""
+        """Its aggregate, with spellings and the row if it has some; None where cells are the source's own."""
         aggregate, words = self.reading.aggregate, self.reading.spellings
-        return {"aggregate": aggregate, "spellings": {key: sorted(words[key]) for key in words}} if words else aggregate
+        spelt = {"spellings": {key: sorted(words[key]) for key in words}} if words else {}
+        row = {"row": self.row.described} if self.row else {}
+        return {"aggregate": aggregate, **spelt, **row} if spelt or row else aggregate
 
 
 def names_in(origin: str, column: Column) -> tuple[str, ...]:
@@ -82,11 +105,15 @@ def names_in(origin: str, column: Column) -> tuple[str, ...]:
     return tuple(name for name, _ in json.loads(origin)) if several else (origin,)
 
 
-def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declaration]:
+def declarations(
+    columns: Mapping[str, Mapping[str, Any]], rows: str = "one", by: str | None = None
+) -> dict[str, Declaration]:
     """Name to declaration, in the order of the file.
 
     Args:
         columns: name to the keys below ``[columns.NAME]``.
+        rows: of the source; see `SourceSettings`.
+        by: the same.
 
     Raises:
         Mistakes: declarations are wrong; each names column and key.
@@ -98,6 +125,9 @@ def declarations(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Declarat
         with wrong.noting(name, keys):
             if "derived" not in keys:
                 read[name] = _read(name, keys)
+    if rows != "one":
+        row = ChosenRow(rows, None if by is None else read.get(by))
+        read = {name: replace(each, row=row if each.reading.follows_order else None) for name, each in read.items()}
     found: dict[str, Declaration] = {}
     for name, keys in columns.items():
         with wrong.noting(name, keys):

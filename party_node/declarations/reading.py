@@ -53,6 +53,11 @@ class Reading(Settings):
         """Text to the level that it means."""
         return {word: level for level, words in self.spellings.items() for word in words}
 
+    @property
+    def follows_order(self) -> bool:
+        """Whether the order of a patient's rows decides which of their cells counts."""
+        return self.aggregate in (None, "first", "last")
+
     def check(self, column: Source) -> None:
         """Raise a ValueError that begins with the key, if the rules do not fit a column."""
         used = self.model_dump(exclude_defaults=True)

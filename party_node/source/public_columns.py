@@ -5,21 +5,22 @@ source, or changing its bounds, would publish what nobody declared public; readi
 claim a privacy that is not there. Both are refused until the owner acts again, and a source's column stays public for good.
 An act on a derived column covers its formula and its sources' declarations, and all of these sources count as public by it: of how
 much of a column a function of it tells, nothing is known here. A column is private as long as one of its sources is.
+Where a patient has several rows, an act also covers which of them the cells come from, and the order that says so has to be public.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
 from dprelease.canonical import canonical_bytes
-from dprelease.data.columns import Column, NumericColumn
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.one_line import listed
-from party_node.declarations.declarations import names_in
+from party_node.declarations.declarations import Declaration, names_in
 from party_node.settings import PartySettings
 from party_node.state.ledger import Ledger
 
@@ -82,10 +83,10 @@ def declare(ledger: Ledger, settings: PartySettings, names: tuple[str, ...]) -> 
         The columns that were not public before, as they stand.
 
     Raises:
-        InvalidInput: a column is not declared in party.toml, or tells patients or their rows apart.
+        InvalidInput: as `covered`.
     """
-    found = {name: covered(settings, name) for name in names}
-    known = latest(public_declarations(ledger, settings.roster))
+    acts = public_declarations(ledger, settings.roster)
+    found, known = covered(settings, acts, names), latest(acts)
     new = tuple(name for name, column in found.items() if name not in known or not known[name].covers(settings, column))
     ledger.declare_public(settings.roster, [_detail(settings, found[name]) for name in new])
     return new
@@ -99,12 +100,50 @@ def _detail(settings: PartySettings, column: Column) -> dict[str, str | float]:
     }
 
 
-def covered(settings: PartySettings, name: str) -> Column:
-    """The declaration that an act would cover.
+def covered(settings: PartySettings, known: Iterable[PublicDeclaration], names: tuple[str, ...]) -> dict[str, Column]:
+    """Name to the declaration that an act would cover.
+
+    Args:
+        settings: declarations and source names.
+        known: all acts.
+        names: columns that are declared public together.
 
     Raises:
-        InvalidInput: the column is not declared in party.toml, or tells patients or their rows apart.
+        InvalidInput: a column is not declared in party.toml, tells patients or their rows apart, has unknown bounds, or comes
+            from a row that is chosen by what is not public.
     """
+    found = {name: _coverable(settings, name) for name in names}
+    public = {source for act in known for source in act.source_names}
+    public.update(source for name in names for source in settings.declared[name].source_names)
+    for name in names:
+        _check_order(name, settings.declared[name], public)
+    return found
+
+
+def _check_order(name: str, declared: Declaration, public: Container[str]) -> None:
+    """Refuse a column whose cells come from a row that private cells, or the order of the file, may choose."""
+    for each in declared.sources or (declared,):
+        if each.row is None or (each.row.by is not None and each.row.by.read_from in public):
+            continue
+        by = each.row.by
+        if by is None:
+            order, way = "the order of the file", "name a public column with by under [source]"
+        else:
+            order, what = (
+                by.column.name,
+                f"a column derived from {by.column.name}" if by.source_only else by.column.name,
+            )
+            way = f"declare {what} public with it"
+        totals = (
+            "" if isinstance(each.column, CategoricalColumn) else f", or give {each.column.name} aggregate = min or max"
+        )
+        raise InvalidInput(
+            f"column {name} cannot be public: {order} says which of a patient's rows its cells come from, and is not public; "
+            f"{way}{totals} in party.toml"
+        )
+
+
+def _coverable(settings: PartySettings, name: str) -> Column:
     declared = {column.name: column for column in settings.declarations()}
     if name not in declared:
         raise InvalidInput(f"no column {name} is declared in party.toml; declared are {listed(declared)}")
@@ -149,7 +188,8 @@ def with_public(
             )
         if act is not None and not act.covers(settings, column):
             raise DataRefused(
-                f"column {column.name} was declared public with other bounds, levels, formula or source; set them back, or {again}"
+                f"column {column.name} was declared public with other bounds, levels, formula, source or rows; "
+                f"set them back, or {again}"
             )
         columns.append(column if act is None else act.column)
     return tuple(columns)

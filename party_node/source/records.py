@@ -37,11 +37,15 @@ class Records:
     Args:
         source: by which of a patient's rows the others are.
         read: name to declaration of every column that is read.
+        public: names of those that are public; no other cell decides which row their cells come from.
     """
 
-    def __init__(self, source: SourceSettings, read: Mapping[str, Declaration]) -> None:
+    def __init__(
+        self, source: SourceSettings, read: Mapping[str, Declaration], public: frozenset[str] = frozenset()
+    ) -> None:
         self._source = source
         self._read = read
+        self._public = public
         self._patients: dict[str, int] = {}
         self._of_rows: list[Places] = []
         self._cells: dict[str, list[tuple[Floats, States]]] = {name: [] for name in read}
@@ -67,8 +71,9 @@ class Records:
         patients, of_rows = list(self._patients), np.concatenate(self._of_rows)
         cells = {name: _joined(self._cells.pop(name)) for name in self._read}
         order = _order(cells[self._source.by] if self._source.by is not None else None, len(of_rows))
-        if self._source.url is not None:
-            places = _settled(of_rows, order, cells.values())
+        deciding = [cells[name] for name in self._deciding]
+        if deciding:
+            places = _settled(of_rows, order, deciding)
             of_rows, order = of_rows[places], order[places]
             cells = {name: (numbers[places], states[places]) for name, (numbers, states) in cells.items()}
         rows = _Rows(of_rows, len(patients), order, last=self._source.rows == "last")
@@ -76,6 +81,12 @@ class Records:
         for start in range(0, len(patients), _AT_A_TIME):
             piece = slice(start, start + _AT_A_TIME)
             yield patients[piece], {name: _as_cells(*merged[name], self._read[name], piece) for name in merged}
+
+    @property
+    def _deciding(self) -> list[str]:
+        """Columns that order equal rows of a patient, the first one last: public ones, and of a database all others before."""
+        others = [] if self._source.url is None else [name for name in self._read if name not in self._public]
+        return [*others, *(name for name in self._read if name in self._public)]
 
 
 class _Rows:
@@ -139,9 +150,10 @@ def _order(by: tuple[Floats, States] | None, rows: int) -> Floats:
 
 
 def _settled(of_rows: Places, order: Floats, cells: Iterable[tuple[Floats, States]]) -> Places:
-    """(n,) places of rows with equal ones of a patient in the order of their cells: a database gives them in any order.
+    """(n,) places of rows with equal ones of a patient in the order of some cells, the last of which count most.
 
-    Rows that are alike in all cells may change places, for nothing tells them apart.
+    Rows that are alike in all of these keep the order in which they came. A database gives rows in any order, but there all cells
+    are among these, and nothing tells such rows apart.
     """
     by = np.nan_to_num(order, nan=np.inf)
     ranked = np.lexsort((by, of_rows))

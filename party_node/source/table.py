@@ -134,7 +134,7 @@ def read_rows(
     numbers: list[Numbers] = []
     count = 0
     with read_errors(source):
-        for raw, names, of_batch in _pieces(settings, read, findings, key, start):
+        for raw, names, of_batch in _pieces(settings, read, _public(columns, derived), findings, key, start):
             for column, each in derived:
                 assert each.formula is not None  # noqa: S101 - it is derived
                 sources = [(of.column, raw[of.column.name]) for of in each.sources]
@@ -152,11 +152,16 @@ def read_rows(
 
 
 def _pieces(
-    settings: PartySettings, read: dict[str, Declaration], findings: dict[str, Findings], key: bytes, start: int
+    settings: PartySettings,
+    read: dict[str, Declaration],
+    public: frozenset[str],
+    findings: dict[str, Findings],
+    key: bytes,
+    start: int,
 ) -> Iterator[tuple[dict[str, Cells], list[bytes], Numbers]]:
     """Cells, pseudonyms and batches of some rows at a time; one row of each patient, where the source has several of them."""
     source = settings.source
-    records = None if source.rows == "one" else Records(source, read)
+    records = None if source.rows == "one" else Records(source, read, public)
     before = 0
     wanted = [name for each in read.values() for name in each.source_names]
     for batch in record_batches(source, wanted, start, plain_numbers(read.values(), source)):
@@ -185,6 +190,12 @@ def _plan(
     if settings.source.by is not None:
         sources[settings.source.by] = settings.declared[settings.source.by]
     return sources | read, [(column, each) for column, each in wanted if each.formula is not None]
+
+
+def _public(columns: tuple[Column, ...], derived: list[tuple[Column, Declaration]]) -> frozenset[str]:
+    """Names of columns that are public, those included that public ones are derived from."""
+    sources = {of.column.name for column, each in derived if column.public for of in each.sources}
+    return frozenset(sources | {column.name for column in columns if column.public})
 
 
 def implausible(settings: PartySettings, findings: dict[str, Findings], rows: int) -> frozenset[str]:

@@ -111,7 +111,7 @@ def test_an_act_covers_the_formula_and_what_it_is_computed_from(world: World, pa
     world.north.edit(r"^upper = 120", "upper = 120\nsource_only = true")
     declare(world.north, "senior")
     world.north.edit(pattern, text)
-    assert "senior was declared public with other bounds, levels, formula or source" in complaint(world.north)
+    assert "senior was declared public with other bounds, levels, formula, source or rows" in complaint(world.north)
     declare(world.north, "senior")
     assert [column.public for column in world.north.desk().columns()] == [True, False]
 
