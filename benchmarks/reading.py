@@ -15,7 +15,7 @@ import pyarrow.csv
 
 from benchmarks.report import Results, main
 from party_node.settings import PartySettings
-from party_node.source.cells import plain_numbers, read_cells
+from party_node.source.cells import read_cells
 from party_node.source.reader import record_batches
 from party_node.source.table import identifiers_in, read_rows
 
@@ -112,7 +112,7 @@ def _compare(results: Results, name: str, settings: PartySettings, messy: bool) 
 def _cells(settings: PartySettings) -> None:
     """All cells and identifiers of the file, batch by batch."""
     read = {name: each for name, each in settings.declared.items() if each.read_from is not None}
-    for batch in record_batches(settings.source, list(read), numbers=plain_numbers(read.values(), settings.source)):
+    for batch in record_batches(settings.source, list(read)):
         for name, each in read.items():
             read_cells(batch.column(name), each, settings.source)
         identifiers_in(batch, settings.source)

@@ -59,16 +59,6 @@ class DateColumn(Settings):
         parts = re.split(r"(%-?.)", self.format)
         return f"^{''.join(_DIRECTIVES.get(part, re.escape(part)) for part in parts)}$"
 
-    @property
-    def places(self) -> tuple[str, ...] | None:
-        """What each letter of a date as text belongs to, a directive or itself; None where dates differ in length."""
-        parts = re.split(r"(%-?.)", self.format.replace("%%", "\0"))
-        if not self.format.isascii() or "%-m" in parts or "%-d" in parts:
-            return None
-        lengths = {"%Y": 4, "%m": 2, "%d": 2, "%H": 2, "%M": 2, "%S": 2}
-        spread = [(part,) * lengths[part] if part in lengths else tuple(part.replace("\0", "%")) for part in parts]
-        return tuple(letter for letters in spread for letter in letters)
-
 
 def day_numbers(
     year: npt.NDArray[np.int64], month: npt.NDArray[np.int64], day: npt.NDArray[np.int64]

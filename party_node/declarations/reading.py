@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -22,6 +23,9 @@ _AGGREGATES = {CategoricalColumn: ("first", "last"), DateColumn: ("first", "last
 def _listed(words: object) -> object:
     return (words,) if isinstance(words, str) else words
 
+
+_CONTINUES = re.compile(r"[\d.,'\s]*(e[+-]?\d+)?", re.IGNORECASE)
+"""What makes another number of a number that it stands behind: digits, marks between them, an exponent."""
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
 """Texts, of which one may stand without brackets."""
@@ -66,6 +70,11 @@ class Reading(Settings):
                 raise ValueError(f"{key}: only numbers have it")
         if self.bands and isinstance(column, NumericColumn) and not column.bounded:
             raise ValueError("bands: one that is open, such as 80+, ends at a declared bound; declare lower and upper")
+        for word in self.suffix:
+            if _CONTINUES.fullmatch(word):
+                raise ValueError(
+                    f"suffix: {word!r} behind a number makes another number; leave it out, and declare that one's bounds"
+                )
         if isinstance(column, CategoricalColumn):
             self._check_spellings(column)
         elif self.spellings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,6 @@ from party_node.source.numbers import (
     floats,
     present,
     read_numbers,
-    with_digits,
     without,
 )
 
@@ -72,23 +71,6 @@ def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -
     else:
         numbers, absent = _numbers(cells, name, style_of(declared, source), missing)
     return of_numbers(numbers, absent, column)
-
-
-def plain_numbers(read: Iterable[Declaration], source: SourceSettings) -> frozenset[str]:
-    """The source's names of columns of numbers that a reader may read as such: no text that is a number means anything else."""
-    read = tuple(read)
-
-    def plain(each: Declaration) -> bool:
-        rules = each.reading
-        return (
-            isinstance(each.column, NumericColumn)
-            and rules.aggregate != "count"
-            and rules.decimal in (None, source.decimal)
-            and not with_digits((*source.missing, *rules.missing))
-        )
-
-    others = {source.subject, source.record, source.batch, *(each.read_from for each in read if not plain(each))}
-    return frozenset(each.read_from for each in read if each.read_from is not None and each.read_from not in others)
 
 
 def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:

@@ -1,7 +1,8 @@
 """Numbers as people write them: other decimal marks, marks between thousands, units behind them, bands.
 
-Texts that are plain numbers go through Arrow's own conversion. Only a batch that has others is looked at more closely, with the
-same result for those that are plain.
+A text is read by itself: as the number or band that it is, or else as what is left of it without its suffix. All values come from
+Arrow's conversion of one text. Where that takes every text of a batch nothing else is asked, for it takes none that the grammar
+of a plain number does not.
 """
 
 from __future__ import annotations
@@ -61,16 +62,16 @@ def read_numbers(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) 
     Returns:
         (n,) numbers, not finite where there is none; and where cells are missing.
     """
-    plain = _plain(cells, style, missing)
+    plain = _all_plain(cells, style, missing)
     if plain is not None:
         return plain
     cells, absent = present(cells, missing)
+    numbers = _as_written(cells, style)
     if style.suffixes:
+        (rest,) = np.nonzero(np.isnan(numbers) & ~absent)
         suffixes = "|".join(map(re.escape, sorted(style.suffixes, key=len, reverse=True)))
-        cells = pc.replace_substring_regex(cells, rf"\s*(?:{suffixes})$", "", max_replacements=1)
-    numbers = _parsed(cells, style)
-    if style.ends is not None:
-        _add_midpoints(numbers, cells, style, style.ends)
+        bare = pc.replace_substring_regex(cells.take(pa.array(rest)), rf"\s*(?:{suffixes})$", "", max_replacements=1)
+        numbers[rest] = _as_written(bare, style)
     return numbers, absent
 
 
@@ -102,7 +103,7 @@ def floats(cells: pa.Array) -> Floats:
     return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 
-def _plain(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask] | None:
+def _all_plain(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask] | None:
     """Numbers and missing cells, where all others are plain finite numbers, and nothing otherwise."""
     cells = without(cells, with_digits(missing))
     if style.decimal != ".":
@@ -128,6 +129,14 @@ def _with_points(cells: pa.Array, decimal: str) -> pa.Array | None:
         return None
     swapped = pa.py_buffer(letters.translate(bytes.maketrans(decimal.encode(), b".")))
     return pa.Array.from_buffers(cells.type, len(cells), [validity, offsets, swapped], cells.null_count, cells.offset)
+
+
+def _as_written(cells: pa.Array, style: NumberStyle) -> Floats:
+    """(n,) numbers and midpoints of bands, NaN where a text is neither."""
+    numbers = np.array(_parsed(cells, style))  # a copy, for Arrow's memory is read-only
+    if style.ends is not None:
+        _add_midpoints(numbers, cells, style, style.ends)
+    return numbers
 
 
 def _parsed(cells: pa.Array, style: NumberStyle) -> Floats:

@@ -23,7 +23,7 @@ from party_node.declarations.identifiers import DISTINCT, LOST
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, Roster, align, pseudonym
 from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
-from party_node.source.cells import Cells, plain_numbers, read_cells, texts
+from party_node.source.cells import Cells, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
 from party_node.source.reader import read_errors, record_batches
@@ -164,7 +164,7 @@ def _pieces(
     records = None if source.rows == "one" else Records(source, read, public)
     before = 0
     wanted = [name for each in read.values() for name in each.source_names]
-    for batch in record_batches(source, wanted, start, plain_numbers(read.values(), source)):
+    for batch in record_batches(source, wanted, start):
         raw = {}
         for name, each in read.items():
             column = batch.column(each.source_names[0])
