@@ -28,6 +28,7 @@ is raised at that party only: a peer's word on it arrives as `Conflict`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import extract_tb
 
 
 class DpReleaseError(Exception):
@@ -136,3 +137,8 @@ class TooManyRequests(PeerUnavailable):
 
 class InternalError(DpReleaseError):
     """Something unforeseen happened on the other side."""
+
+
+def unforeseen(error: Exception) -> str:
+    """Class and place of an error that nobody raised on purpose: its words may quote a cell or an identifier, these do not."""
+    return f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
-from dprelease.errors import Conflict, DataRefused, NotFound
+from dprelease.errors import Conflict, DataRefused, DpReleaseError, NotFound, unforeseen
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
@@ -100,8 +100,16 @@ class HospitalState:
         """
         from party_node.source.overview import overview
 
-        roster = in_force(self.runs, self.settings)
-        table = overview(self.settings, self.identity.alignment_key(), self.columns(), self._overview, roster)
+        roster, key, columns = in_force(self.runs, self.settings), self.identity.alignment_key(), self.columns()
+        try:
+            table = overview(self.settings, key, columns, self._overview, roster)
+        except (DpReleaseError, OSError):
+            raise
+        except Exception as error:
+            raise DataRefused(
+                f"the table cannot be read: {unforeseen(error)}; tell the makers of this software, and take what is new in "
+                "the source out until then"
+            ) from None
         if table.prefix or not table.batches:  # a file that was read while it was written begins as before
             self._overview = table if table.batches else None  # 32 bytes or more a row, for tables that grow
         write_findings(self._findings, table.findings, table.implausible)

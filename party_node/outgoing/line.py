@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from traceback import extract_tb
 
 import grpc
 
-from dprelease.errors import DpReleaseError, PeerUnavailable
+from dprelease.errors import DpReleaseError, PeerUnavailable, unforeseen
 from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
@@ -88,8 +87,7 @@ def attempt(step: Callable[[], object], what: str, note: Callable[[str], object]
         log.error("%s is held: %s", what, error.message)
         note(error.message)
     except Exception as error:
-        # The words of an unforeseen error may quote a cell or an identifier; its class and place do not.
-        words = f"unforeseen {type(error).__name__} in {extract_tb(error.__traceback__)[-1].name}"
+        words = unforeseen(error)
         log.error("%s is held: %s", what, words)
         note(words)
     return True

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sqlite3
+import threading
+import traceback
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from dprelease.errors import DataRefused
 from party_node.outgoing.report import TableReport
 from tests.party_node.world import ROWS, Hospital, World, rows_of
 from tests.support.databases import postgres_table, sqlite_table, told
@@ -84,3 +89,52 @@ def test_a_change_in_sqlite_is_seen_at_once(world: World) -> None:
         connection.commit()
         assert reports.look(0) == 2
     assert b'"rows":%d' % (ROWS - 1) in world.coordinator.heard("ReportCatalogue")[-1]
+
+
+def reported_without(reports: Reports, caplog: pytest.LogCaptureFixture, words: str) -> None:
+    """A look that reports nothing, says why and goes on."""
+    caplog.clear()
+    before = len(reports.world.coordinator.heard("ReportCatalogue"))
+    assert reports.look(1) == before
+    (said,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    assert said.startswith("the table was not reported: ")
+    assert words in said
+
+
+def test_a_table_that_becomes_a_pipe_holds_up_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    reports, file = Reports(world), world.north.source
+    assert reports.look(0) == 1
+    rows = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file)
+    reported_without(reports, caplog, "it is a pipe, a device or a folder")
+    file.unlink()
+    file.write_bytes(rows)
+    assert reports.look(1) == 2
+
+
+def test_one_cell_beyond_all_floats_in_a_column_of_bands_is_unreadable_and_no_more(world: World) -> None:
+    world.north.edit("^upper = 120", "upper = 120\nbands = true")
+    reports, file = Reports(world), world.north.source
+    assert reports.look(0) == 1
+    first, second, *others = file.read_text().splitlines()
+    patient, _, sex = second.split(",")
+    file.write_text("\n".join([first, f"{patient},1e999,{sex}", *others]) + "\n")
+    assert reports.look(1) == 2
+    assert json.loads((world.north.folder / "state/findings.json").read_text())["age"]["unreadable"] == 1
+
+
+def test_an_unforeseen_error_of_reading_is_told_by_class_and_place_and_ends_no_daemon(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise ValueError("Erika-Mustermann-4711")
+
+    reports = Reports(world)
+    monkeypatch.setattr("party_node.source.table.bound", failing)
+    reported_without(reports, caplog, "the table cannot be read: unforeseen ValueError in failing; tell the makers")
+    with pytest.raises(DataRefused, match="unforeseen ValueError in failing") as start:
+        world.north.daemon().run(threading.Event())
+    assert "Erika" not in caplog.text + "".join(traceback.format_exception(start.value))
+    monkeypatch.undo()
+    assert reports.look(1) == 1
