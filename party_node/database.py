@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from sqlite3 import complete_statement
 from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
 
@@ -51,7 +52,7 @@ class DatabaseSettings(Settings):
         """What to select rows from, as it stands behind FROM."""
         if self.table is not None:
             return self.table
-        query = (self.query or "").strip().rstrip(";")
+        query = _bare(self.query or "")
         return f"({query}\n) AS source"  # a comment may end the query
 
     @property
@@ -72,6 +73,8 @@ class DatabaseSettings(Settings):
             raise ValueError('with url name either table = "schema.name" or query = "SELECT ..."')
         if self.url is None and (self.table, self.query, self.password_file) != (None, None, None):
             raise ValueError("table, query and password_file belong to a database: name it with url")
+        if self.database_file is not None and _ends_within(self.query or ""):
+            raise ValueError("query is one SELECT statement; take out what stands behind its semicolon")
         if self.password_file is not None and self.database_file is not None:
             raise ValueError("a file of SQLite has no password: leave out password_file")
 
@@ -80,3 +83,13 @@ class DatabaseSettings(Settings):
         whole = urlsplit(self.url or "")
         host = whole.netloc.rpartition("@")[2]
         return f"{self.table or 'the query'} in {whole.scheme}://{host}{whole.path}"
+
+
+def _bare(query: str) -> str:
+    return query.strip().rstrip(";")
+
+
+def _ends_within(query: str) -> bool:
+    """Whether a statement ends before the query does: SQLite would do that one, and leave the rest out without a word."""
+    bare = _bare(query)
+    return any(letter == ";" and complete_statement(bare[: place + 1]) for place, letter in enumerate(bare))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,9 +101,10 @@ def _lines(
     for key, value in found.written.items():
         yield f"{key} = {_quoted(value)}    # by the first lines"
     yield f"missing = [{', '.join(map(_quoted, MISSING))}]"
+    times = Counter(column.name for column in found.columns)
     for column in found.columns:
         yield ""
-        if [each.name for each in found.columns].count(column.name) > 1 or not column.name:
+        if times[column.name] > 1 or not column.name:
             what = f"more than one column {one_line(column.name)}" if column.name else "a column without a name"
             yield f"# the file has {what}, which cannot be read; name it there"
         elif column.key and column.name != subject:
@@ -136,10 +138,11 @@ def _column(name: str, column: Proposed, *, unknown_bounds: bool, levels: bool) 
 
 def _names(found: FirstLines, subject: str) -> dict[str, str]:
     """The file's name of a column to ours, of all that can be read and are not the subject."""
-    called, names = [column.name for column in found.columns], dict[str, str]()
-    for each in called:
-        if each and each != subject and called.count(each) == 1:
-            names[each] = _name(each, set(names.values()))
+    names, taken = dict[str, str](), set[str]()
+    for each, times in Counter(column.name for column in found.columns).items():
+        if each and each != subject and times == 1:
+            names[each] = _name(each, taken)
+            taken.add(names[each])
     return names
 
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from io import TextIOWrapper
-from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
-from dprelease.errors import DataRefused
 from party_node.settings import SourceSettings
 from party_node.source.files import pieces
+from party_node.source.limits import LONGEST_LINE, checked_text, opened
 
 _READ_BYTES = 1 << 20
-
-_BLOCK_BYTES = 1 << 22
-"""Of a batch; in smaller ones most of the time goes into beginning them."""
 
 
 class CsvReader:
@@ -41,32 +35,15 @@ class CsvReader:
         """Names of all columns."""
         return [_bare(name) for name in self._written_header]
 
-    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """Rows of some columns from a byte on; cells of words that mean a missing one are null.
-
-        Columns of `numbers` are numbers as long as every cell of theirs is one, which is faster. Then, and all others, are text.
-        """
-        # Arrow takes what follows an open quotation mark, to the end of the file, for one cell: rows would go missing.
-        encoding = self._encoding if self._encoding == "utf-16" else "utf-8"  # in the others it is the same byte
+    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns from a byte on, as text; cells of words that mean a missing one are null."""
+        encoding = self._encoding if self._encoding == "utf-16" else "utf-8"  # in the others marks are the same bytes
         with self._opened(start, encoding) as stream:
-            pieces = iter(lambda: stream.read(_READ_BYTES), b"")
-            if sum(np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')) for data in pieces) % 2:
-                raise DataRefused(f"{self._path} has a quotation mark that is never closed")
-        done = 0
-        try:
-            for batch in self._rows(columns, start, numbers):
-                if not all(pc.all(pc.is_finite(batch.column(name)), min_count=0).as_py() for name in numbers):
-                    break
-                yield batch
-                done += 1
-            else:
-                return
-        except pa.ArrowInvalid:
-            pass
-        yield from islice(self._rows(columns, start), done, None)
+            checked_text(iter(lambda: stream.read(_READ_BYTES), b""), self._path)
+        yield from self._rows(columns, start)
 
     def uneven(self, start: int = 0) -> str:
-        """Where the first row is that has more or fewer cells than the header, and how many; empty where there is none.
+        """Where the first row is that has more or fewer cells than the header, or is too long; empty where there is none.
 
         Read once more, by a reader that counts lines: a row may have several.
 
@@ -80,30 +57,31 @@ class CsvReader:
             with self._text(start) as lines:
                 rows = csv.reader(lines, delimiter=self._source.delimiter)
                 count = next((len(row) for row in filter(None, rows) if len(row) != width), None)
+        except _TooLongError:
+            return f"a line has more than {LONGEST_LINE:,} bytes"
         except (csv.Error, UnicodeError, pa.ArrowException):
             return ""
         if count is None:
             return ""
-        with self._path.open("rb") as file:
+        with opened(self._path) as file:
             line = rows.line_num + sum(data.count(b"\n") for data in pieces(file, start))
         return f"line {line} has {count} cells, and the header has {width}"
 
     @contextmanager
-    def _text(self, start: int = 0) -> Iterator[TextIOWrapper]:
-        with self._opened(start) as stream, TextIOWrapper(stream, "utf-8", newline="") as lines:
-            yield lines
+    def _text(self, start: int = 0) -> Iterator[Iterator[str]]:
+        with self._opened(start) as stream, TextIOWrapper(stream, "utf-8", newline="") as text:
+            yield _lines(text)
 
-    def _rows(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    def _rows(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
         header = self._written_header
         written = {_bare(name): name for name in header}
         convert = pa.csv.ConvertOptions(
             include_columns=[written[name] for name in columns],
-            column_types={written[name]: pa.float64() if name in numbers else pa.string() for name in columns},
+            column_types=dict.fromkeys((written[name] for name in columns), pa.string()),
             strings_can_be_null=True,
             null_values=list(self._source.missing),
-            decimal_point=self._source.decimal,
         )
-        reading = pa.csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=header if start else None)
+        reading = pa.csv.ReadOptions(block_size=LONGEST_LINE, column_names=header if start else None)
         with self._opened(start) as stream:
             for batch in pa.csv.open_csv(stream, reading, self._parsing(), convert):
                 yield batch.rename_columns(columns)
@@ -111,7 +89,8 @@ class CsvReader:
     @cached_property
     def _written_header(self) -> list[str]:
         with self._opened() as stream:
-            return list(pa.csv.open_csv(stream, parse_options=self._parsing()).schema.names)
+            reading = pa.csv.ReadOptions(block_size=LONGEST_LINE)
+            return list(pa.csv.open_csv(stream, reading, self._parsing()).schema.names)
 
     def _parsing(self) -> pa.csv.ParseOptions:
         # Without newlines_in_values a quoted line break would be refused only where it falls on a block's end.
@@ -121,7 +100,7 @@ class CsvReader:
     def _opened(self, start: int = 0, encoding: str | None = None) -> Iterator[pa.NativeFile]:
         # Arrow reads ahead in a thread, also where reading ends early. A file of Python's is closed only once no read is under
         # way; Arrow's own would let that thread go on with the descriptor, which by then may be that of the next file.
-        with self._path.open("rb") as file:
+        with opened(self._path) as file:
             file.seek(start)
             stream = pa.PythonFile(file, mode="r")
             if self._path.suffix == ".gz":
@@ -132,6 +111,17 @@ class CsvReader:
     @property
     def _encoding(self) -> str:
         return self._source.encoding.removesuffix("-sig")  # Arrow reads over a mark of the byte order
+
+
+class _TooLongError(Exception):
+    """A line that is longer than any row may be."""
+
+
+def _lines(text: TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise _TooLongError
+        yield line
 
 
 def _bare(name: str) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from dprelease.errors import DataRefused
 from party_node.settings import SourceSettings
+from party_node.source.limits import LONGEST_CELL, opened
 
 
 class Database(Protocol):
@@ -82,8 +83,14 @@ class PostgreSql:
 
     def select(self, fields: Sequence[pa.Field], statement: str) -> str:
         """The statement that selects some columns."""
-        plain = [_quoted(each.name) + ("::text" * isinstance(each.type, pa.BaseExtensionType)) for each in fields]
-        return f"SELECT {', '.join(plain)} FROM {statement}"  # noqa: S608 - party.toml's own
+        return f"SELECT {', '.join(map(_as_text_or_plain, fields))} FROM {statement}"  # noqa: S608 - party.toml's own
+
+
+def _as_text_or_plain(field: pa.Field) -> str:
+    """A column as it is, of texts no more than what says that they are too long."""
+    name = _quoted(field.name)
+    text = pa.types.is_string(field.type) or isinstance(field.type, pa.BaseExtensionType)
+    return f"left({name}::text, {LONGEST_CELL + 1}) AS {name}" if text else name
 
 
 _LOCAL = re.compile(r"$|/|localhost(:\d+)?$|127\.|\[::1\]")
@@ -105,8 +112,12 @@ class Sqlite:
         file: the database.
     """
 
-    beginning: tuple[str, ...] = ("PRAGMA query_only = on", "PRAGMA busy_timeout = 1000")
-    options: Mapping[str, str] = {"adbc.sqlite.query.batch_rows": "16384"}
+    beginning: tuple[str, ...] = (
+        "PRAGMA query_only = on",
+        "PRAGMA busy_timeout = 1000",
+        f"PRAGMA hard_heap_limit = {1 << 28}",  # of bytes; a sort that needs more goes to a file
+    )
+    options: Mapping[str, str] = {"adbc.sqlite.query.batch_rows": "4096"}
     rows_before = 1
     """The driver takes a column's type from the first rows: one of texts stands before them."""
 
@@ -122,7 +133,7 @@ class Sqlite:
         from adbc_driver_sqlite.dbapi import connect
 
         try:
-            self._file.open("rb").close()
+            opened(self._file).close()
         except OSError as error:
             raise DataRefused(f"cannot read {self._file}: {error.strerror}") from None
         return connect(f"file:{quote(str(self._file))}?mode=ro")
@@ -134,7 +145,11 @@ class Sqlite:
     def select(self, fields: Sequence[pa.Field], statement: str) -> str:
         """The statement that selects some columns."""
         names = [_quoted(each.name) for each in fields]
-        exact = [f"CASE typeof({n}) WHEN 'real' THEN printf('%!.17g', {n}) ELSE CAST({n} AS TEXT) END" for n in names]
+        text = "CASE WHEN length(CAST({0} AS BLOB)) > {1} THEN substr({0}, 1, {1} + 1) ELSE CAST({0} AS TEXT) END"
+        exact = [
+            f"CASE typeof({n}) WHEN 'real' THEN printf('%!.17g', {n}) ELSE {text.format(n, LONGEST_CELL)} END"
+            for n in names
+        ]
         first = ", ".join(f"'' AS {name}" for name in names)
         return f"SELECT {first} UNION ALL SELECT {', '.join(exact)} FROM {statement}"  # noqa: S608 - party.toml's own
 

@@ -24,7 +24,9 @@ from dprelease.errors import DataRefused
 from party_node.declarations.dates import ISO_8601, DateColumn
 from party_node.source.batches import is_number
 from party_node.source.files import PARQUET, files_at
+from party_node.source.limits import LONGEST_CELL, longest_text, opened
 from party_node.source.numbers import NumberStyle, read_numbers
+from party_node.source.parquet_reader import parquet_file, rows_at_a_time
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".", "-")
 """Texts that are proposed to mean a missing cell, whatever the file has."""
@@ -115,12 +117,14 @@ def first_lines(path: Path) -> FirstLines:
 
 
 def _parquet(path: Path) -> FirstLines:
-    with pa.parquet.ParquetFile(path) as file:
-        batch = next(file.iter_batches(batch_size=MOST_LINES), None)
+    with parquet_file(path) as file:
         found = [(field.name, _kind_of(field.type)) for field in file.schema_arrow]
+        rows = min(MOST_LINES, rows_at_a_time(file, [name for name, _ in found]))
+        batch = next(file.iter_batches(rows), None)
     columns = []
     for place, (name, kind) in enumerate(found):
-        cells = [] if batch is None or kind == "date" else batch.column(place).to_pylist()
+        unseen = batch is None or kind == "date" or longest_text(batch.column(place)) > LONGEST_CELL
+        cells = [] if batch is None or unseen else batch.column(place).to_pylist()
         texts = _levels(cells) if kind == "categorical" else ()
         columns.append(Proposed(name, kind, texts=texts, key=_key(name, kind, cells)))
     return FirstLines(tuple(columns), {})
@@ -134,8 +138,8 @@ def _kind_of(kind: pa.DataType) -> Kind:
 
 
 def _csv(path: Path) -> FirstLines:
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        data = file.read(_HEAD_BYTES)
+    with opened(path) as file, gzip.open(file) if path.suffix == ".gz" else file as plain:
+        data = plain.read(_HEAD_BYTES)
     _check_text(path, data)
     encoding, text = _decoded(data)
     delimiter = max(_DELIMITERS, key=lambda each: _fields(text, each))
@@ -181,7 +185,10 @@ def _rows(text: str, delimiter: str, most: int) -> list[list[str]]:
 
 def _fields(text: str, delimiter: str) -> int:
     """How many fields the header has, where most of the lines after it have as many; 1 where they do not."""
-    header, *rows = [len(row) for row in _rows(text, delimiter, 100)] or [1]
+    try:
+        header, *rows = [len(row) for row in _rows(text, delimiter, 100)] or [1]
+    except csv.Error:  # a whole line of many columns is too long for one field
+        return 1
     return header if Counter(rows)[header] >= len(rows) / 2 else 1
 
 

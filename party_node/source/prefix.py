@@ -19,6 +19,7 @@ from party_node.settings import PartySettings, SourceSettings
 from party_node.source.batches import NONE, Numbers
 from party_node.source.cells import WHITE
 from party_node.source.files import pieces
+from party_node.source.limits import opened
 from party_node.source.reader import is_plain_csv, record_batches
 from party_node.source.table import identifiers_in, pseudonyms_in
 from party_node.state.streams import Prefix
@@ -71,7 +72,7 @@ def prefix_of(
     if path is None or NONE in numbers:
         return None
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with opened(path) as file:
         file.seek(size - 1)
         ends = file.read(1) == b"\n"
     if not ends:
@@ -151,7 +152,7 @@ def _digests(path: Path, state: tuple[int, ...]) -> dict[int, str]:
 def _hashed(path: Path, sizes: Iterable[int]) -> dict[int, str]:
     """SHA-256 of the first bytes of a file, for rising numbers of them."""
     running, done, found = hashlib.sha256(), 0, {}
-    with path.open("rb") as file:
+    with opened(path) as file:
         for size in sizes:
             for data in pieces(file, size - done):
                 running.update(data)

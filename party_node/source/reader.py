@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,7 @@ from dprelease.one_line import listed
 from party_node.settings import SourceSettings
 from party_node.source.csv_reader import CsvReader
 from party_node.source.files import PARQUET, files_of
+from party_node.source.limits import bounded
 from party_node.source.parquet_reader import ParquetReader
 from party_node.source.sql_reader import SqlReader
 
@@ -25,24 +26,18 @@ class Reader(Protocol):
         """Names of all columns, as often as each stands there."""
         ...
 
-    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """Rows of some columns, in pieces; from byte `start` on, where `is_plain_csv`.
-
-        Cells of `numbers` may be numbers where they would be text, if all of a batch are.
-        """
+    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns, in pieces; from byte `start` on, where `is_plain_csv`."""
         ...
 
 
-def record_batches(
-    source: SourceSettings, columns: list[str], start: int = 0, numbers: Collection[str] = ()
-) -> Iterator[pa.RecordBatch]:
+def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -> Iterator[pa.RecordBatch]:
     """Identifiers, batches and these columns of the source, in pieces; those of a plain CSV file from a row on.
 
     Args:
         source: what is read.
         columns: the source's names of columns.
         start: byte of a plain CSV file at which a row begins.
-        numbers: columns of which a plain number's text and the number are the same; see `plain_numbers`.
 
     Raises:
         DataRefused: a column is not there, or there twice; or it cannot be read.
@@ -57,7 +52,7 @@ def record_batches(
     doubled = [name for name in wanted if present.count(name) > 1]
     if doubled:
         raise DataRefused(f"{source.place} has more than one column {listed(doubled)}; rename all but one")
-    yield from reader.batches(wanted, start, numbers)
+    yield from reader.batches(wanted, start)
 
 
 def reader_of(source: SourceSettings) -> Reader:
@@ -96,11 +91,11 @@ class FilesReader:
             )
         return header
 
-    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         for path, reader in self._readers.items():
             with read_errors(self._source, path, start):
-                yield from reader.batches(columns, start, numbers)
+                yield from bounded(reader.batches(columns, start), str(path), path.stat().st_size)
 
 
 def is_plain_csv(source: SourceSettings) -> bool:

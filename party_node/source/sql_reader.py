@@ -6,7 +6,7 @@ Nothing of a row stands in an error: what a database says is told only as long a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -16,12 +16,16 @@ from dprelease.errors import DataRefused, DpReleaseError, PeerUnavailable
 from dprelease.files.extras import require
 from party_node.settings import SourceSettings
 from party_node.source.databases import Database, PostgreSql, Sqlite
+from party_node.source.limits import bounded
 
 _PASSING = frozenset({"08", "40", "53", "55", "57", "58"})
 """Classes of SQLSTATE: connections, rollbacks, resources, locks, operators, the system."""
 
 _OF_CELLS = frozenset({"22", "23", "38", "39", "P0"})
 """Of data, constraints and functions: their words may quote a cell, also before the first row is sent."""
+
+_TOO_LARGE = ("out of memory", "string or blob too big")
+"""What SQLite says at its limits."""
 
 _LOCKED = "is locked"
 """What SQLite says of a file that somebody else writes to."""
@@ -43,9 +47,13 @@ class SqlReader:
         """Names of all columns."""
         return self._database.names(self._schema)
 
-    def batches(self, columns: list[str], start: int, numbers: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         fields = [self._schema.field(name) for name in columns]
+        file = self._source.database_file
+        yield from bounded(self._selected(fields), self._source.place, None if file is None else file.stat().st_size)
+
+    def _selected(self, fields: list[pa.Field]) -> Iterator[pa.RecordBatch]:
         with self._rows(self._database.select(fields, self._source.statement)) as rows:
             before = self._database.rows_before
             while (batch := self._next(rows)) is not None:
@@ -84,8 +92,8 @@ class SqlReader:
             return rows.read_next_batch()
         except StopIteration:
             return None
-        except (OSError, pa.ArrowException):
-            raise self._stopped() from None
+        except (OSError, pa.ArrowException) as error:
+            raise self._too_large(error) or self._stopped() from None
 
     def _refusal(self, error: Exception) -> DpReleaseError:
         """Of what came before the first row: a statement that is wrong stays so, a database that is busy or ends does not."""
@@ -96,7 +104,16 @@ class SqlReader:
         words = (
             "the query fails on what it reads; the database's own log says why" if state in _OF_CELLS else _said(error)
         )
-        return self._stopped() if passing else DataRefused(f"{self._source.place}: {words}")
+        stopped = self._stopped() if passing else DataRefused(f"{self._source.place}: {words}")
+        return self._too_large(error) or stopped
+
+    def _too_large(self, error: Exception) -> DataRefused | None:
+        """The refusal of a query that SQLite has no memory for; a database that serves others may have some again later."""
+        if self._source.database_file is None or not _said(error).endswith(_TOO_LARGE):
+            return None
+        return DataRefused(
+            f"{self._source.place}: a cell or a step of the query is larger than a table of patients needs"
+        )
 
     def _stopped(self) -> PeerUnavailable:
         return PeerUnavailable(f"{self._source.place}: the database stopped before the last row; its own log says why")

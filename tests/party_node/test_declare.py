@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,23 @@ def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, words: str) -> 
         first_lines(path)
     assert run(tmp_path, path).exit_code == exit_code(DataRefused(""))
     assert not (tmp_path / "party.toml").exists()
+
+
+def test_a_header_is_longer_than_python_takes_a_field_to_be(tmp_path: Path) -> None:
+    names = ["id", *(f"expression of gene {number} {'in tissue ' * 25}".strip() for number in range(500))]
+    assert len(",".join(names)) > 131_072
+    file = csv(tmp_path, "\n".join(",".join(line) for line in [names, ["1"] * len(names)]) + "\n", "wide.csv")
+    assert [each.name for each in first_lines(file).columns] == names
+
+
+def test_thousands_of_columns(tmp_path: Path) -> None:
+    names = [f"x{number}" for number in range(10_000)]
+    file = parquet(tmp_path, {"id": ["1"]} | {name: [0.5] for name in names}, "wide.parquet")
+    started = time.process_time()
+    assert list(declared(tmp_path, file)["columns"]) == names
+    assert time.process_time() - started < 3  # 0.4; it was 6, with steps over every column for each of them
+
+
+def test_a_column_of_long_remarks_is_described_like_any_other(tmp_path: Path) -> None:
+    file = parquet(tmp_path, {"id": ["1", "2"], "note": ["long " * 9999, "short"]}, "rows.parquet")
+    assert declared(tmp_path, file, "--levels")["columns"] == {"note": {"kind": "categorical", "levels": []}}
