@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -135,26 +136,29 @@ def _described(settings: PartySettings) -> str:
     return sha256(canonical_bytes(known))
 
 
-def _digest(path: Path, size: int) -> str:
-    """SHA-256 of the first bytes of a plain CSV file, which is read once in each of its states."""
-    known = _digests(path, _state(path))
-    if size not in known:
-        known |= _hashed(path, sorted({size, path.stat().st_size}))
-    return known[size]
+@dataclass
+class _Digests:
+    """SHA-256 of the first bytes of a file in one state, by their number, as far as anybody asked for them."""
+
+    known: dict[int, str] = field(default_factory=dict)
+    running: hashlib._Hash = field(default_factory=hashlib.sha256)
+    done: int = 0
 
 
 @lru_cache(maxsize=2)
-def _digests(path: Path, state: tuple[int, ...]) -> dict[int, str]:
-    """SHA-256 of the first bytes of a file in one state, by their number, as far as anybody asked for them."""
-    return {}
+def _digests(path: Path, state: tuple[int, ...]) -> _Digests:
+    return _Digests()
 
 
-def _hashed(path: Path, sizes: Iterable[int]) -> dict[int, str]:
-    """SHA-256 of the first bytes of a file, for rising numbers of them."""
-    running, done, found = hashlib.sha256(), 0, {}
-    with opened(path) as file:
-        for size in sizes:
-            for data in pieces(file, size - done):
-                running.update(data)
-            found[size], done = running.hexdigest(), size
-    return found
+def _digest(path: Path, size: int) -> str:
+    """SHA-256 of the first bytes of a plain CSV file. For rising sizes it is read once in each of its states."""
+    digests = _digests(path, _state(path))
+    if size not in digests.known:
+        if size < digests.done:
+            digests.running, digests.done = hashlib.sha256(), 0
+        with opened(path) as file:
+            file.seek(digests.done)
+            for data in pieces(file, size - digests.done):
+                digests.running.update(data)
+        digests.known[size], digests.done = digests.running.hexdigest(), size
+    return digests.known[size]
