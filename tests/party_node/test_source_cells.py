@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from party_node.source.cells import read_cells
 from party_node.source.findings import Findings
 from party_node.source.numbers import floats
-from tests.party_node.tables import COLUMNS, FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read
+from tests.party_node.tables import COLUMNS, FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read, settings
 
 IN_ORDER = Findings()
 MISSING = Findings(missing=1)
@@ -212,3 +213,14 @@ def test_two_columns_may_come_from_one(tmp_path: Path) -> None:
 
 def test_findings_stay_out_of_what_is_printed_by_chance(tmp_path: Path) -> None:
     assert "Findings" not in repr(read(csv(tmp_path, "id,x,c\n1,7,u\n")))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_timestamp_at_the_end_of_its_range_leaves_the_others_as_they_are(tmp_path: Path, unit: str) -> None:
+    at = settings(tmp_path / "rows.parquet", COLUMNS | {"d": {"kind": "date"}})
+    ends = pa.array([-(2**63), 2**63 - 1, None, 0, -1], pa.int64()).cast(pa.timestamp(unit))
+    found = read_cells(ends, at.declared["d"], at.source)
+    days = np.asarray(found.values)
+    a_day = 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    assert days[[0, 1, 3, 4]].tolist() == [float(-(2**63) // a_day), float((2**63 - 1) // a_day), 0, -1]
+    assert (found.missing.tolist(), found.unreadable.any()) == ([False, False, True, False, False], False)
