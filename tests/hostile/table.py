@@ -72,9 +72,9 @@ SERVERS = (
 
 _HEAD = """# Faults
 
-What happens when somebody is hostile, broken or killed: for every row there is a test (`tests/hostile`, those of aligning and of waiting proposals,
-`tests/end_to_end/test_crashes.py`) which also sees what stays, or honest work go on afterwards, as the last column says. This page
-is written by `python -m tests.hostile.table` from those tests' own data.
+The page lists attacks, faults and crashes. Every row has a test (`tests/hostile`, those of aligning and of waiting proposals,
+`tests/end_to_end/test_crashes.py`), which also checks the last column: what stays, or that honest work goes on afterwards.
+`python -m tests.hostile.table` writes this page from those tests' own data.
 
 *Error* is the class, and the exit code of the command that ends with it. *The other side is told* what crosses the
 boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and
