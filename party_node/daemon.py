@@ -32,6 +32,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.aligning.work import AlignmentWork
 from party_node.changed_settings import ChangedSettings
+from party_node.computation.once import require
 from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
@@ -282,7 +283,7 @@ class Daemon:
         bounded = desk.bounded(record.spec)
         if bounded.digest() != record.codes:
             raise DataRefused("the columns changed after they were approved")
-        desk.require(record.release, "send" if sealed else "reserve", before=sealed)
+        require(desk, record.release, "send" if sealed else "reserve", before=sealed)
         kept = desk.streams.keep(record, desk.settings.name, bounded, None)
         return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values, kept)
 

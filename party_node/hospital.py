@@ -12,7 +12,6 @@ from dprelease.errors import Conflict, DataRefused, DpReleaseError, NotFound, un
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
-from dprelease.release.block import SealedBlock
 from dprelease.release.spec import ReleaseSpec
 from party_node.decision.continuation import Continuations
 from party_node.decision.decision import Assessment, assess
@@ -270,25 +269,6 @@ class HospitalState:
         approval = approve(spec, self.settings.name, commit(salt, codes), key, certificate, now).to_bytes()
         self.journal.sign(record.release, approval)
         return approval
-
-    def require(self, release: str, *stages: str, before: tuple[SealedBlock, ...] = ()) -> None:
-        """Refuse to go on with a round of a release that the ledger does not hold budget for.
-
-        Args:
-            release: spec digest.
-            stages: what the ledger may say last of it.
-            before: our sealed blocks of the rounds before.
-
-        Raises:
-            Conflict: it says something else, or a block of the round was made before.
-        """
-        if self.ledger.stage(self.settings.roster, release) not in stages:
-            raise Conflict("nothing is reserved for this release; no noise is drawn for it")
-        made = self.ledger.made(self.settings.roster).get(release, ())
-        if made != tuple(block.sha256 for block in before):
-            raise Conflict(
-                "the ledger knows a block of this release that is not in sealed/; no second one is ever made"
-            )
 
     def give_up(self, record: Record, status: Status, note: str) -> None:
         """End a release here; see `release_hold` for what comes back."""

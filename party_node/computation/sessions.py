@@ -13,6 +13,7 @@ from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
 from dprelease.spec_base import moment
+from party_node.computation.once import require
 from party_node.computation.rounds import NOTHING, Before
 from party_node.computation.steps import Computation
 from party_node.hospital import HospitalState
@@ -89,7 +90,7 @@ class JointWork:
         ).advance()
         if isinstance(done, str):
             return done
-        desk.require(record.release, "send", before=own)
+        require(desk, record.release, "send", before=own)
         kept = desk.streams.keep(record, party, done.bounded, done.products)
         return privatize(done.bounded, spec, party, self._noise, done.products, before.values, kept)
 
@@ -137,6 +138,6 @@ class JointWork:
 
     def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""
-        self._desk.require(record.release, "reserve", "charge", "send", before=own)
+        require(self._desk, record.release, "reserve", "charge", "send", before=own)
         self._desk.ledger.charge(self._desk.settings.roster, record.release)
         self._desk.ledger.send(self._desk.settings.roster, record.release)

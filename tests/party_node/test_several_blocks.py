@@ -13,6 +13,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.release.block import Block, expected_header
+from party_node.computation.once import require
 from party_node.daemon import Daemon
 from party_node.outgoing import delivery
 from party_node.state.books import mismatches
@@ -183,4 +184,4 @@ def test_no_noise_is_drawn_where_blocks_were_made(world: World) -> None:
     desk = world.north.desk()
     desk.vault.discard(release)
     with pytest.raises(Conflict, match="no second one is ever made"):
-        desk.require(release, "charge")
+        require(desk, release, "charge")
