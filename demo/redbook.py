@@ -64,11 +64,13 @@ def _settings(name: str, columns: tuple[str, ...]) -> str:
     lines = [
         f'name = "{name}"',
         'roster = "redbook-1974"',
+        "same_patients = true",
         "",
         "[source]",
         'path = "patients.csv"',
         'subject = "person"',
         'batch = "wave"',
+        "whole_batches = true",
     ]
     lines += ["", "[policy.limits]", "max_epsilon = 1.0", "max_delta = 1e-5", "min_rows = 1000"]
     if name != "clinic":  # at the clinic a person looks at every proposal

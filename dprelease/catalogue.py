@@ -17,6 +17,10 @@ COMPARE_KEYS = (
 )
 """What to do where hospitals find nobody, or not everybody, in common: one of them may hold another alignment key."""
 
+FEWEST_COMPARED = 20
+"""Least patients of a batch that is reported, and of a whole table that is compared without an alignment run: a thousand candidates
+have more than 2^128 sets of 20, and a hundred have more than 2^68."""
+
 
 class Batch(Value):
     """Rows of a table that came together: the new patients of one checkpoint of a stream.
@@ -41,6 +45,8 @@ class Catalogue(Value):
         rows: n, public by agreement.
         rows_per_subject: q, most rows that one patient may have.
         alignment: keyed digest of the ordered identifiers; equal digests mean equal rows.
+        comparable: whether digests of other hospitals can be equal to it: there was an alignment run, or its owner says that all
+            hospitals have just these patients. Left out of canonical bytes where they can.
         columns: declarations.
         batches: rows that came together, in the order of their numbers; none where the source says nothing of that, and then left
             out of canonical bytes.
@@ -59,6 +65,7 @@ class Catalogue(Value):
     rows: Rows
     rows_per_subject: RowsPerSubject
     alignment: Digest
+    comparable: Annotated[bool, Field(exclude_if=lambda comparable: comparable)] = True
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     batches: Annotated[tuple[Batch, ...], Field(exclude_if=lambda batches: not batches)] = ()
     identifiers: Annotated[str, Field(max_length=4000, exclude_if=lambda rules: not rules)] = ""

@@ -20,6 +20,7 @@ from party_node.decision.linkage import linkages
 from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, Identity
 from party_node.settings import PartySettings
+from party_node.source.comparison import Comparison
 from party_node.source.findings import Findings, problems, read_findings, write_findings
 from party_node.source.patients import in_force, patients_of
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
@@ -33,6 +34,7 @@ from party_node.state.streams import Streams
 from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
+    from party_node.source.alignment import Roster
     from party_node.source.overview import Overview
     from party_node.source.table import Table
 
@@ -114,7 +116,7 @@ class HospitalState:
         write_findings(self._findings, table.findings, table.implausible)
         if table.implausible:
             raise DataRefused("not declared: " + "; ".join(problems(table.findings, table.implausible)))
-        catalogue = table.catalogue(self.settings)
+        catalogue = table.catalogue(self.settings, self._comparison(roster))
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue
 
@@ -236,9 +238,15 @@ class HospitalState:
         table = self.streams.read(spec, self.settings, key, columns, whole, roster) or read_table(
             self.settings, key, columns, spec.grid_bits, roster
         )
-        if (table.alignment.rows, table.alignment.digest) != (spec.rows, spec.alignment):
+        found, rows = table.alignment.digest, table.alignment.rows
+        shown = self._comparison(roster).shown(found, rows, complete=table.complete)
+        if (rows, shown) != (spec.rows, spec.alignment):
             raise DataRefused("the source no longer holds the patients that the release was proposed for")
         return table
+
+    def _comparison(self, roster: Roster | None) -> Comparison:
+        settings, run = self.settings, None if roster is None else roster.secret
+        return Comparison(self.identity.own_secret(), run, settings.same_patients, settings.rows_per_subject)
 
     def sign(self, record: Record) -> bytes:
         """Reserve, record the digest of our columns, and sign consent; the same approval again if it exists.

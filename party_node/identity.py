@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -188,6 +190,10 @@ class Identity:
                 "`party-node alignment-key import`"
             )
         return self._alignment.read_bytes()
+
+    def own_secret(self) -> bytes:
+        """32 bytes that nobody else can know, the same as long as our private key is."""
+        return hmac.digest(private_key_pem(self.key()), b"dprelease/own-secret/v1", hashlib.sha256)
 
     def new_alignment_key(self) -> bytes:
         """Make the key at the first hospital.

@@ -34,6 +34,7 @@ class SourceSettings(DatabaseSettings):
         record: column that tells apart several rows of one subject; needed when rows_per_subject > 1.
         batch: column with the number of the batch that a row came with, from 1; for streams.
         batch_rows: instead of it, how many rows make a batch, in the order of the file.
+        whole_batches: rows of a batch come all at once, so that it is complete at once, and not only when a later one begins.
         delimiter: of a CSV file; one ASCII character, not the quotation mark.
         encoding: of a CSV file's text.
         decimal: decimal mark of numbers that are text.
@@ -50,6 +51,7 @@ class SourceSettings(DatabaseSettings):
     record: str | None = None
     batch: str | None = None
     batch_rows: Annotated[int, Field(ge=1)] | None = None
+    whole_batches: bool = False
     delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$", description='one character, such as ";" or "\\t"')] = ","
     encoding: Literal["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"] = "utf-8"
     decimal: Decimal = "."
@@ -82,6 +84,8 @@ class SourceSettings(DatabaseSettings):
     def _batches_are_told_in_one_way(self) -> SourceSettings:
         if self.batch is not None and self.batch_rows is not None:
             raise ValueError("batch and batch_rows both say which batch a row is of; leave out one of them")
+        if self.whole_batches and self.batch is None:
+            raise ValueError("whole_batches says how rows of a batch come; name the column of its number, batch")
         return self
 
     @model_validator(mode="after")
@@ -191,6 +195,7 @@ class PartySettings(Settings):
     Attributes:
         name: the party's name, as in its invite.
         roster: name of this set of patients; the budget is kept under it.
+        same_patients: all hospitals of the consortium have just these patients, so that digests may be compared without a run.
         rows_per_subject: q, most rows of one patient; mu is multiplied by it.
         state: folder of keys, ledger, journal and sealed blocks.
         source: where the rows are.
@@ -203,6 +208,7 @@ class PartySettings(Settings):
 
     name: Name
     roster: Name
+    same_patients: bool = False
     rows_per_subject: RowsPerSubject = 1
     state: LocalPath = Field(default=Path("state"), validate_default=True)
     source: SourceSettings

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from coordinator.store.members import Members, Party
 from dprelease import spec_base
-from dprelease.catalogue import COMPARE_KEYS, Catalogue
+from dprelease.catalogue import COMPARE_KEYS, FEWEST_COMPARED, Catalogue
 from dprelease.data.columns import Column, private, public, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import Mechanism
@@ -63,14 +63,15 @@ def reported(members: Members, names: tuple[str, ...], batch: int | None = None)
     if lacking:
         there = "; ".join(f"{name} has {_batches(known[name])}" for name in lacking)
         raise InvalidInput(
-            f"batch {batch} is not there yet at {listed(lacking)} ({there}); a party reports its table anew when the file changes"
+            f"batch {batch} is not there yet at {listed(lacking)} ({there}); a party reports a batch of {FEWEST_COMPARED} "
+            "patients or more once it is complete: when a later one has begun, or at once with whole_batches = true in party.toml"
         )
     return {name: known[name].of_batch(batch) for name in names}
 
 
 def _batches(catalogue: Catalogue) -> str:
     if not catalogue.batches:
-        return "none: its party.toml names no source.batch, or none is complete"
+        return "none: its party.toml names no source.batch, or none is complete and large enough"
     return f"{len(catalogue.batches)}, the last is {catalogue.batches[-1].number}"
 
 
@@ -93,16 +94,24 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
     ):
         found = {name: getattr(catalogue, attribute) for name, catalogue in catalogues.items()}
         if len(set(found.values())) > 1:
-            listed = ", ".join(f"{name} {value}" for name, value in found.items())
+            said = ", ".join(f"{name} {value}" for name, value in found.items())
             hint = "; to find the patients that all have: coordinator align start" if attribute == "rows" else ""
-            raise InvalidInput(f"the parties' {what} differ: {listed}{hint}")
+            raise InvalidInput(f"the parties' {what} differ: {said}{hint}")
     agree_on_identifiers(catalogues)
+    silent = [name for name, catalogue in catalogues.items() if not catalogue.comparable]
+    if silent and len(catalogues) > 1:
+        raise InvalidInput(
+            f"{listed(silent)} never aligned, and nobody can tell whether all have the same patients in the same order; find those "
+            "that all have: coordinator align start; or, where all hospitals have just these patients, let each say "
+            "same_patients = true in party.toml"
+        )
     groups = _groups({name: catalogue.alignment for name, catalogue in catalogues.items()})
     if len(groups) > 1:
         sides = " | ".join(", ".join(names) for names in groups.values())
         raise InvalidInput(
-            f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only "
-            f"within each group); {COMPARE_KEYS}; or find the patients that all have: coordinator align start"
+            f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only within each "
+            f"group; that of a table with fewer than {FEWEST_COMPARED} patients, or with a batch that is not complete, agrees with "
+            f"none); {COMPARE_KEYS}; or find the patients that all have: coordinator align start"
         )
     return next(iter(catalogues.values()))
 

@@ -58,9 +58,11 @@ class Common:
 
     Attributes:
         positions: (k,) rows of its elements that all parties have, ascending.
+        secret: 32 bytes that the parties of the run know and nobody else, the same at all of them.
     """
 
     positions: npt.NDArray[np.intp]
+    secret: bytes
 
 
 class _OurSide(Passing, Tables):
@@ -190,10 +192,10 @@ class Session(Participant[Ring]):
         if missing := at.missing("result"):
             return f"waits for {_names(missing)} to find the common patients"
         results = {header.payload for header in at.headers if header.kind == "result"}
-        common = self._storage.read_private("common")
-        if len(results) > 1 or common is None:
+        common, secret = self._storage.read_private("common"), self._storage.read_private("secret")
+        if len(results) > 1 or common is None or secret is None:
             raise Irreparable("the hospitals did not find the same common patients; nothing is aligned")
-        return Common(np.frombuffer(common, "<u8").astype(np.intp))
+        return Common(np.frombuffer(common, "<u8").astype(np.intp), secret)
 
 
 def _holding_points(at: Round[Ring]) -> tuple[str, ...]:

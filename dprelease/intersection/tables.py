@@ -48,7 +48,7 @@ class Tables(Exchange):
         self.storage.freeze(messages)
 
     def open_tables(self, elements: Bytes) -> str:
-        """Add all tables up, look our elements up, and keep which of them everybody has.
+        """Add all tables up, look our elements up, and keep which of them everybody has, with the secret of the run.
 
         Args:
             elements: (n, 32), as they were sent.
@@ -69,12 +69,12 @@ class Tables(Exchange):
         evaluations = self.evaluations()
         common = np.flatnonzero(decode(table, rows_of(evaluations, self.ring.segment)) == 0)
         positions = self.order(elements)[common]
-        told = hashlib.sha256(b"dprelease/intersection/result/v1" + bytes.fromhex(self.at.session))
-        for party in self.ring.parties:
-            told.update(keys[party])
+        opened = bytes.fromhex(self.at.session) + b"".join(keys[party] for party in self.ring.parties)
+        told = hashlib.sha256(b"dprelease/intersection/result/v1" + opened)
         pairs = np.hstack([elements[positions], labels_of(evaluations)[common]])
         for pair in sorted(each.tobytes() for each in pairs):
             told.update(pair)
+        self.storage.write_private("secret", [hashlib.sha256(b"dprelease/intersection/secret/v1" + opened).digest()])
         self.storage.write_private("common", [np.sort(positions).astype("<u8").tobytes()])
         return told.hexdigest()
 

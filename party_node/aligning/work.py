@@ -201,14 +201,14 @@ class AlignmentWork:
                     log.info("alignment run %s: %s", entry.run[:12], done)
                     desk.runs.annotate(entry.run, done)
                 return
-            desk.runs.finish(entry.run, done)
+            desk.runs.finish(entry.run, *done)
             log.info("alignment run %s: done here", entry.run[:12])
         else:
             relay.put(folder.outgoing(), relay.messages())  # for peers that are not as far, what the relay has lost
         coordinator.alignments.finish(entry.run)
 
-    def _take_turns(self, entry: RunEntry, pending: PendingRun, relay: Relay) -> str | bytes:
-        """Pseudonyms of the patients that all hospitals have; or for whom we wait."""
+    def _take_turns(self, entry: RunEntry, pending: PendingRun, relay: Relay) -> str | tuple[bytes, bytes]:
+        """Pseudonyms of the patients that all hospitals have, and the secret of the run; or for whom we wait."""
         from dprelease.intersection.session import Outside, Session  # loads what only hospitals have
 
         desk, folder = self._desk, self._desk.runs.session(entry.run)
@@ -228,7 +228,7 @@ class AlignmentWork:
             Outside(relay.fetch, lambda: self._note(entry), lambda: elements),
         )
         done = take_turns(_WhileAccepted(session, desk.runs, entry.run), folder, relay)
-        return done if isinstance(done, str) else elements[done.positions].tobytes()
+        return done if isinstance(done, str) else (elements[done.positions].tobytes(), done.secret)
 
     def _note(self, entry: RunEntry) -> None:
         """Before the first byte leaves."""

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+
+from dprelease.catalogue import FEWEST_COMPARED
 from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed
@@ -15,6 +18,7 @@ from party_node.cli.budget import usual_delta
 from party_node.hospital import HospitalState
 from party_node.outgoing.calls import reach
 from party_node.settings import PartySettings
+from party_node.source.batches import last_complete
 from party_node.source.first_look import SourceLook
 from party_node.source.patients import in_force
 from party_node.source.subjects import read_subjects
@@ -59,6 +63,8 @@ def check(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = 
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
     if desk.runs.in_force(desk.settings.roster) is not None:
         findings.append(_attempt("aligned", lambda: _aligned(desk)))
+    else:
+        findings.append(Finding("patients", True, _compared(desk.settings)))
     enrolled = _attempt("enrolment", lambda: _certificate(desk))
     findings.append(enrolled)
     findings.append(_attempt("ledger", lambda: _ledger(desk)))
@@ -95,13 +101,30 @@ def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
         )
         findings.append(Finding("source", True, f"{rows}, {len(look.columns)} columns"))
     if settings.source.tells_batches and look.rows:
-        there = listed([f"{number} ({rows} rows)" for number, rows in sorted(look.batches.items(), reverse=True)])
-        findings.append(Finding("batches", True, f"{there}, the latest first" if there else "none is complete yet"))
+        findings.append(Finding("batches", True, _batches(look.batches, settings)))
     for name, column in look.columns.items():
         words = "; ".join(filter(None, (column.findings.words() if column.cells else "", column.problem)))
         if words:
             findings.append(Finding(f"column {name}", not column.problem, words))
     return findings
+
+
+def _batches(rows: dict[int, int], settings: PartySettings) -> str:
+    """Which batches there are, and of which the office is not told."""
+    if not rows:
+        return "none is complete yet"
+    there = listed([f"{number} ({rows[number]} rows)" for number in sorted(rows, reverse=True)])
+    last, fewest = last_complete(np.array([*rows]), settings.source), FEWEST_COMPARED * settings.rows_per_subject
+    silent = [str(number) for number in sorted(rows) if number > last or rows[number] < fewest]
+    told = f"; the office is not told of {listed(silent)}: not complete, or fewer than {FEWEST_COMPARED} patients"
+    return f"{there}, the latest first{told if silent else ''}"
+
+
+def _compared(settings: PartySettings) -> str:
+    """What a digest of our patients says to others while no alignment run is in force."""
+    if settings.same_patients:
+        return "party.toml says that all hospitals have the patients of this table, and no others"
+    return "not compared with other hospitals' yet: align, or say same_patients = true where all have just these"
 
 
 def _alignment_key(desk: HospitalState) -> str:

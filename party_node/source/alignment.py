@@ -2,7 +2,8 @@
 
 A subject's pseudonym is HMAC-SHA-256 of its identifier under a key that only the hospitals hold. Rows are ordered by
 pseudonym, whatever their order in the file, and the alignment digest is an HMAC over the ordered pseudonyms: equal
-digests mean the same patients in the same order. The coordinator compares digests and never has the key.
+digests mean the same patients in the same order. `comparison` says how they leave; the coordinator compares them and never has
+the key.
 """
 
 from __future__ import annotations
@@ -101,10 +102,12 @@ class Roster:
     Attributes:
         run: digest of the run.
         pseudonyms: 32 bytes of each patient, rising.
+        secret: that the hospitals of the run know and nobody else.
     """
 
     run: str
     pseudonyms: bytes
+    secret: bytes
 
     def of(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
         """(n,) whether each row is of one of the patients.

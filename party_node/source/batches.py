@@ -45,6 +45,25 @@ def numbers_in(batch: pa.RecordBatch, source: SourceSettings) -> Numbers:
     return found
 
 
+def last_complete(numbers: Numbers, source: SourceSettings) -> int:
+    """The number of the last batch that no more rows come to; `NONE` where there is none.
+
+    Args:
+        numbers: from `numbers_of`, of all rows of the source.
+        source: says how batches are told.
+    """
+    latest = int(numbers.max(initial=NONE))
+    if source.batch is None or source.whole_batches:
+        return latest
+    return int(numbers[numbers < latest].max(initial=NONE))  # a later one has begun
+
+
+def all_complete(numbers: Numbers, source: SourceSettings) -> bool:
+    """Whether no row of the source is of a batch that is still filling; so where batches are not told."""
+    last = last_complete(numbers, source)
+    return not source.tells_batches or not bool(((numbers == NONE) | (numbers > last)).any())
+
+
 def is_number(cell: str) -> bool:
     """Whether a cell is a number that a batch may have."""
     return cell.isascii() and cell.isdigit() and len(cell) <= _LONGEST

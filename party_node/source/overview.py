@@ -16,7 +16,8 @@ from dprelease.data.columns import Column
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings
 from party_node.source.alignment import Roster, align, subjects_of
-from party_node.source.batches import NONE, Numbers, numbers_of
+from party_node.source.batches import NONE, Numbers, all_complete, last_complete, numbers_of
+from party_node.source.comparison import Comparison
 from party_node.source.findings import Findings
 from party_node.source.prefix import is_known, is_whole, prefix_of, state_of
 from party_node.source.table import batch_of, implausible, read_rows
@@ -34,7 +35,7 @@ class Overview:
     Attributes:
         rows: n.
         subjects: patients of the whole table, those included whose rows do not count.
-        alignment: digest of the canonical order.
+        alignment: digest of the canonical order, under the alignment key.
         findings: column name to what its cells were like.
         implausible: columns that must not be released.
         batches: rows that came together, in the order of their numbers.
@@ -59,20 +60,30 @@ class Overview:
     prefix: Prefix | None = None
     run: str | None = None
 
-    def catalogue(self, settings: PartySettings) -> Catalogue:
-        """What the office is told of the table.
+    def catalogue(self, settings: PartySettings, comparison: Comparison) -> Catalogue:
+        """What the office is told of the table: of batches those that are complete and large enough to be compared.
+
+        Args:
+            settings: that it was read by.
+            comparison: how digests leave.
 
         Raises:
             DataRefused: it is too long to be told.
         """
+        source = settings.source
+        last, complete = last_complete(self.numbers, source), all_complete(self.numbers, source)
+        told = (each for each in self.batches if each.number <= last and comparison.is_enough(each.rows))
         made = Catalogue(
             party=settings.name,
             roster=settings.roster,
             rows=self.rows,
             rows_per_subject=settings.rows_per_subject,
-            alignment=self.alignment,
+            alignment=comparison.shown(self.alignment, self.rows, complete=complete),
+            comparable=comparison.comparable,
             columns=self.columns,
-            batches=self.batches,
+            batches=tuple(
+                each.model_copy(update={"alignment": comparison.shown(each.alignment, each.rows)}) for each in told
+            ),
             identifiers=settings.source.identifiers.canonical,
             aligned=self.run,
             subjects=self.subjects if self.subjects != self.rows else 0,

@@ -32,10 +32,12 @@ def patients_of(runs: Runs, settings: PartySettings, run: str | None) -> Roster 
     """
     if run is None:
         return None
-    roster, entry = Roster(run, runs.roster(run)), runs.get(run)
-    if entry is not None and entry.task.identifiers != settings.source.identifiers.canonical:
+    patients, entry = runs.roster(run), runs.get(run)
+    assert entry is not None, run  # noqa: S101 - it has patients
+    assert entry.secret is not None, run  # noqa: S101 - kept with them
+    if entry.task.identifiers != settings.source.identifiers.canonical:
         raise DataRefused(
             f"[source.identifiers] changed after alignment run {run[:12]}: the patients in force have other pseudonyms; put "
             "it back as it was, or ask the office to align anew"
         )
-    return roster
+    return Roster(run, patients, entry.secret)

@@ -22,7 +22,7 @@ from party_node.declarations.declarations import Declaration
 from party_node.declarations.identifiers import DISTINCT, LOST
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import Alignment, Roster, align, pseudonym
-from party_node.source.batches import NONE, Numbers, numbers_in, numbers_of
+from party_node.source.batches import NONE, Numbers, all_complete, numbers_in, numbers_of
 from party_node.source.cells import Cells, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
@@ -40,6 +40,7 @@ class Table:
         findings: column name to what its cells were like, sources of derived columns included.
         implausible: columns that must not be released; see `Findings.implausible`.
         batches: rows that came together, in the order of their numbers; none where the source does not say.
+        complete: whether no row of the source is of a batch that is still filling.
     """
 
     bounded: BoundedRows
@@ -47,6 +48,7 @@ class Table:
     findings: dict[str, Findings] = field(repr=False)
     implausible: frozenset[str] = field(repr=False)
     batches: tuple[Batch, ...] = ()
+    complete: bool = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +87,7 @@ def read_table(
     """
     rows = read_rows(settings, key, columns, grid_bits, roster=roster)
     pseudonyms, codes, numbers = rows.pseudonyms, rows.codes, numbers_of(rows.numbers, settings.source)
+    complete = all_complete(numbers, settings.source)
     if roster is not None:
         kept = roster.of(pseudonyms)
         pseudonyms, codes, numbers = [*compress(pseudonyms, kept)], codes[kept], numbers[kept]
@@ -95,7 +98,7 @@ def read_table(
         names = [pseudonyms[place] for place in alignment.order[of_batch == number]]
         batches.append(batch_of(int(number), names, settings, key))
     bounded = BoundedRows(codes[alignment.order], columns, grid_bits)
-    return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches))
+    return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches), complete)
 
 
 def batch_of(number: int, pseudonyms: Sequence[bytes], settings: PartySettings, key: bytes) -> Batch:

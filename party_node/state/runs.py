@@ -37,7 +37,7 @@ OVER = frozenset({RunStatus.IN_FORCE, RunStatus.DECLINED, RunStatus.ENDED})
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     run TEXT PRIMARY KEY, task BLOB NOT NULL, status TEXT NOT NULL, note TEXT NOT NULL, seen TEXT NOT NULL,
-    changed TEXT NOT NULL, acceptance BLOB, common INTEGER, roster TEXT, version INTEGER UNIQUE
+    changed TEXT NOT NULL, acceptance BLOB, common INTEGER, roster TEXT, version INTEGER UNIQUE, secret BLOB
 )
 """
 
@@ -57,6 +57,7 @@ class RunEntry:
         common: how many of our patients all hospitals have; None before that is known.
         roster: SHA-256 of the file of their pseudonyms.
         version: 1, 2, 3, ...; None unless all hospitals finished it.
+        secret: 32 bytes that the hospitals of the run know and nobody else; None before it is finished.
     """
 
     run: str
@@ -69,6 +70,7 @@ class RunEntry:
     common: int | None
     roster: str | None
     version: int | None
+    secret: bytes | None
 
 
 class Runs(Offers[RunEntry]):
@@ -104,11 +106,11 @@ class Runs(Offers[RunEntry]):
         values = (acceptance, RunStatus.SIGNED, "waits for the others")
         self._update(run, {RunStatus.ACCEPTED}, "acceptance = ?, status = ?, note = ?", *values)
 
-    def finish(self, run: str, pseudonyms: bytes) -> None:
-        """Keep the patients that all hospitals have: 32 bytes each, rising. On disk when this returns."""
+    def finish(self, run: str, pseudonyms: bytes, secret: bytes) -> None:
+        """Keep the patients that all hospitals have, 32 bytes each, rising, and the run's secret. On disk when this returns."""
         write_durably(self._folder / run, pseudonyms, mode=0o600)
-        values = (len(pseudonyms) // 32, sha256(pseudonyms), RunStatus.FINISHED, "waits for the others to finish")
-        self._update(run, {RunStatus.SIGNED}, "common = ?, roster = ?, status = ?, note = ?", *values)
+        values = (len(pseudonyms) // 32, sha256(pseudonyms), secret, RunStatus.FINISHED, "waits for the others")
+        self._update(run, {RunStatus.SIGNED}, "common = ?, roster = ?, secret = ?, status = ?, note = ?", *values)
 
     def enforce(self, run: str) -> None:
         """Make a finished run the version that the table is read by."""

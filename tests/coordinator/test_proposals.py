@@ -183,6 +183,7 @@ def test_delta_of_a_stream_is_below_one_over_all_patients_for_whom_there_is_room
             "of them declare the same [source.identifiers] in party.toml",
         ),
         ({"rows_per_subject": 2}, "the parties' rows_per_subject differ: north 1, south 2"),
+        ({"comparable": False}, "south never aligned, and nobody can tell whether all have the same patients"),
         ({"alignment": sha256(b"another order")}, "not the same patients in the same order: north | south"),
         ({"alignment": sha256(b"another key")}, "compare the key check that party-node check prints"),
     ],
@@ -193,7 +194,7 @@ def test_parties_that_disagree_are_named(office: Office, changed: dict[str, Any]
         propose(office)
     assert message in refused.value.message
     assert sha256(b"another order") not in refused.value.message
-    propose(office, parties={"south": "*"}, k=5)
+    propose(office, parties={"south": "*"}, k=5)  # alone it has nobody to agree with
 
 
 def test_the_odd_one_out_is_set_apart(office: Office) -> None:

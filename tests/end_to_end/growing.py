@@ -34,7 +34,9 @@ class Growing(Hospital):
     def write(self, folder: Path, seed: int) -> None:
         super().write(folder, seed)
         settings = folder / "party.toml"
-        settings.write_text(settings.read_text().replace("[source]\n", '[source]\nbatch = "month"\n'))
+        settings.write_text(
+            settings.read_text().replace("[source]\n", '[source]\nbatch = "month"\nwhole_batches = true\n')
+        )
         self.grow(folder, 1)
 
     def grow(self, folder: Path, months: int) -> None:

@@ -66,7 +66,8 @@ class Hospital:
             pyarrow.csv.write_csv(table, path)
         declared = "\n".join(f"[columns.{name}]\n{lines}\n" for name, lines in self.columns.items())
         (folder / "party.toml").write_text(
-            f'name = "{self.name}"\nroster = "cohort"\n\n[source]\npath = "{path.name}"\nsubject = "subject"\n\n'
+            f'name = "{self.name}"\nroster = "cohort"\nsame_patients = true\n\n'
+            f'[source]\npath = "{path.name}"\nsubject = "subject"\n\n'
             f"{self.policy}\n[daemon]\npoll_seconds = {self.poll_seconds}\nlongest_wait_seconds = 1.0\n\n{declared}"
         )
 

@@ -1,4 +1,4 @@
-"""Streams between the two hospitals of a `World`: tables that grow by ten patients a month, and checkpoints of them."""
+"""Streams between the two hospitals of a `World`: tables that grow by twenty patients a month, and checkpoints of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.party_node.world import Hospital, World, rows_of
 from tests.support.specs import build_spec
 from tests.support.streams import continual_of, first_spec
 
-MONTH = 10
+MONTH = 20
+MONTHS = 4
 POLICY = """
 [policy.auto_approve]
 mechanisms = ["stream", "moments", "mixed"]
@@ -23,7 +24,7 @@ max_delta = 1e-4
 
 def lines_of(hospital: Hospital, months: int) -> list[str]:
     """The file of a hospital after some months, header first."""
-    header, *lines = rows_of(hospital.member.name)
+    header, *lines = rows_of(hospital.member.name, MONTHS * MONTH)
     dated = [f"{line},{1 + int(line.split(',')[0][-4:]) // MONTH}" for line in lines]
     return [f"{header},month", *(line for line in dated if int(line.rsplit(",", 1)[1]) <= months)]
 
@@ -33,7 +34,7 @@ def grow(world: World, months: int, *names: str) -> None:
     for name in names or JOINT:
         hospital = getattr(world, name)
         if "month" not in hospital.config.read_text():
-            hospital.edit('subject = "patient"', 'subject = "patient"\nbatch = "month"')
+            hospital.edit('subject = "patient"', 'subject = "patient"\nbatch = "month"\nwhole_batches = true')
         hospital.source.write_text("\n".join(lines_of(hospital, months)) + "\n")
         hospital.desk().make_catalogue()
 

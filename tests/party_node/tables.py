@@ -12,11 +12,14 @@ import pytest
 
 from party_node.settings import PartySettings
 from party_node.source.alignment import pseudonym
+from party_node.source.comparison import Comparison
 from party_node.source.table import Table, read_rows, read_table
 
 KEY = hashlib.sha256(b"the hospitals' own").digest()
 GRID_BITS = 10
 UNIT = 1 << GRID_BITS
+OURS = Comparison(hashlib.sha256(b"a hospital's own").digest())
+"""How digests leave that are compared with nobody's."""
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "x": {"kind": "numeric", "lower": -1, "upper": 1, "fill": 0.5},

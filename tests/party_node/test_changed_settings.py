@@ -84,7 +84,7 @@ def test_a_file_that_is_written_anew_with_the_same_words_changes_nothing(
     ("old", "new", "words"),
     [
         ("upper = 120", "uper = 110", "column age: upper: is missing; give the bound"),
-        ("upper = 120", "upper = ", "is not valid TOML: line 10: upper of [columns.age] is left blank; fill it in"),
+        ("upper = 120", "upper = ", "is not valid TOML: line 11: upper of [columns.age] is left blank; fill it in"),
         (
             'roster = "cohort"',
             'roster = "cohort-2"',

@@ -30,7 +30,7 @@ def checked(hospital: Hospital, *, connectivity: bool = False) -> list[Finding]:
 def test_everything_in_order(world: World) -> None:
     findings = found(world, connectivity=True)
     assert all(finding.ok for finding in findings.values()), findings
-    names = ["settings", "source", "column age", "column sex", "alignment key", "enrolment", "ledger"]
+    names = ["settings", "source", "column age", "column sex", "alignment key", "patients", "enrolment", "ledger"]
     assert list(findings) == [*names, "books", "peers", "coordinator", "hub"]
     assert "party north, roster cohort" in findings["settings"].words
     assert "40 rows, no identifier twice, 2 columns" in findings["source"].words
@@ -43,8 +43,12 @@ def test_everything_in_order(world: World) -> None:
 
 def test_batches_are_shown_the_latest_first(world: World) -> None:
     world.north.edit('subject = "patient"', 'subject = "patient"\nbatch_rows = 15')
-    assert found(world)["batches"].words == "2 (15 rows), 1 (15 rows), the latest first"
-    world.north.edit("batch_rows = 15", "batch_rows = 41")
+    assert found(world)["batches"].words == (
+        "2 (15 rows), 1 (15 rows), the latest first; the office is not told of 1, 2: not complete, or fewer than 20 patients"
+    )
+    world.north.edit("batch_rows = 15", "batch_rows = 20")
+    assert found(world)["batches"].words == "2 (20 rows), 1 (20 rows), the latest first"
+    world.north.edit("batch_rows = 20", "batch_rows = 41")
     assert found(world)["batches"].words == "none is complete yet"
 
 

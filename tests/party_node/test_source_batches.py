@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import DataRefused
+from party_node.source.batches import all_complete, last_complete, numbers_of
 from party_node.source.checkpoint import Checkpoint, read_checkpoint
 from party_node.source.table import Table
 from tests.party_node.tables import GRID_BITS, KEY, csv, parquet, read, settings
@@ -81,8 +83,29 @@ def test_a_column_that_is_not_there_and_two_ways_to_tell_are_refused(tmp_path: P
         read(path, batch="week")
     with pytest.raises(ValidationError, match="leave out one of them"):
         settings(path, batch="month", batch_rows=10)
+    with pytest.raises(ValidationError, match="name the column of its number, batch"):
+        settings(path, batch_rows=10, whole_batches=True)
     with pytest.raises(ValidationError):
         settings(path, batch_rows=0)
+
+
+@pytest.mark.parametrize(
+    ("how", "last"),
+    [
+        ({"batch": "month"}, 2),
+        ({"batch": "month", "whole_batches": True}, 3),
+        ({"batch_rows": 10}, 4),
+        ({"batch_rows": 50}, 0),
+    ],
+)
+def test_a_batch_is_complete_when_a_later_one_begins_or_all_its_rows_come_at_once(
+    tmp_path: Path, how: dict[str, Any], last: int
+) -> None:
+    source, named = settings(tmp_path / "rows.csv", **how).source, np.array([1] * 10 + [2] * 20 + [3] * 12)
+    numbers = numbers_of([named], source)
+    assert last_complete(numbers, source) == last
+    assert all_complete(numbers, source) == ("whole_batches" in how)
+    assert all_complete(numbers, settings(tmp_path / "rows.csv").source)
 
 
 def changed(how: str) -> list[str]:

@@ -15,14 +15,14 @@ from party_node.source.checkpoint import Checkpoint, read_checkpoint
 from party_node.source.overview import Overview, overview
 from party_node.source.table import Table
 from party_node.state.streams import Prefix
-from tests.party_node.tables import GRID_BITS, KEY, csv, settings, starts_of, text
+from tests.party_node.tables import GRID_BITS, KEY, OURS, csv, settings, starts_of, text
 
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},{'uvw'[i % 3]},{1 + i // 10}" for i in range(40)]
 COMMON = range(0, 40, 3)
 
 
 def roster(numbers: Sequence[int] = COMMON, run: str = "5e" * 32) -> Roster:
-    return Roster(run, b"".join(sorted(pseudonym(KEY, f"s-{number:03}") for number in numbers)))
+    return Roster(run, b"".join(sorted(pseudonym(KEY, f"s-{number:03}") for number in numbers)), bytes(32))
 
 
 class Source:
@@ -47,7 +47,7 @@ class Source:
         described = settings(csv(self.folder, written), **self.how)  # type: ignore[arg-type]
         whole = overview(described, KEY, described.declarations(), None, patients)
         self.overview = found = overview(described, KEY, described.declarations(), self.overview, patients)
-        assert found.catalogue(described) == whole.catalogue(described)
+        assert found.catalogue(described, OURS) == whole.catalogue(described, OURS)
         assert (found.findings, found.implausible) == (whole.findings, whole.implausible)
         return self.looks[-1] > 0
 

@@ -15,7 +15,7 @@ from party_node.source.checkpoint import Checkpoint, read_checkpoint
 from party_node.source.overview import overview
 from party_node.source.subjects import read_subjects
 from party_node.source.table import Table, read_table
-from tests.party_node.tables import GRID_BITS, KEY, csv, settings
+from tests.party_node.tables import GRID_BITS, KEY, OURS, csv, settings
 
 RUN = "5e" * 32
 LINES = [f"s-{i:02},{i / 20:.5f},{'uvw'[i % 3]},r{i % 2},{1 + i // 10}" for i in range(20)]
@@ -23,7 +23,7 @@ COMMON = (3, 4, 8, 11, 17)
 
 
 def roster(numbers: Sequence[int] = COMMON) -> Roster:
-    return Roster(RUN, b"".join(sorted(pseudonym(KEY, f"s-{number:02}") for number in numbers)))
+    return Roster(RUN, b"".join(sorted(pseudonym(KEY, f"s-{number:02}") for number in numbers)), bytes(32))
 
 
 def written(folder: Path, lines: Sequence[str], name: str) -> Path:
@@ -47,8 +47,9 @@ def test_it_is_the_table_of_these_patients_alone(tmp_path: Path, source: dict[st
     assert found.batches == alone.batches
     described = settings(path, **source)
     seen = overview(described, KEY, described.declarations(), None, roster())
-    told = seen.catalogue(described)
-    assert (told.rows, told.alignment, told.batches) == (found.alignment.rows, found.alignment.digest, found.batches)
+    told = seen.catalogue(described, OURS)
+    assert (seen.rows, seen.alignment, seen.batches) == (found.alignment.rows, found.alignment.digest, found.batches)
+    assert (told.rows, told.alignment) == (seen.rows, OURS.shown(seen.alignment, seen.rows))
     assert (told.aligned, told.patients, seen.prefix is None) == (RUN, 20, "batch" not in source)
     assert seen.findings == found.findings == alone.findings
     assert seen.implausible == found.implausible == alone.implausible
@@ -93,11 +94,11 @@ def test_subjects_are_patients_whatever_their_rows(tmp_path: Path, source: dict[
     path = written(tmp_path, [*LINES, *more], "all.csv")
     assert roster(range(20)).pseudonyms == b"".join(sorted(read_subjects(settings(path, **source), KEY)))
     described = settings(path, **source)
-    assert overview(described, KEY, described.declarations()).catalogue(described).patients == 20
+    assert overview(described, KEY, described.declarations()).catalogue(described, OURS).patients == 20
 
 
 def test_without_alignment_catalogues_are_as_before(tmp_path: Path) -> None:
     described = settings(written(tmp_path, LINES, "all.csv"))
-    data = overview(described, KEY, described.declarations()).catalogue(described).to_bytes()
+    data = overview(described, KEY, described.declarations()).catalogue(described, OURS).to_bytes()
     assert b"aligned" not in data
     assert b"subjects" not in data

@@ -15,7 +15,7 @@ from dprelease.release.spec import ReleaseSpec
 from party_node.state.books import mismatches
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import JOINT
-from tests.party_node.streams import POLICY, first, following, grow, publish
+from tests.party_node.streams import MONTH, POLICY, first, following, grow, publish
 from tests.party_node.world import World
 from tests.support.noise import ZeroNoise
 
@@ -38,7 +38,7 @@ def exact(world: World, release: str, months: int) -> None:
     """Without noise the moments are those of everybody so far."""
     grow(world, months)
     found = opened(world, release)
-    whole = [np.ones((10 * months, 1))]
+    whole = [np.ones((MONTH * months, 1))]
     for part in found.spec.parties:
         rows = getattr(world, part.party).desk().read(found.spec.grid_bits).bounded
         whole.append(rows.codes / 2.0**found.spec.grid_bits)

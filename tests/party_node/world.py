@@ -84,18 +84,18 @@ class PowerCut(BaseException):
     """The process ends here: nothing catches it."""
 
 
-def rows_of(party: str) -> list[str]:
+def rows_of(party: str, rows: int = ROWS) -> list[str]:
     """The lines of a hospital's file, header first, in an order of its own; cells are easy to recognise."""
     generator = np.random.default_rng(7)
-    ages = [f"{41 + i % 37}.{70000 + 13 * i}" for i in range(ROWS)]
-    sexes = ["female" if generator.random() < 0.5 else "male" for _ in range(ROWS)]
-    glucose = [f"{4 + i % 11}.{80000 + 17 * i}" for i in range(ROWS)]
+    ages = [f"{41 + i % 37}.{70000 + 13 * i}" for i in range(rows)]
+    sexes = ["female" if generator.random() < 0.5 else "male" for _ in range(rows)]
+    glucose = [f"{4 + i % 11}.{80000 + 17 * i}" for i in range(rows)]
     cells = {
-        "north": ("patient,age,sex", [f"subject-{i:04},{ages[i]},{sexes[i]}" for i in range(ROWS)]),
-        "south": ("patient,glucose", [f"subject-{i:04},{glucose[i]}" for i in range(ROWS)]),
+        "north": ("patient,age,sex", [f"subject-{i:04},{ages[i]},{sexes[i]}" for i in range(rows)]),
+        "south": ("patient,glucose", [f"subject-{i:04},{glucose[i]}" for i in range(rows)]),
     }
     header, lines = cells[party]
-    order = np.random.default_rng(len(party) + ord(party[0])).permutation(ROWS)
+    order = np.random.default_rng(len(party) + ord(party[0])).permutation(rows)
     return [header, *(lines[i] for i in order)]
 
 
@@ -195,7 +195,8 @@ class World:
     def _hospital(self, folder: Path, member: Member, policy: str) -> Hospital:
         identity = folder / "state" / "identity"
         identity.mkdir(parents=True)
-        head = f'name = "{member.name}"\nroster = "cohort"\n[source]\npath = "rows.csv"\nsubject = "patient"\n'
+        head = f'name = "{member.name}"\nroster = "cohort"\nsame_patients = true\n'
+        head += '[source]\npath = "rows.csv"\nsubject = "patient"\n'
         (folder / "party.toml").write_text(head + DECLARED[member.name] + policy + MANNERS)
         (folder / "rows.csv").write_text("\n".join(rows_of(member.name)) + "\n")
         write_private(identity / "key.pem", private_key_pem(member.key))

@@ -31,7 +31,7 @@ def test_it_reads_back_and_finds_its_columns() -> None:
 
 def test_it_has_no_field_for_a_cell_or_an_identifier() -> None:
     fields = {"format", "party", "roster", "rows", "rows_per_subject", "alignment", "columns", "batches", "identifiers"}
-    fields |= {"subjects", "aligned"}
+    fields |= {"subjects", "aligned", "comparable"}
     assert set(Catalogue.model_fields) == fields
 
 

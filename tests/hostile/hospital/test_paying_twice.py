@@ -34,6 +34,7 @@ AGAIN: dict[str, Callable[[], ReleaseSpec]] = {
     "another k": lambda: build_spec(outputs=9),
     "another grid": lambda: build_spec(grid_bits=11),
     "other companions": lambda: build_spec({"north": (AGE, SEX), "east": (numeric("height"),)}),
+    "another alignment run": lambda: SPEC.model_copy(update={"aligned": "77" * 32, "alignment": "00" * 32}),
     "columns in another order": lambda: build_spec({"north": (SEX, AGE), "south": TWO_PARTIES["south"]}),
 }
 ANOTHER: dict[str, Callable[[], ReleaseSpec]] = {
