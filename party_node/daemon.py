@@ -32,7 +32,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
 from party_node.aligning.work import AlignmentWork
 from party_node.changed_settings import ChangedSettings
-from party_node.computation.once import require
+from party_node.computation.once import left_before, require
 from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
@@ -241,6 +241,8 @@ class Daemon:
                 break
             if sealed:
                 self._delivery.send_round(record, sealed)
+            if left_before(desk, self._hub, coordinator, record, sealed):
+                return desk.journal.find(record.release)
             try:
                 blocks = self._blocks(coordinator, record, approvals, sealed)
             except (DataRefused, SpecRefused) as error:  # the latter where another checkpoint was sealed meanwhile

@@ -70,9 +70,8 @@ class HospitalState:
     @property
     def books(self) -> Books:
         """What we keep of what we were charged, beside what the office has seen."""
-        return Books(
-            self.ledger, self.journal, self.vault, self.streams.folder, self.settings.name, self.identity.charges()
-        )
+        streams, joint, name = self.streams.folder, self.settings.state / "joint", self.settings.name
+        return Books(self.ledger, self.journal, self.vault, streams, joint, name, self.identity.charges())
 
     def read(self, grid_bits: int = _LOOK_GRID_BITS) -> Table:
         """The whole table, bounded on a grid and in canonical order."""

@@ -173,6 +173,20 @@ class Intake:
             found += [entry.sealed for entry in entries if entry is not None]
         return tuple(found)
 
+    def announced(self, caller: Identity, digest: str) -> tuple[SealedBlock, ...]:
+        """The caller's own blocks of a release, of any round, of which this hub was told, by sequence number; whole or not.
+
+        Args:
+            caller: who calls.
+            digest: of the release.
+
+        Raises:
+            AccessDenied, NotFound, PeerUnavailable, Conflict: as `earlier_blocks`.
+        """
+        spec = self._spec_for(caller, caller.name, digest)
+        keys = (BlockKey(digest, caller.name, at) for sequences in spec.rounds() for at in sequences)
+        return tuple(entry.sealed for key in keys if (entry := self._storage.entry(key)) is not None)
+
     def earlier_block(self, caller: Identity, key: BlockKey, offset: int) -> Path:
         """The file of one of these blocks, once it is sure that it reaches to the offset.
 

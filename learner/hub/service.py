@@ -64,9 +64,12 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
     def ListEarlierBlocks(  # noqa: N802
         self, request: intake_pb2.ListEarlierBlocksRequest, context: Any
     ) -> intake_pb2.ListEarlierBlocksResponse:
-        """List the blocks that the next round builds on."""
-        found = self._intake.earlier_blocks(self._caller(context), request.spec_digest.hex())
-        return intake_pb2.ListEarlierBlocksResponse(sealed=[sealed.to_bytes() for sealed in found])
+        """List the blocks that the next round builds on, and what is here of the caller's."""
+        identity, release = self._caller(context), request.spec_digest.hex()
+        found, own = self._intake.earlier_blocks(identity, release), self._intake.announced(identity, release)
+        return intake_pb2.ListEarlierBlocksResponse(
+            sealed=[sealed.to_bytes() for sealed in found], own=[sealed.to_bytes() for sealed in own]
+        )
 
     async def FetchEarlierBlock(  # type: ignore[override] # noqa: N802 - the answers are encoded already
         self, request: intake_pb2.FetchEarlierBlockRequest, context: Any

@@ -1,13 +1,34 @@
-"""One block, ever: what has to be sure before noise is drawn for a release.
+"""One block, ever: what has to be sure before noise is drawn for a release, from our ledger and from what the hub holds.
 
-Source: docs/guarantees.md, 14.
+Ledger, journal and sealed blocks that were restored together from a moment after the approval know of no block, and fit together.
+The hub does know of it, under our own signature. A block of which the hub has heard nothing was seen by nobody, and another one is
+harmless.
+
+Source: docs/guarantees.md, 14 and "Restored state".
 """
 
 from __future__ import annotations
 
-from dprelease.errors import Conflict
+import logging
+
+from dprelease.errors import Conflict, IntegrityError
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mpc.messages import check_signature
+from dprelease.release.accounting import guarantee
 from dprelease.release.block import SealedBlock
+from dprelease.release.manifest import verify_block
+from dprelease.wire.status import row_for
 from party_node.hospital import HospitalState
+from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.line import HubLine
+from party_node.outgoing.relay import Relay
+from party_node.outgoing.rounds import held_blocks
+from party_node.state.journal import Record, Status
+
+log = logging.getLogger(__name__)
+
+_CHARGED_KINDS = frozenset({"columns", "transcript"})
+"""Messages of a session that leave after the charge alone."""
 
 
 def require(desk: HospitalState, release: str, *stages: str, before: tuple[SealedBlock, ...] = ()) -> None:
@@ -27,3 +48,64 @@ def require(desk: HospitalState, release: str, *stages: str, before: tuple[Seale
     made = desk.ledger.made(desk.settings.roster).get(release, ())
     if made != tuple(block.sha256 for block in before):
         raise Conflict("the ledger knows a block of this release that is not in sealed/; no second one is ever made")
+
+
+def left_before(
+    desk: HospitalState, hub: HubLine, coordinator: Coordinator, record: Record, sealed: tuple[SealedBlock, ...]
+) -> bool:
+    """End a release here of which the hub holds something of ours that our books have forgotten: charged in full, for good.
+
+    The office hears the constant sentence, unless the hub has all of our blocks: then the release needs nothing more from us.
+
+    Args:
+        desk: the party's state.
+        hub: the connection to it.
+        coordinator: told of it.
+        record: the release, which everybody has approved.
+        sealed: our blocks that are in the vault.
+
+    Returns:
+        Whether that is so.
+
+    Raises:
+        IntegrityError: the hub lists as ours what we have not signed.
+        PeerUnavailable, ...: the hub or its relay does not answer; no noise is drawn before it does.
+    """
+    own = held_blocks(hub.channel(), record.release).own
+    for block in own:
+        if (block.spec, block.party) != (record.release, desk.settings.name):
+            raise IntegrityError("the hub lists another block as ours")
+        verify_block(desk.identity.key().public_key(), block)
+    known = {block.sha256 for block in sealed}
+    forgotten = [f"block {block.sequence}" for block in own if block.sha256 not in known]
+    forgotten = forgotten or _messages(desk, hub, record)
+    if not forgotten:
+        return False
+    words = (
+        f"the hub holds {forgotten[0]} of ours, and our books do not know it: they are from an older backup, and what has left "
+        "cannot be taken back. The release is charged in full and over here; look for a later backup, for more may be forgotten"
+    )
+    log.error("release %s: %s", record.release[:12], words)
+    given, name = guarantee(record.spec), desk.settings.name
+    desk.ledger.close(desk.settings.roster, record.release, given.party(name).mu2, given.added(name), words)
+    if len(own) == record.spec.rounds()[-1].stop:
+        desk.give_up(record, Status.ENDED, words)
+    else:
+        sentence = row_for(IntegrityError("")).sentence
+        desk.give_up(record, Status.DECLINED, sentence)
+        coordinator.decline(record.release, sentence)
+    return True
+
+
+def _messages(desk: HospitalState, hub: HubLine, record: Record) -> list[str]:
+    """What the relay has of ours that leaves after the charge alone, where the ledger knows of no charge."""
+    if mechanism_of(record.spec).schedule(record.spec) is None:
+        return []
+    if desk.ledger.stage(desk.settings.roster, record.release) == "send":
+        return []
+    party, found = desk.settings.name, []
+    for message in Relay(hub.channel(), record.release, desk.settings.daemon.stall_seconds).messages():
+        if message.header.sender == party and message.header.kind in _CHARGED_KINDS:
+            check_signature(message, {party: desk.identity.key().public_key()})
+            found.append(f"a message ({message.header.kind})")
+    return found

@@ -23,7 +23,7 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
 from party_node.hospital import HospitalState
 from party_node.outgoing.line import HubLine
-from party_node.outgoing.rounds import earlier_blocks, fetch_block
+from party_node.outgoing.rounds import fetch_block, held_blocks
 from party_node.state.journal import Record
 
 
@@ -86,7 +86,7 @@ class RoundWork:
         )
         there = kept.kept()
         if len(there) < len(keys):
-            listed = earlier_blocks(self._hub.channel(), record.release)
+            listed = held_blocks(self._hub.channel(), record.release).earlier
             if len(listed) < len(keys):
                 return "waits for every hospital's blocks of the round before"
             public = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}

@@ -1,8 +1,9 @@
-"""Calls to the hub for blocks of earlier rounds: what all parties sent, on which the next round builds."""
+"""Calls to the hub for what it holds of a release: blocks of earlier rounds, on which the next one builds, and our own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import grpc
 
@@ -15,8 +16,21 @@ from party_node.outgoing.calls import received
 PEER = "the hub"
 
 
-def earlier_blocks(channel: grpc.Channel, release: str) -> tuple[SealedBlock, ...]:
-    """Sealed blocks of all rounds before the last that are whole at the hub, unchecked, in its order.
+@dataclass(frozen=True)
+class Held:
+    """What the hub holds of a release, unchecked.
+
+    Attributes:
+        earlier: sealed blocks of all rounds before the last that are whole there, in its order.
+        own: ours of any round of which it was told; none from a hub of before that tells.
+    """
+
+    earlier: tuple[SealedBlock, ...]
+    own: tuple[SealedBlock, ...]
+
+
+def held_blocks(channel: grpc.Channel, release: str) -> Held:
+    """Blocks that the hub holds.
 
     Args:
         channel: to the hub's listener for parties.
@@ -29,7 +43,7 @@ def earlier_blocks(channel: grpc.Channel, release: str) -> tuple[SealedBlock, ..
     request = intake_pb2.ListEarlierBlocksRequest(spec_digest=bytes.fromhex(release))
     answer = ask(PEER, intake_pb2_grpc.IntakeServiceStub(channel).ListEarlierBlocks, request)
     try:
-        return tuple(SealedBlock.from_bytes(data) for data in answer.sealed)
+        return Held(*(tuple(map(SealedBlock.from_bytes, listed)) for listed in (answer.sealed, answer.own)))
     except InvalidInput as error:
         raise IntegrityError(f"{PEER} lists a block that cannot be read: {error.message}") from error
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from types import MappingProxyType
 
 from dprelease.errors import IntegrityError
@@ -20,6 +21,7 @@ from dprelease.release.charges import Charge
 from party_node.state.entries import CHARGED, Entry, last_kept, last_made, last_stage
 from party_node.state.journal import PUBLISHED, Journal, Record, Status
 from party_node.state.ledger import Ledger
+from party_node.state.session import SessionFolder
 from party_node.state.streams import Streams, over
 from party_node.state.vault import Vault
 
@@ -53,6 +55,7 @@ class Books:
         journal: of releases.
         vault: of sealed blocks.
         streams: what is kept between checkpoints.
+        sessions: folder of the sessions of releases.
         party: our name.
         seen: charges that the office has seen.
     """
@@ -61,6 +64,7 @@ class Books:
     journal: Journal
     vault: Vault
     streams: Streams
+    sessions: Path
     party: str
     seen: tuple[Charge, ...] = ()
 
@@ -101,6 +105,7 @@ def mismatches(books: Books) -> list[Mismatch]:
             or _unfinished(charge, record, own)
             or _disagreement(record, own, books)
             or _lost(record, own, books, done)
+            or _uncharged(release, own, books)
         )
         if words:
             price = _price(charge, record, own, books.party)
@@ -192,6 +197,15 @@ def _lost(record: Record | None, entries: list[Entry], books: Books, done: set[s
     except IntegrityError as error:
         return error.message
     return ""
+
+
+def _uncharged(release: str, entries: list[Entry], books: Books) -> str:
+    """What a session holds that is frozen after the charge alone, where the ledger has none; empty if nothing."""
+    stage = last_stage(entries)
+    if stage not in {"", "reserve", "charge"}:
+        return ""
+    frozen = {message.header.kind for message in SessionFolder(books.sessions / release).messages()}
+    return f"joint/ holds masked columns, the ledger says {stage or 'nothing'}" if "columns" in frozen else ""
 
 
 def _price(

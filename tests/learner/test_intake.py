@@ -314,3 +314,17 @@ def test_a_renewed_certificate_takes_the_place_of_the_old_one(door: Door) -> Non
     entry = door.storage.entry(door.sealed.key("north"))
     assert entry is not None
     assert entry.certificate == renewed.certificate
+
+
+def test_a_party_is_told_which_blocks_of_its_own_are_known_here(door: Door) -> None:
+    """Also before a byte of them came, and to nobody else: its books may have forgotten them."""
+    digest, north, south = door.sealed.digest, door.caller("north"), door.caller("south")
+    assert door.intake.announced(north, digest) == ()
+    door.open()
+    known = (door.sealed.identities["north"],)
+    assert door.intake.announced(north, digest) == known
+    assert door.intake.announced(south, digest) == ()
+    door.send(pieces(door.sealed.blocks["north"]))
+    assert door.intake.announced(north, digest) == known
+    with pytest.raises(AccessDenied):
+        door.intake.announced(door.world.hub.identity, digest)

@@ -184,6 +184,7 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
         stalls: a stream takes nothing and stands still until this is set.
         wrong_digest: acknowledge other bytes than those received.
         coordinator: tells the specs, for whose rounds it hands out blocks of the earlier ones.
+        owns: what a hostile hub lists for a party as its own instead; one of before lists nothing.
         lists: what a hostile hub lists for a party instead.
         serves: what a hostile hub hands out instead.
     """
@@ -196,6 +197,7 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
     stalls: threading.Event | None = None
     wrong_digest: bool = False
     raises: DpReleaseError | None = None
+    owns: Callable[[tuple[SealedBlock, ...]], tuple[SealedBlock, ...]] = lambda listed: listed
     lists: Callable[[str, tuple[SealedBlock, ...]], tuple[SealedBlock, ...]] = lambda _, listed: listed
     serves: Callable[[str, SealedBlock, bytes], bytes] = lambda _, __, data: data
 
@@ -233,7 +235,10 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
         keys = [BlockKey(release, part.party, 0) for part in spec.parties]
         whole = all(key in first and len(self.blocks[key]) == first[key].size for key in keys)
         listed = self.lists(party, tuple(first[key] for key in keys) if whole else ())
-        return intake_pb2.ListEarlierBlocksResponse(sealed=[sealed.to_bytes() for sealed in listed])
+        own = dict.fromkeys(each for each in self.sealed if (each.spec, each.party) == (release, party))
+        return intake_pb2.ListEarlierBlocksResponse(
+            sealed=[sealed.to_bytes() for sealed in listed], own=[each.to_bytes() for each in self.owns(tuple(own))]
+        )
 
     async def FetchEarlierBlock(
         self, request: Any, context: Any

@@ -112,6 +112,23 @@ def test_with_an_older_journal_alone_the_same_block_is_sent_again(
     assert world.north.status(release) == "delivered"
 
 
+def test_masked_columns_in_a_session_that_was_left_alone_show_that_the_ledger_is_older(world: World) -> None:
+    release = approved_moments(world)
+    copy = back_up(world)
+    for name in ("north", "south", "north"):
+        getattr(world, name).cycle()
+    assert mismatches(north(world)) == []
+    restore(world, copy, *STORES)
+    (found,) = mismatches(north(world))
+    assert found.words == f"release {release[:12]}: joint/ holds masked columns, the ledger says reserve"
+    reconcile(north(world))
+    assert (
+        world.north.desk().ledger.balance("cohort").charged
+        == guarantee(world.north.record(release).spec).party("north").mu2
+    )
+    assert mismatches(north(world)) == []
+
+
 def test_books_of_one_moment_agree_also_when_they_are_old(world: World) -> None:
     """That is what the office is a witness against."""
     _, copy = mixed(world)

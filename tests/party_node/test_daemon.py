@@ -219,9 +219,9 @@ def test_a_table_that_is_not_reported_holds_up_no_release(
     world: World, trouble: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = world.approved()
-    world.shelf.stop()
+    world.shelf.serving = False
     world.north.cycle()
-    world.shelf.start()
+    world.shelf.serving = True
     if trouble == "absent":
         world.north.source.unlink()
     elif trouble == "malformed":

@@ -35,7 +35,7 @@ def test_a_hub_that_cannot_serve_now_is_left_in_peace(world: World) -> None:
 
 
 def test_cancelled_while_the_hub_is_away_costs_nothing(world: World) -> None:
-    world.shelf.stop()
+    world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
     assert sealed_bytes(world, release)
@@ -141,11 +141,11 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [flip, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_a_block_that_changed_on_disk_is_never_sent(world: World, harm: Callable[[Path], None]) -> None:
-    world.shelf.stop()
+    world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
     harm(world.north.desk().vault.path(release))
-    world.shelf.start()
+    world.shelf.serving = True
     world.north.cycle(2)
     assert world.hub.sealed == []
     assert "altered on disk" in world.north.record(release).note
@@ -154,12 +154,12 @@ def test_a_block_that_changed_on_disk_is_never_sent(world: World, harm: Callable
 
 @pytest.mark.parametrize("status", [Status.APPROVED, Status.SEALED])
 def test_a_block_that_is_lost_is_not_made_again(world: World, status: Status) -> None:
-    world.shelf.stop()
+    world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
     world.north.desk().vault.discard(release)
     world.north.desk().journal.move(release, {Status.SEALED}, status)  # APPROVED as after a cut between charge and note
-    world.shelf.start()
+    world.shelf.serving = True
     world.north.cycle(2)
     assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
     assert world.hub.sealed == []

@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.errors import Conflict
 from dprelease.mpc.messages import sign_message
+from dprelease.release.accounting import guarantee
 from party_node.state.transactions import transaction
 from tests.party_node.joint_release import (
     approved,
@@ -206,7 +207,9 @@ def test_budget_that_was_given_back_makes_no_noise_if_the_coordinator_turns(
     assert world.hub.sealed == []
 
 
-def test_no_noise_is_drawn_under_a_ledger_that_does_not_know_of_our_columns(world: World) -> None:
+def test_no_noise_is_drawn_under_a_ledger_that_does_not_know_of_our_columns(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """As after somebody put back an older file: the chain is whole, but the charge is not in it."""
     release = approved(world)
     ledger, older = (world.north.folder / "state" / name for name in ("ledger.sqlite", "older.sqlite"))
@@ -217,5 +220,8 @@ def test_no_noise_is_drawn_under_a_ledger_that_does_not_know_of_our_columns(worl
     older.replace(ledger)
     deliver(world)
     assert world.north.noise.draws == []
-    assert "nothing is reserved for this release" in world.north.record(release).note
-    assert world.north.status(release) == "approved"
+    assert "the hub holds a message (columns) of ours, and our books do not know it" in caplog.text
+    assert world.north.ledger_kinds(release) == ["reserve", "close"]
+    price = guarantee(world.north.record(release).spec).party("north").mu2
+    assert world.north.desk().ledger.balance("cohort").charged == price
+    assert (world.north.status(release), world.coordinator.state(release)) == ("declined", "FAILED")

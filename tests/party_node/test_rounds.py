@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import charge
-from party_node.state.books import Books, mismatches
+from party_node.state.books import mismatches
 from tests.party_node.joint_release import approved, deliver, joint_spec, kinds, released_exactly
 from tests.party_node.test_gate import secrets_of
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
@@ -124,7 +124,7 @@ def test_books_from_between_the_rounds_are_recognised_once_the_office_saw_a_publ
     desk = world.north.desk()
     for published, found in ((False, []), (True, ["the office saw it published, the ledger knows of 1 of 2 blocks"])):
         seen = charge(world.north.record(release).spec, "north", published=published)
-        books = Books(desk.ledger, desk.journal, desk.vault, desk.streams.folder, "north", (seen,))
+        books = replace(desk.books, seen=(seen,))
         assert [each.words.partition(": ")[2] for each in mismatches(books)] == found
 
 
@@ -165,7 +165,7 @@ CUTS: list[tuple[str, str, int, Where]] = [
     ("party_node.state.ledger.Ledger.send", "after", 1, always),
     ("party_node.outgoing.delivery.upload", "before", 1, always),
     ("party_node.outgoing.delivery.upload", "after", 1, always),
-    ("party_node.computation.rounds.earlier_blocks", "after", 1, always),
+    ("party_node.computation.rounds.held_blocks", "after", 1, always),
     ("party_node.computation.rounds.fetch_block", "after", 1, always),
     ("party_node.state.earlier.write_durably", "after", 1, always),
     ("party_node.state.earlier.write_durably", "after", 2, always),

@@ -165,11 +165,11 @@ def test_a_break_within_the_second_block_does_not_send_the_first_again(world: Wo
 
 @pytest.mark.parametrize("lose", [0, 1])
 def test_neither_is_made_again_once_lost(world: World, lose: int) -> None:
-    world.shelf.stop()
+    world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
     world.north.desk().vault.path(release, lose).unlink()
-    world.shelf.start()
+    world.shelf.serving = True
     world.north.cycle(2)
     assert world.hub.sealed == []
     assert f"sealed block {lose}" in world.north.record(release).note
@@ -178,7 +178,7 @@ def test_neither_is_made_again_once_lost(world: World, lose: int) -> None:
 
 
 def test_no_noise_is_drawn_where_blocks_were_made(world: World) -> None:
-    world.shelf.stop()
+    world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
     desk = world.north.desk()

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from dprelease.wire.v1 import release_pb2 as dprelease_dot_wire_dot_v1_dot_release__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x64prelease/wire/v1/intake.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto\"\"\n\x10OpenBlockRequest\x12\x0e\n\x06sealed\x18\x01 \x01(\x0c\"#\n\x11OpenBlockResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04\"b\n\x10SendBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\'\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\x12\x10\n\x08sequence\x18\x03 \x01(\r\"#\n\x11SendBlockResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\"/\n\x18ListEarlierBlocksRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\"+\n\x19ListEarlierBlocksResponse\x12\x0e\n\x06sealed\x18\x01 \x03(\x0c\"`\n\x18\x46\x65tchEarlierBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05party\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\r\x12\x0e\n\x06offset\x18\x04 \x01(\x04\"D\n\x19\x46\x65tchEarlierBlockResponse\x12\'\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk2\xa3\x03\n\rIntakeService\x12V\n\tOpenBlock\x12#.dprelease.wire.v1.OpenBlockRequest\x1a$.dprelease.wire.v1.OpenBlockResponse\x12X\n\tSendBlock\x12#.dprelease.wire.v1.SendBlockRequest\x1a$.dprelease.wire.v1.SendBlockResponse(\x01\x12n\n\x11ListEarlierBlocks\x12+.dprelease.wire.v1.ListEarlierBlocksRequest\x1a,.dprelease.wire.v1.ListEarlierBlocksResponse\x12p\n\x11\x46\x65tchEarlierBlock\x12+.dprelease.wire.v1.FetchEarlierBlockRequest\x1a,.dprelease.wire.v1.FetchEarlierBlockResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x64prelease/wire/v1/intake.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto\"\"\n\x10OpenBlockRequest\x12\x0e\n\x06sealed\x18\x01 \x01(\x0c\"#\n\x11OpenBlockResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04\"b\n\x10SendBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\'\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\x12\x10\n\x08sequence\x18\x03 \x01(\r\"#\n\x11SendBlockResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\"/\n\x18ListEarlierBlocksRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\"8\n\x19ListEarlierBlocksResponse\x12\x0e\n\x06sealed\x18\x01 \x03(\x0c\x12\x0b\n\x03own\x18\x02 \x03(\x0c\"`\n\x18\x46\x65tchEarlierBlockRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05party\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\r\x12\x0e\n\x06offset\x18\x04 \x01(\x04\"D\n\x19\x46\x65tchEarlierBlockResponse\x12\'\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk2\xa3\x03\n\rIntakeService\x12V\n\tOpenBlock\x12#.dprelease.wire.v1.OpenBlockRequest\x1a$.dprelease.wire.v1.OpenBlockResponse\x12X\n\tSendBlock\x12#.dprelease.wire.v1.SendBlockRequest\x1a$.dprelease.wire.v1.SendBlockResponse(\x01\x12n\n\x11ListEarlierBlocks\x12+.dprelease.wire.v1.ListEarlierBlocksRequest\x1a,.dprelease.wire.v1.ListEarlierBlocksResponse\x12p\n\x11\x46\x65tchEarlierBlock\x12+.dprelease.wire.v1.FetchEarlierBlockRequest\x1a,.dprelease.wire.v1.FetchEarlierBlockResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,11 +43,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTEARLIERBLOCKSREQUEST']._serialized_start=296
   _globals['_LISTEARLIERBLOCKSREQUEST']._serialized_end=343
   _globals['_LISTEARLIERBLOCKSRESPONSE']._serialized_start=345
-  _globals['_LISTEARLIERBLOCKSRESPONSE']._serialized_end=388
-  _globals['_FETCHEARLIERBLOCKREQUEST']._serialized_start=390
-  _globals['_FETCHEARLIERBLOCKREQUEST']._serialized_end=486
-  _globals['_FETCHEARLIERBLOCKRESPONSE']._serialized_start=488
-  _globals['_FETCHEARLIERBLOCKRESPONSE']._serialized_end=556
-  _globals['_INTAKESERVICE']._serialized_start=559
-  _globals['_INTAKESERVICE']._serialized_end=978
+  _globals['_LISTEARLIERBLOCKSRESPONSE']._serialized_end=401
+  _globals['_FETCHEARLIERBLOCKREQUEST']._serialized_start=403
+  _globals['_FETCHEARLIERBLOCKREQUEST']._serialized_end=499
+  _globals['_FETCHEARLIERBLOCKRESPONSE']._serialized_start=501
+  _globals['_FETCHEARLIERBLOCKRESPONSE']._serialized_end=569
+  _globals['_INTAKESERVICE']._serialized_start=572
+  _globals['_INTAKESERVICE']._serialized_end=991
 # @@protoc_insertion_point(module_scope)

@@ -42,10 +42,12 @@ class ListEarlierBlocksRequest(_message.Message):
     def __init__(self, spec_digest: _Optional[bytes] = ...) -> None: ...
 
 class ListEarlierBlocksResponse(_message.Message):
-    __slots__ = ("sealed",)
+    __slots__ = ("sealed", "own")
     SEALED_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     sealed: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, sealed: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    own: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, sealed: _Optional[_Iterable[bytes]] = ..., own: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class FetchEarlierBlockRequest(_message.Message):
     __slots__ = ("spec_digest", "party", "sequence", "offset")

@@ -76,7 +76,7 @@ class IntakeServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListEarlierBlocks(self, request, context):
-        """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release.
+        """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release; and the caller's own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,7 +38,7 @@ class IntakeServiceStub:
     SendBlock: _grpc.StreamUnaryMultiCallable[_intake_pb2.SendBlockRequest, _intake_pb2.SendBlockResponse]
     """Streams chunks from the offset that OpenBlock named."""
     ListEarlierBlocks: _grpc.UnaryUnaryMultiCallable[_intake_pb2.ListEarlierBlocksRequest, _intake_pb2.ListEarlierBlocksResponse]
-    """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release."""
+    """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release; and the caller's own."""
     FetchEarlierBlock: _grpc.UnaryStreamMultiCallable[_intake_pb2.FetchEarlierBlockRequest, _intake_pb2.FetchEarlierBlockResponse]
     """Streams one of these blocks from an offset to its end."""
 
@@ -52,7 +52,7 @@ class IntakeServiceAsyncStub(IntakeServiceStub):
     SendBlock: _aio.StreamUnaryMultiCallable[_intake_pb2.SendBlockRequest, _intake_pb2.SendBlockResponse]  # type: ignore[assignment]
     """Streams chunks from the offset that OpenBlock named."""
     ListEarlierBlocks: _aio.UnaryUnaryMultiCallable[_intake_pb2.ListEarlierBlocksRequest, _intake_pb2.ListEarlierBlocksResponse]  # type: ignore[assignment]
-    """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release."""
+    """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release; and the caller's own."""
     FetchEarlierBlock: _aio.UnaryStreamMultiCallable[_intake_pb2.FetchEarlierBlockRequest, _intake_pb2.FetchEarlierBlockResponse]  # type: ignore[assignment]
     """Streams one of these blocks from an offset to its end."""
 
@@ -81,7 +81,7 @@ class IntakeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _intake_pb2.ListEarlierBlocksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_intake_pb2.ListEarlierBlocksResponse, _abc.Awaitable[_intake_pb2.ListEarlierBlocksResponse]]:
-        """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release."""
+        """Lists the blocks of every round before the last that all parties have sent whole, to parties of the release; and the caller's own."""
 
     @_abc_1.abstractmethod
     def FetchEarlierBlock(

@@ -24,6 +24,9 @@ from dprelease.errors import (
     SpecRefused,
     VersionMismatch,
 )
+from dprelease.release.block import SealedBlock
+from dprelease.release.manifest import sign_block
+from dprelease.wire.v1 import intake_pb2
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_delivered, honest_release, steps
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, World
@@ -33,7 +36,7 @@ NOTED = {
     "the hub acknowledges other bytes": "other bytes",
     "the hub claims more bytes than there are": "more bytes",
     "the hub answers garbage": "the hub answered INTERNAL",
-    "the hub is away": "nothing listens there",
+    "the hub is away": "cannot serve now",
 }
 """What the release's note says; else what the hub answered."""
 
@@ -53,8 +56,8 @@ def claims_more_than_there_is(world: World, release: str) -> None:
     world.hub.blocks[release, "north", 0] = bytearray(1 << 20)
 
 
-def disappears_before_the_stream(world: World, release: str) -> None:
-    world.shelf.stop()
+def cannot_serve(world: World, release: str) -> None:
+    world.shelf.serving = False
 
 
 def breaks_mid_stream(world: World, release: str) -> None:
@@ -78,7 +81,13 @@ def answers_garbage(world: World, release: str) -> None:
         garbage = grpc.unary_unary_rpc_method_handler(
             lambda request, context: request, request_deserializer=bytes, response_serializer=lambda _: b"\xff" * 40
         )
-        server.add_registered_method_handlers("dprelease.wire.v1.IntakeService", {"OpenBlock": garbage})
+        lists = grpc.unary_unary_rpc_method_handler(
+            world.hub.ListEarlierBlocks,
+            request_deserializer=intake_pb2.ListEarlierBlocksRequest.FromString,
+            response_serializer=intake_pb2.ListEarlierBlocksResponse.SerializeToString,
+        )
+        methods = {"OpenBlock": garbage, "ListEarlierBlocks": lists}
+        server.add_registered_method_handlers("dprelease.wire.v1.IntakeService", methods)
 
     world.shelf.stop()
     world.shelf.add = add
@@ -115,7 +124,7 @@ HUBS = [
     Fault("the hub disappears mid-stream and forgets everything", "hospital", Kind.HELD, PeerUnavailable, SAME, breaks_and_forgets),
     Fault(
         "the hub is away", "hospital", Kind.HELD, PeerUnavailable,
-        "the block stays; no byte is noted as sent, so the budget can still come back", disappears_before_the_stream,
+        "the block stays; no byte is noted as sent, so the budget can still come back", cannot_serve,
     ),
 ]  # fmt: skip
 
@@ -139,7 +148,7 @@ def test_the_hub_gets_the_same_bytes_or_none(world: World, fault: Fault, monkeyp
     if len(world.hub.blocks.get((release, "north", 0), b"")) > len(block):
         del world.hub.blocks[release, "north", 0]
     world.shelf.stop()
-    world.shelf.add = honest_add
+    world.shelf.add, world.shelf.serving = honest_add, True
     world.shelf.start()
     north.cycle()
     check_delivered(world, release)
@@ -176,4 +185,51 @@ def test_what_was_acknowledged_is_never_made_again(world: World, fault: Fault) -
     honest_release(world)
 
 
-FAULTS = [*HUBS, FORGETS]
+def is_away(world: World, release: str) -> None:
+    world.shelf.stop()
+
+
+def lists_a_block_of(party: str) -> Callable[[World, str], None]:
+    """Lists one as the north's that the south signed."""
+
+    def act(world: World, release: str) -> None:
+        digest = sha256(b"no block of ours")
+        signature = sign_block(world.members["south"].key, release, digest)
+        listed = SealedBlock(party=party, spec=release, sha256=digest, size=9, signature=signature)
+        world.hub.owns = lambda _: (listed,)
+
+    return act
+
+
+NOTHING_YET = "no noise is drawn, nothing is charged or closed, and the release goes on with a hub that answers well"
+
+BEFORE = [
+    Fault("the hub is away before our block is made", "hospital", Kind.HELD, PeerUnavailable, NOTHING_YET, is_away),
+    Fault(
+        "the hub lists a block as ours that we did not sign",
+        "hospital", Kind.HELD, IntegrityError, NOTHING_YET, lists_a_block_of("north"),
+    ),
+    Fault(
+        "the hub lists another hospital's block as ours",
+        "hospital", Kind.HELD, IntegrityError, NOTHING_YET, lists_a_block_of("south"),
+    ),
+]  # fmt: skip
+
+
+@each(BEFORE)
+def test_no_noise_is_drawn_before_the_hub_has_said_what_it_holds(world: World, fault: Fault) -> None:
+    release, north, honest = world.approved(), world.north, world.hub.owns
+    fault.act(world, release)
+    assert steps(north) == [fault.error]
+    assert north.status(release) == "approved"
+    assert north.ledger_kinds(release) == ["reserve"]
+    assert north.noise.draws == []
+    world.hub.owns = honest
+    world.shelf.stop()
+    world.shelf.start()
+    north.cycle()
+    check_delivered(world, release)
+    honest_release(world)
+
+
+FAULTS = [*HUBS, FORGETS, *BEFORE]

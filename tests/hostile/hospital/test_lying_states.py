@@ -238,14 +238,14 @@ SEALED = [
 @each(SEALED)
 def test_an_end_between_seal_and_first_byte_gives_the_charge_back(world: World, fault: Fault) -> None:
     release, north = world.approved(), world.north
-    world.shelf.stop()
+    world.shelf.serving = False
     north.cycle()
     assert north.ledger_kinds(release) == ["reserve", "charge"]
     draws = len(north.noise.draws)
     fault.act(world, release)
     north.cycle()
     check_untouched(north, release, ["reserve", "charge", "refund"], draws)
-    world.shelf.start()
+    world.shelf.serving = True
     world.coordinator.move(release, "RUNNING")
     north.cycle(2)
     check_untouched(north, release, ["reserve", "charge", "refund"], draws)
