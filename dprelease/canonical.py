@@ -11,12 +11,14 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic.config import ExtraValues
 from pydantic_core import CoreSchema, ErrorDetails, from_json
 
 from dprelease.errors import InvalidInput
@@ -137,6 +139,9 @@ def _read_for_strangers(schema: Any) -> None:
             _read_for_strangers(part)
 
 
+_unknown_fields: ContextVar[ExtraValues | None] = ContextVar("unknown fields", default=None)
+
+
 class Value(BaseModel):
     """A frozen value that has canonical bytes. Unknown fields are errors; of a collection the first bad item is one, and all.
 
@@ -174,8 +179,11 @@ class Value(BaseModel):
         with readable(f"not a valid {cls.__name__}"):
             # Plain data first: pydantic would copy all that it reads for each of its complaints. Unknown fields are left out,
             # because each would be a complaint; the canonical form below has none of them.
-            found = from_json(data)
-            value = cls.model_validate(found, extra="ignore")
+            found, before = from_json(data), _unknown_fields.set("ignore")
+            try:
+                value = read_part(cls, found)
+            finally:
+                _unknown_fields.reset(before)
         kept = value.model_dump(mode="json")
         if canonical_bytes(kept) != data:
             for place in _strays(found, kept):
@@ -210,6 +218,20 @@ def _strays(found: Any, kept: Any, above: str = "") -> Iterator[str]:
     elif isinstance(found, list) and isinstance(kept, list):
         for place, (part, same) in enumerate(zip(found, kept, strict=False)):
             yield from _strays(part, same, f"{above}{place}.")
+
+
+def read_part(model: type[Model], data: Any, context: Any = None) -> Model:
+    """A part of a value, for validators that choose its model: unknown fields are errors or left out, as in the whole.
+
+    Args:
+        model: of the part.
+        data: plain data.
+        context: for the part's own validators.
+
+    Raises:
+        ValidationError: the data do not describe the model.
+    """
+    return model.model_validate(data, extra=_unknown_fields.get(), context=context)
 
 
 def read_data(model: type[Model], data: Any, what: str) -> Model:

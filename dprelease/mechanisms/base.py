@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
@@ -85,7 +86,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         Raises:
             ValidationError: they are not terms of this mechanism.
         """
-        return self.terms.model_validate(data, extra="ignore")
+        return read_part(self.terms, data)
 
     def outcomes(self, options: Any, columns: Columns) -> tuple[str, ...]:
         """Names of the columns that a request calls outcomes only.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dprelease.canonical import sha256
+from dprelease.canonical import read_part, sha256
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
@@ -64,7 +64,7 @@ class Moments(Linear[JointMoments]):
         self._latest: tuple[str, Any, SpecBase] | None = None
 
     def read_terms(self, data: object) -> JointMoments:
-        return JointMoments.model_validate(data, extra="ignore", context=self._first)
+        return read_part(JointMoments, data, self._first)
 
     def outcomes(self, options: MomentsOptions, columns: Columns) -> tuple[str, ...]:
         return check_outcomes(options.outcomes, columns)

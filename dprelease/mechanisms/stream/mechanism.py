@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows, Codes
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
@@ -52,7 +53,7 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
         self.continual = self
 
     def read_terms(self, data: object) -> StreamTerms:
-        return StreamTerms.model_validate(data, extra="ignore", context=self._read_inner)
+        return read_part(StreamTerms, data, self._read_inner)
 
     def _read_inner(self, data: object) -> Terms:
         name = data.get("mechanism") if isinstance(data, dict) else None
