@@ -111,7 +111,7 @@ class Journal(Offers[Record]):
     def page(self, number: int) -> tuple[list[Record], int]:
         """A page of all releases, oldest first, and how many there are. Page 1 has those that wait, and the newest."""
         size = MOST_UNDECIDED
-        newest = f"status = '{Status.WAITING}' DESC, seen DESC, release DESC LIMIT ? OFFSET ?"
+        newest = f"status = '{Status.WAITING}' DESC, seen DESC, rowid DESC LIMIT ? OFFSET ?"
         query = f"SELECT * FROM releases ORDER BY {newest}"  # noqa: S608 - the text is ours
         with self._transaction() as db:
             rows = db.execute(query, (size, size * (number - 1))).fetchall()

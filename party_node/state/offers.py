@@ -110,6 +110,6 @@ class Offers(ABC, Generic[Offer]):
 
     def _select(self, condition: str, *values: str | int) -> list[Offer]:
         # Only what is asked for is read: the daemon looks up every open release at every poll, and a record holds a spec.
-        query = f"SELECT * FROM {self.table} WHERE {condition} ORDER BY seen, {self.key}"  # noqa: S608
+        query = f"SELECT * FROM {self.table} WHERE {condition} ORDER BY seen, rowid"  # noqa: S608
         with self._transaction() as db:
             return [self._read(row) for row in db.execute(query, values)]
