@@ -11,7 +11,8 @@ outcome varies, var_t, and minds the bad case more than the mean one:
     slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by a
                          low quantile over t of (error of c - error of the model) / var_t.
 
-`risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero.
+`risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero. The draws choose; what
+was chosen is judged by the released numbers (`unbiased_gain`).
 
 A slope is too steep where the variance of its feature is taken too low, and nothing in the release would show it. So features
 of which noise hides how they vary beside the others (`identifiability`) have the weight 0 unless they are needed for the gain.
@@ -33,6 +34,7 @@ from dprelease.estimators.moments.posterior import posterior
 from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal
 from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
+from dprelease.estimators.moments.unbiased_gain import unbiased_quality
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
@@ -67,17 +69,19 @@ def _one(
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
     blind = not ranged and bool(dropped_places(moments, [target], intercept=intercept))
     released = None if ranged else moments.gram / moments.rows
-    whole = _fit(draws, released, features, target, blind=blind, intercept=intercept)
-    if not 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
-        return whole
-    seen = [place for place in range(len(features)) if place not in hidden]
-    part = _fit(draws, released, [features[place] for place in seen], target, blind=blind, intercept=intercept)
-    if _needed(whole.fit.quality, part.fit.quality, ranged=ranged):
-        return whole
-    weights = np.zeros_like(whole.fit.weights)
-    weights[seen] = part.fit.weights
-    named = ", ".join(moments.names[features[place] - 1] for place in hidden)
-    return part._replace(fit=replace(part.fit, weights=weights), left_out=named)
+    found = _fit(draws, released, features, target, blind=blind, intercept=intercept)
+    used = list(range(len(features)))
+    if 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
+        seen = [place for place in used if place not in hidden]
+        part = _fit(draws, released, [features[place] for place in seen], target, blind=blind, intercept=intercept)
+        if not _needed(found.fit.quality, part.fit.quality, ranged=ranged):
+            named = ", ".join(moments.names[features[place] - 1] for place in hidden)
+            found, used = part._replace(left_out=named), seen
+    chosen, alpha = [features[place] for place in used], float(found.alpha[0])
+    quality = unbiased_quality(moments, draws, chosen, target, found.fit, alpha, intercept=intercept)
+    weights = np.zeros((len(features), 1))
+    weights[used] = found.fit.weights
+    return found._replace(fit=replace(found.fit, weights=weights, quality=quality))
 
 
 def _needed(whole: Quality, part: Quality, *, ranged: bool) -> bool:
@@ -90,7 +94,7 @@ def _needed(whole: Quality, part: Quality, *, ranged: bool) -> bool:
 def _fit(
     draws: Floats, released: Floats | None, features: list[int], target: int, *, blind: bool, intercept: bool
 ) -> Fitted:
-    """The fit of one target.
+    """The fit of one target; its quality is that of the draws, by which features are chosen.
 
     Args:
         draws: of the true moments per patient.
