@@ -23,8 +23,8 @@ def contingency_table(release: Release, rows: str, columns: str) -> Analysis:
 
     Tables: ``counts``, none below 0, and ``association`` (Cramer's V; both noise only); for two by two levels ``ratios`` (odds
     ratio, and risk ratio: the risk of the first column's level, in the first row's level by in the second's) and ``difference`` (of
-    these risks); noise and sampling. Test: ``independence``. Levels whose patients noise does not tell from none are left out;
-    where logarithms are taken a cell counts as `LEAST` patients at least.
+    these risks); noise and sampling. Test: ``rows and columns are independent``. Levels whose patients noise does not tell from
+    none are left out; where logarithms are taken a cell counts as `LEAST` patients at least.
 
     Args:
         release: a verified release of joint moments.
@@ -43,7 +43,10 @@ def contingency_table(release: Release, rows: str, columns: str) -> Analysis:
     flat = np.maximum(cells, 0.0).reshape(len(cells), -1)
     counts = Estimates(pairs, flat, units=("patients",) * len(pairs))
     noise, least = float(cells.std(axis=0).max()), float(_expected(cells.mean(axis=0)).min())
-    tests, tables = _association(cells) if least >= CLEAR * noise else ({}, {})
+    tests: dict[str, JointTest] = {}
+    tables: dict[str, Estimates] = {}
+    if least >= CLEAR * noise:
+        tests["rows and columns are independent"], tables = _association(cells)
     caveats = (
         [f"Left out, for noise does not tell their patients from none: {', '.join(left_out)}."] if left_out else []
     )
@@ -93,7 +96,7 @@ def _expected(cells: Floats) -> Floats:
     return found
 
 
-def _association(cells: Floats) -> tuple[dict[str, JointTest], dict[str, Estimates]]:
+def _association(cells: Floats) -> tuple[JointTest, dict[str, Estimates]]:
     n = cells.sum(axis=(1, 2))
     share = cells / n[:, None, None]
     row, column = share.sum(axis=2), share.sum(axis=1)
@@ -106,7 +109,7 @@ def _association(cells: Floats) -> tuple[dict[str, JointTest], dict[str, Estimat
     tables = {"association": Estimates(("Cramer's V",), v[:, None])}
     if cells.shape[1:] == (2, 2):
         tables |= _ratios(np.maximum(cells, LEAST))
-    return {"independence": joint_test(away, covariance)}, tables
+    return joint_test(away, covariance), tables
 
 
 def _ratios(cells: Floats) -> dict[str, Estimates]:

@@ -15,6 +15,7 @@ from dprelease.analyses.draws import clear, draws_of, features, levels, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
 from dprelease.analyses.result import Analysis
+from dprelease.analyses.score_test import are_zero
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
 
@@ -58,7 +59,10 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     for factor, names in groups.items():
         tables[f"means of {factor}"] = _means(model, names)
         tables[f"differences of {factor} to {names[0]}"] = model.slopes(names[1:])
-    tests = {f"{factor} makes no difference": model.test(names[1:]) for factor, names in groups.items()}
+    tests = {
+        f"the means of all groups of {factor} are equal": are_zero(draws, y, model.features, names[1:])
+        for factor, names in groups.items()
+    }
     caveats = [
         *draws.caveats,
         "Groups are taken to vary alike and residuals to be near normal or groups large: where the small group varies more, "

@@ -15,9 +15,10 @@ import numpy as np
 
 from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.joint_test import JointTest
+from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.analyses.least_squares import least_squares, on_covariance
 from dprelease.analyses.result import Analysis
+from dprelease.analyses.score_test import are_zero
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Floats, Release
 
@@ -31,8 +32,9 @@ def two_stage_least_squares(
     """Effects of endogenous features by way of instruments.
 
     Tables: ``coefficients`` and, beside them, ``least squares`` (noise and sampling), ``first stage`` (F of the instruments for
-    each endogenous feature, as it is on the draws; noise only). Tests: ``instruments of NAME`` (first stage, noise counted as
-    error) and ``least squares would do`` (Hausman's test in the form of Wu: the first stage's residuals have no coefficient).
+    each endogenous feature, as it is on the draws; noise only). Tests: ``the instruments have no part in NAME`` (first stage,
+    noise counted as error) and ``least squares would do`` (Hausman's test in the form of Wu: the first stage's residuals have no
+    coefficient).
 
     Args:
         release: a verified release of joint moments.
@@ -54,7 +56,7 @@ def two_stage_least_squares(
     draws.check_seen((*z, *w))
     coef, errors, degrees = _two_stage(draws, (*x, *w), (*z, *w))
     strength = np.column_stack([_partial_f(draws, name, z, w) for name in x])
-    tests = {f"instruments of {name} are 0": least_squares(draws, name, (*z, *w)).test(z) for name in x}
+    tests = {f"the instruments have no part in {name}": are_zero(draws, name, (*z, *w), z) for name in x}
     tests["least squares would do"] = _hausman(draws, x, w, z)
     caveats = [
         *draws.caveats,
@@ -114,4 +116,7 @@ def _hausman(draws: Draws, x: Sequence[str], w: Sequence[str], z: Sequence[str])
     mean = (turn @ draws.mean[..., None])[..., 0]
     residuals = tuple(f"residual of {name}" for name in x)
     everything = list(range(1, turn.shape[1]))
-    return on_covariance(mean, covariance, 0, everything, (*x, *w, *residuals), draws.patients).test(residuals)
+    model = on_covariance(mean, covariance, 0, everything, (*x, *w, *residuals), draws.patients)
+    left = slice(-len(residuals), None)
+    errors = model.inverse[:, left, left] * (model.residual / draws.patients)[:, None, None]
+    return joint_test(model.coef[:, left], errors, model.degrees)

@@ -12,7 +12,6 @@ import numpy as np
 
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
 from dprelease.release.release import Floats
@@ -80,12 +79,6 @@ class LeastSquares:
         spread = 1 + np.einsum("tqi,tij,tqj->tq", away, self.inverse, away)
         location = self.outcome_mean[:, None] + np.einsum("tqi,ti->tq", away, self.coef)
         return Estimates(names, location, np.sqrt(self.residual[:, None] / self.patients * spread), self.degrees)
-
-    def test(self, names: Sequence[str]) -> JointTest:
-        """F test that the coefficients of some features are all 0."""
-        at = [self.features.index(name) for name in names]
-        covariance = self.inverse[:, at][:, :, at] * (self.residual / self.patients)[:, None, None]
-        return joint_test(self.coef[:, at], covariance, self.degrees)
 
 
 def least_squares(draws: Draws, outcome: str, features: Sequence[str]) -> LeastSquares:

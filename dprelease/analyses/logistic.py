@@ -60,10 +60,15 @@ def logistic(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     start -= (0.5 - pi) * linear.explained * correction
     slopes = Estimates(x, beta, errors)
     explained, part = float(np.median(linear.explained)), float(np.median(pi))
+    shown = (
+        "sums of products do not show it"
+        if release.first_ranges is None
+        else "the quantiles of the first round show such features (learner describe)"
+    )
     caveats = [
         *draws.caveats,
         "Approximate: exact where features are normal with equal covariances within both classes. Skewed features can put "
-        "coefficients off by half, and nothing in the release shows it. Ranking by the fitted score suffers less.",
+        f"coefficients off by half, and {shown}. Ranking by the fitted score suffers less.",
         "Intervals hold noise and sampling, not the error of this approximation; so there are no p-values.",
     ]
     if explained > LARGEST_EXPLAINED:

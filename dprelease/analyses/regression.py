@@ -13,6 +13,7 @@ from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import least_squares, on_covariance
 from dprelease.analyses.result import Analysis
+from dprelease.analyses.score_test import are_zero
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
 
@@ -22,7 +23,7 @@ def regression(release: Release, outcome: str, on: Sequence[str], without: Seque
 
     Tables: ``coefficients`` and ``standardised coefficients`` (in standard deviations of outcome and feature, which are taken as
     known; noise and sampling), ``variance inflation`` and ``explained`` (R^2, and the part of it that `without` adds; noise only).
-    Tests: ``all coefficients are 0``, and ``those of ... are 0`` for `without`: F tests of nested models.
+    Tests: ``all coefficients are 0``, and ``the coefficients of ... are 0`` for `without`: F tests of nested models.
 
     Args:
         release: a verified release of joint moments.
@@ -47,11 +48,11 @@ def regression(release: Release, outcome: str, on: Sequence[str], without: Seque
     standard = Estimates(x, model.coef * ratio, model.errors() * ratio, model.degrees, tested=True)
     inflation = np.einsum("tii->ti", model.inverse) * spread[:, inner] ** 2
     explained = {"R-squared": model.explained}
-    tests = {"all coefficients are 0": model.test(x)}
+    tests = {"all coefficients are 0": are_zero(draws, y, x, x)}
     if tested:
         smaller = on_covariance(draws.mean, draws.covariance, 0, draws.places(rest), tuple(rest), draws.patients)
         explained[f"of it, by {', '.join(tested)}"] = model.explained - smaller.explained
-        tests[f"those of {', '.join(tested)} are 0"] = model.test(tested)
+        tests[f"the coefficients of {', '.join(tested)} are 0"] = are_zero(draws, y, x, tested)
     return Analysis(
         f"Linear regression of {y}",
         release,

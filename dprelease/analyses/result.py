@@ -22,6 +22,10 @@ VERSION = 1
 
 _BOTH = "intervals: privacy noise and sampling"
 _NOISE = "intervals: privacy noise only, about these patients"
+_SAFE = (
+    "Where noise is large, P values of tables, of chi-square tests and of 'least squares would do' err on the safe side: without "
+    "an effect they are below 0.05 in 0 to 5 % of cases."
+)
 _RATIO = {"log": "std err is that of the logarithm", "fisher": "std err is that of Fisher's z"}
 
 
@@ -70,6 +74,9 @@ class Analysis:
             told += [f"How far: {'; '.join(map(str, self.release.clipped))}."] if self.release.clipped else []
         if self._biased:
             told.append("No p-values: rows are clipped so far that this may move effects by a standard error.")
+        on_draws = any(table.tested and len(table.location) > 1 for table in self.tables.values())
+        if on_draws or any(test.resolution for test in self.tests.values()):
+            told.append(_SAFE)
         if self.release.spec.rows_per_subject > 1:
             told.append(SEVERAL_ROWS)
         return (*self.caveats, *told)
@@ -143,4 +150,4 @@ def _sentence(name: str, test: JointTest) -> str:
     finite = np.isfinite(test.degrees)
     law = f"F({test.restrictions}, {test.degrees:g})" if finite else f"chi-square({test.restrictions})"
     p = _p(test.p_value, test.resolution)
-    return f"{name}: {law} = {test.statistic:.4g}, P {p if p[0] == '<' else f'= {p}'}"
+    return f"Test that {name}: {law} = {test.statistic:.4g}, P {f'< {p[1:]}' if p[0] == '<' else f'= {p}'}"

@@ -51,8 +51,8 @@ def test_two_by_two_is_that_of_statsmodels(n: int) -> None:
     wald = confint_proportions_2indep(a, a + b, c, c + d, method="wald", compare="diff", correction=False)
     assert np.ravel(difference.interval()) == pytest.approx(wald)
     square, p, *_ = chi2_contingency(counts, correction=False)
-    assert found.tests["independence"].statistic == pytest.approx(square)
-    assert found.tests["independence"].p_value == pytest.approx(p)
+    assert found.tests["rows and columns are independent"].statistic == pytest.approx(square)
+    assert found.tests["rows and columns are independent"].p_value == pytest.approx(p)
 
 
 def test_exhaustive_levels_are_the_whole_table() -> None:
@@ -72,7 +72,7 @@ def test_more_levels_are_those_of_scipy_and_empty_ones_are_left_out() -> None:
     )
     found = contingency_table(released(COLUMNS, table), "ward", "stage")
     square, p, degrees, _ = chi2_contingency(counts, correction=False)
-    test = found.tests["independence"]
+    test = found.tests["rows and columns are independent"]
     assert (test.statistic, test.restrictions, test.p_value) == (pytest.approx(square), degrees, pytest.approx(p))
     assert found.tables["association"].estimate[0] == pytest.approx(association(counts, "cramer", correction=False))
     assert "ward=other, stage=other" in found.warnings[0]
@@ -95,7 +95,7 @@ def test_an_empty_cell_counts_as_half_a_patient() -> None:
 def test_noise_that_hides_counts_is_said_and_nothing_is_interpreted() -> None:
     table = people(4000)
     clear = contingency_table(released(COLUMNS, table, 0.01, 3), "smoker", "ill")
-    assert clear.tests["independence"].p_value <= 0.05
+    assert clear.tests["rows and columns are independent"].p_value <= 0.05
     assert clear.tables["counts"].noise_sd == pytest.approx(np.full(4, 4000 * 0.01 * np.sqrt(3) / 4), rel=0.5)
     hidden = contingency_table(released(COLUMNS, table, 0.12, 3), "smoker", "ill")
     assert not hidden.tests

@@ -24,7 +24,7 @@ def test_two_groups_are_the_pooled_t_test() -> None:
     assert difference.estimate[0] == pytest.approx(old.mean() - young.mean())
     assert difference.p_value[0] == pytest.approx(known.pvalue)
     assert np.ravel(difference.interval()) == pytest.approx(known.confidence_interval())
-    assert found.tests["young makes no difference"].statistic == pytest.approx(known.statistic**2)
+    assert found.tests["the means of all groups of young are equal"].statistic == pytest.approx(known.statistic**2)
     assert found.tables["means of young"].estimate == pytest.approx([young.mean(), old.mean()])
 
 
@@ -32,7 +32,7 @@ def test_one_way_analysis_of_variance_and_the_empty_level() -> None:
     table, release = anes()
     found = compare_groups(release, "age", ["party"])
     groups = [table["age"][table["party"] == group] for group in ("left", "middle", "right")]
-    known, test = f_oneway(*groups), found.tests["party makes no difference"]
+    known, test = f_oneway(*groups), found.tests["the means of all groups of party are equal"]
     assert (test.statistic, test.p_value) == (pytest.approx(known.statistic), pytest.approx(known.pvalue))
     assert (test.restrictions, test.degrees) == (2, len(table) - 3)
     means = found.tables["means of party"]
@@ -50,7 +50,7 @@ def test_main_effects_and_covariates_are_those_of_type_ii() -> None:
     model = smf.ols("income ~ C(party) + C(vote) + age + educ", table).fit()
     known = anova_lm(model, typ=2)
     for factor in ("party", "vote"):
-        test = found.tests[f"{factor} makes no difference"]
+        test = found.tests[f"the means of all groups of {factor} are equal"]
         assert test.statistic == pytest.approx(known.loc[f"C({factor})", "F"])
         assert test.p_value == pytest.approx(known.loc[f"C({factor})", "PR(>F)"])
     share = (table["vote"] == "dole").mean()

@@ -34,7 +34,7 @@ def test_coefficients_inflation_and_nested_tests() -> None:
     smaller = sm.OLS(table["rate_marriage"], x.drop(columns=["age", "educ"])).fit()
     assert found.tables["explained"].estimate == pytest.approx([known.rsquared, known.rsquared - smaller.rsquared])
     f, p, _ = known.compare_f_test(smaller)
-    test = found.tests["those of age, educ are 0"]
+    test = found.tests["the coefficients of age, educ are 0"]
     assert (test.statistic, test.p_value) == (pytest.approx(f), pytest.approx(p))
     assert found.tests["all coefficients are 0"].statistic == pytest.approx(known.fvalue)
 

@@ -1,0 +1,86 @@
+"""Whether some coefficients of a regression are all 0, by what the released moments themselves say, without the draws' prior.
+
+With S + N the released moments per patient of z = (1, features) and the outcome, and u = (-b, 1) the weights of a residual whose
+tested coefficients are 0, the normal equations
+
+    r(b) = [(S + N) u]_z
+
+have mean 0 at the true b, and the covariance Omega(b) = E[(N u)(N u)'] + sigma^2 S_zz / n, of noise and of sampling. The statistic
+is the least of r' Omega^-1 r over b. It has the chi-square law of as many degrees as coefficients are tested, however noisy S is
+(or more small values, where noise hides b), and without noise it is q times F. A test on the draws would refuse too rarely: their
+prior draws estimates to 0, and their spread counts its width as error. sigma^2 and S_zz of the sampling part alone are the draws'.
+
+Source: Stock and Wright (2000), GMM with weak identification; Guggenberger, Kleibergen, Mavroeidis and Chen (2012), On the
+asymptotic sizes of subset Anderson-Rubin and Lagrange multiplier tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import fdtrc
+
+from dprelease.analyses.draws import Draws
+from dprelease.analyses.joint_test import JointTest
+from dprelease.estimators.moments.linear_forms import by_entry, outer
+from dprelease.estimators.moments.posterior import posterior
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.release.release import Floats
+
+
+def are_zero(draws: Draws, outcome: str, features: Sequence[str], tested: Sequence[str]) -> JointTest:
+    """Whether the coefficients of some features are all 0, others and an intercept given.
+
+    Args:
+        draws: of the columns.
+        outcome: one of them.
+        features: d others.
+        tested: q of these.
+    """
+    target, *x = (draws.index[place] for place in draws.places([outcome, *features]))
+    return score_test(draws.moments, x, [features.index(name) for name in tested], target)
+
+
+def score_test(moments: NoisyMoments, features: Sequence[int], tested: Sequence[int], target: int) -> JointTest:
+    """Whether the coefficients of some features are all 0, others and an intercept given.
+
+    Args:
+        moments: as released.
+        features: d indices in the matrix.
+        tested: q places among the features.
+        target: index in the matrix.
+    """
+    places, n, q = [0, *features, target], moments.rows, len(tested)
+    free = [0, *(1 + place for place in range(len(features)) if place not in tested)]
+    degrees = n - len(features) - 1
+    released, sd = moments.between(places, places) / n, moments.noise_between(places, places) / n
+    likely = posterior(moments).mean(axis=0)[np.ix_(places, places)]
+    within, across = likely[:-1, :-1], likely[:-1, -1]
+    sampling = (likely[-1, -1] - across @ np.linalg.solve(within, across)) / degrees * within
+    level = moments.layout.level[places]
+    units = np.eye(len(places))[:-1]
+
+    def statistic(b: Floats) -> tuple[float, Floats]:
+        """r' Omega^-1 r and its derivative."""
+        u = np.zeros(len(places))
+        u[free], u[-1] = -b, 1.0
+        noise = by_entry(outer(units, np.broadcast_to(u, units.shape)), sd, level).reshape(len(units), -1)
+        score = released[:-1] @ u
+        lifted = np.linalg.solve(noise @ noise.T + sampling, score)
+        moved = np.append(lifted, 0.0)
+        by_unit = by_entry(outer(units[free], np.broadcast_to(moved, units[free].shape)), sd, level).reshape(
+            len(free), -1
+        )
+        return float(score @ lifted), 2 * (by_unit @ (lifted @ noise)) - 2 * (released[free, :-1] @ lifted)
+
+    start = np.linalg.solve(within[np.ix_(free, free)], across[free])
+    scale = np.sqrt(np.diag(np.linalg.inv(within[np.ix_(free, free)])) * sampling[0, 0])
+    best = minimize(lambda steps: _scaled(statistic(start + scale * steps), scale), 0 * start, jac=True, method="BFGS")
+    square = float(best.fun)
+    return JointTest(square / q, q, degrees, float(fdtrc(q, degrees, square / q)), 0.0)
+
+
+def _scaled(found: tuple[float, Floats], scale: Floats) -> tuple[float, Floats]:
+    return found[0], found[1] * scale
