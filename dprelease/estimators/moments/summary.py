@@ -1,9 +1,9 @@
 """Means, spreads and correlations out of joint moments, and a matrix that is one of some table, for every other use.
 
-What is reported is the mean over draws of the true moments (`posterior`), and how far the draws differ. Up to
-`WIDEST` variables all entries help to find each; in a wider release the draws would take too long, and the released
-means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise leaves it. Means and
-spreads of public columns are exact.
+What is reported is the mean over draws of the true moments (`posterior`), how far the draws differ, and how far their prior
+draws them from the released numbers. Up to `WIDEST` variables all entries help to find each. In a wider release the draws would
+take too long: the released means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise
+leaves it. Means and spreads of public columns are exact.
 
 Where some columns are outcomes only, these are described one by one (`marginals`) and have no correlations: products of two of
 them are not released.
@@ -133,19 +133,63 @@ def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> S
     level = moments.layout.level[1:]
     mean = np.where(level, np.clip(mean, 0.0, 1.0), mean)
     deviation = np.sqrt(np.maximum(np.where(level, mean, square) - mean**2, 0.0))
-    unknown = np.full(correlation.shape[1:], np.nan)
+    mean_sd, deviation_sd, correlation_sd = mean.std(axis=0), deviation.std(axis=0), correlation.std(axis=0)
+    if wide:
+        mean_sd, deviation_sd, correlation_sd = (
+            noise_sd,
+            np.full_like(noise_sd, np.nan),
+            np.full_like(correlation_sd, np.nan),
+        )
+    elif spreads is None:
+        centres = (mean.mean(axis=0), deviation.mean(axis=0), correlation.mean(axis=0))
+        released = _released(moments, *centres[:2])
+        mean_sd, deviation_sd, correlation_sd = map(_open, (mean_sd, deviation_sd, correlation_sd), centres, *released)
     exact, known = moments.layout.public[1:], moments.gram / moments.rows
     spread = np.sqrt(np.maximum(np.diag(known)[1:] - known[0, 1:] ** 2, 0.0))
     return Summary(
         names=moments.names,
         mean=midpoint + half_width * np.where(exact, known[0, 1:], mean.mean(axis=0)),
-        mean_sd=half_width * np.where(exact, 0.0, noise_sd if wide else mean.std(axis=0)),
+        mean_sd=half_width * np.where(exact, 0.0, mean_sd),
         standard_deviation=half_width * np.where(exact, spread, deviation.mean(axis=0)),
-        standard_deviation_sd=half_width * np.where(exact, 0.0, unknown[0] if wide else deviation.std(axis=0)),
+        standard_deviation_sd=half_width * np.where(exact, 0.0, deviation_sd),
         correlated=moments.names,
         correlation=correlation.mean(axis=0),
-        correlation_sd=unknown if wide else correlation.std(axis=0),
+        correlation_sd=correlation_sd,
     )
+
+
+def _open(draws_sd: Floats, centre: Floats, released: Floats, noise_sd: Floats) -> Floats:
+    """What noise leaves open about the mean of draws, as a standard deviation.
+
+    The draws' own spread does not know how far their prior has drawn them from what was released. An error of this size is added,
+    as far as it is not more than the noise of the released number.
+    """
+    found: Floats = np.maximum(draws_sd, np.minimum(np.hypot(draws_sd, centre - released), noise_sd))
+    return found
+
+
+def _released(moments: NoisyMoments, mean: Floats, deviation: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """Means, spreads and correlations as released, without a prior, and standard deviations of their noise to first order.
+
+    Args:
+        moments: as released.
+        mean: (p,) as it is believed to be.
+        deviation: (p,) the same.
+    """
+    seen, variance = moments.gram / moments.rows, (moments.noise_sd / moments.rows) ** 2
+    first, own, level = variance[0, 1:], np.diag(variance)[1:], moments.layout.level[1:]
+    covariance = seen[1:, 1:] - np.outer(seen[0, 1:], seen[0, 1:]) + np.diag(first)
+    among = variance[1:, 1:] + np.outer(mean**2, first) + np.outer(first, mean**2)
+    spread = np.where(level, 0.0, own) + (level - 2 * mean) ** 2 * first
+    product, twice = np.outer(deviation, deviation), 2 * deviation
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The square of a spread is what was released: of one that is near the believed one, half the distance over that.
+        spreads = deviation + (np.diag(covariance) - deviation**2) / twice
+        values = (seen[0, 1:], spreads, covariance / product)
+        noise = (np.sqrt(first), np.sqrt(spread) / twice, np.sqrt(among) / product)
+    half = (1 - moments.layout.lower[1:]) / 2  # no mean and no spread is further off
+    sds = (np.fmin(noise[0], half), np.fmin(noise[1], half), np.fmin(noise[2], 1.0))
+    return tuple(map(np.nan_to_num, values)), sds
 
 
 def repaired(moments: NoisyMoments) -> Floats:
