@@ -120,6 +120,18 @@ def clipped() -> None:
     _table(("population", "claimed", "as clipped", "as it is", "moved"), rows)
 
 
+def null_releases() -> None:
+    """Parts of printed findings that are false, by kind of claim and way of release."""
+    found: dict[str, dict[str, str]] = {}
+    ways: dict[str, None] = {}
+    for each in _read("null_releases")["figures"]:
+        way, kind, count = each["figure"].replace("false, of ", "").split(": ")
+        ways[way] = None
+        fault = "" if each["holds"] else ", falls short"
+        found.setdefault(kind, {})[way] = f"{_share(each['value'])} of {count} (<= {_share(each['reach'])}{fault})"
+    _table(("claim", *ways), [(kind, *(row.get(way, "") for way in ways)) for kind, row in found.items()])
+
+
 def _read(name: str) -> Any:
     return json.loads((RESULTS / f"{name}.json").read_text())
 
